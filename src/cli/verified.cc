@@ -24,13 +24,13 @@
 namespace shardc::cli {
 namespace {
 
-constexpr std::string_view kAnew =
+constexpr std::string_view kWriteAgain =
     "write it anew with `shardc verify --format json`";
 
 // Reads the members of one file; after the first error the rest is skipped.
-class Reader {
+class ReportReader {
  public:
-  Reader(const Mesh& mesh, Findings& findings)
+  ReportReader(const Mesh& mesh, Findings& findings)
       : mesh_(mesh), findings_(findings) {}
 
   bool good() const { return good_; }
@@ -95,7 +95,7 @@ class Reader {
   void Refuse(const JsonValue& value, std::string message) {
     if (good_) {
       findings_.Add(code::kSchema, value.place(), std::move(message),
-                    std::string(kAnew));
+                    std::string(kWriteAgain));
     }
     good_ = false;
   }
@@ -136,7 +136,8 @@ struct Row {
   std::optional<double> closest;
 };
 
-void AddCase(Reader& read, const JsonValue& value, std::vector<Row>& rows) {
+void AddCase(ReportReader& read, const JsonValue& value,
+             std::vector<Row>& rows) {
   const std::string_view operation = read.Text(value, "operation");
   const std::string_view mode = read.Text(value, "mode");
   const std::string_view status = read.Text(value, "status");
@@ -159,8 +160,8 @@ void AddCase(Reader& read, const JsonValue& value, std::vector<Row>& rows) {
   }
 }
 
-void ReadCases(Reader& read, const JsonValue& root, const std::string& from,
-               Verified& out) {
+void ReadCases(ReportReader& read, const JsonValue& root,
+               const std::string& from, Verified& out) {
   std::vector<Row> rows;
   for (const JsonValue& one : read.List(root, "cases")) {
     AddCase(read, one, rows);
@@ -188,7 +189,7 @@ void ReadCases(Reader& read, const JsonValue& root, const std::string& from,
   out.tables.push_back(std::move(table));
 }
 
-std::string AboutStep(Reader& read, const JsonValue& step,
+std::string AboutStep(ReportReader& read, const JsonValue& step,
                       std::string_view status, const std::string& from) {
   std::string out = "A whole step of the model, from `" + from + "`: ";
   if (status == "unsupported") {
@@ -203,7 +204,7 @@ std::string AboutStep(Reader& read, const JsonValue& step,
 }
 
 // The ops of repeated layers are written once, but each layer sends the bytes.
-void AddOp(Reader& read, const JsonValue& op, report::Table& table) {
+void AddOp(ReportReader& read, const JsonValue& op, report::Table& table) {
   const auto collective = read.TextOrNull(op, "collective");
   if (!collective) return;
   const int64_t layers = read.Count(op, "layers");
@@ -220,8 +221,8 @@ void AddOp(Reader& read, const JsonValue& op, report::Table& table) {
        BytesText(*sent)});
 }
 
-void ReadSteps(Reader& read, const JsonValue& root, const std::string& from,
-               Verified& out) {
+void ReadSteps(ReportReader& read, const JsonValue& root,
+               const std::string& from, Verified& out) {
   for (const JsonValue& step : read.List(root, "steps")) {
     const std::string_view status = read.Text(step, "status");
     if (!read.good() || !read.OfThisMesh(step)) return;
@@ -248,7 +249,7 @@ std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
   const JsonValue root = document->root();
   const std::string_view kind = SchemaOf(root);
   const std::string name(AfterLast(path, '/'));
-  Reader read(mesh, findings);
+  ReportReader read(mesh, findings);
   Verified out;
   if (kind == "shardc.verify/v1" && root.Find("cases")) {
     ReadCases(read, root, name, out);

@@ -41,7 +41,7 @@ int RunSelfTestCommand(const Common& common, Findings& findings) {
       {}, ThreadsOr(common.threads), FaultProgressLine(common));
   const verify::Sharpness sharpness =
       verify::OfferWrongOutputs(ThreadsOr(common.threads));
-  const verify::KnownAnswers known = verify::AskKnownAnswers();
+  const verify::KnownAnswers known = verify::CheckKnownAnswers();
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteSelfTestJson(result, sharpness, known, out);

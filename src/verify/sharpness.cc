@@ -99,13 +99,13 @@ std::string NameOf(const Case& test, const Rounding& rounding) {
 }
 
 // The result of one case.
-struct Answer {
+struct CaseOutcome {
   CaseResult result;
   WrongOutputs wrong;
 };
 
-Answer Ask(const Case& test, const Trace& trace) {
-  Answer out;
+CaseOutcome OfferTo(const Case& test, const Trace& trace) {
+  CaseOutcome out;
   RunOptions options;
   options.wrong = &out.wrong;
   if (const auto* decoding = std::get_if<CacheTrace>(&trace)) {
@@ -119,42 +119,42 @@ Answer Ask(const Case& test, const Trace& trace) {
 }
 
 // Runs cases in parallel and counts them in their order.
-class Asker {
+class CaseRunner {
  public:
-  Asker(const Rounding& rounding, int threads, Sharpness& out)
+  CaseRunner(const Rounding& rounding, int threads, Sharpness& out)
       : rounding_(rounding), threads_(threads), out_(out) {}
 
   // Pages are compared in bits, so they have no tolerance to test.
   std::vector<CaseResult> Run(const std::vector<Case>& cases,
                               const std::vector<Trace>& traces) {
-    std::vector<Answer> answers(cases.size());
+    std::vector<CaseOutcome> outcomes(cases.size());
     const Trace none;
     ParallelFor(static_cast<int64_t>(cases.size()), threads_, [&](int64_t i) {
       const auto at = AsIndex(i);
       const Trace& trace = at < traces.size() ? traces[at] : none;
       if (!std::holds_alternative<PagedTrace>(trace)) {
-        answers[at] = Ask(cases[at], trace);
+        outcomes[at] = OfferTo(cases[at], trace);
       }
     });
     std::vector<CaseResult> results;
     for (size_t i = 0; i < cases.size(); ++i) {
-      Count(cases[i], answers[i]);
-      results.push_back(std::move(answers[i].result));
+      Count(cases[i], outcomes[i]);
+      results.push_back(std::move(outcomes[i].result));
     }
     return results;
   }
 
  private:
-  void Count(const Case& test, const Answer& answer) {
-    if (answer.result.status == Status::kUnsupported) return;
+  void Count(const Case& test, const CaseOutcome& outcome) {
+    if (outcome.result.status == Status::kUnsupported) return;
     const std::string name = NameOf(test, rounding_);
-    if (answer.result.status == Status::kFail) {
-      out_.unsound.push_back(name + ": " + answer.result.reason);
+    if (outcome.result.status == Status::kFail) {
+      out_.unsound.push_back(name + ": " + outcome.result.reason);
       return;
     }
-    out_.cases += answer.wrong.offered > 0 ? 1 : 0;
-    out_.offered += answer.wrong.offered;
-    for (const std::string& what : answer.wrong.taken) {
+    out_.cases += outcome.wrong.offered > 0 ? 1 : 0;
+    out_.offered += outcome.wrong.offered;
+    for (const std::string& what : outcome.wrong.taken) {
       out_.taken.push_back(name + ": " + what);
     }
   }
@@ -175,8 +175,8 @@ Sharpness OfferWrongOutputs(int threads) {
   for (const Rounding& rounding : kRoundings) {
     const Request request = RequestOf(rounding);
     const Matrix matrix = BuildMatrix(request, *resolver, mesh);
-    Asker asker(rounding, threads, out);
-    const auto results = asker.Run(matrix.cases, matrix.traces);
+    CaseRunner runner(rounding, threads, out);
+    const auto results = runner.Run(matrix.cases, matrix.traces);
     std::vector<Case> more =
         StressCases(request, matrix.least, matrix.cases, results);
     for (const Matrix::Variant& variant : matrix.variants) {
@@ -184,7 +184,7 @@ Sharpness OfferWrongOutputs(int threads) {
         more.push_back(variant.test);
       }
     }
-    asker.Run(more, {});
+    runner.Run(more, {});
   }
   return out;
 }

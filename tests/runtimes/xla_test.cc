@@ -225,7 +225,7 @@ class Step {
         .dtype = Dtype::kF64,
         .spec = step::SpecOf(program_.axes, program_.slots[At(slot)].sharding),
         .local = run_.slots[At(slot)]};
-    exec::Complaint why;
+    exec::LayoutError why;
     auto whole = exec::Gather(*mesh_, tensor, why);
     CAPTURE(why.message);
     REQUIRE(whole.has_value());

@@ -117,7 +117,7 @@ class Replay {
   }
 
   KvCache Empty() {
-    exec::Complaint why;
+    exec::LayoutError why;
     return *exec::MakeCache(mesh_,
                             {config_.batch, config_.length, config_.heads,
                              config_.dim, Dtype::kF32, 0},
@@ -125,14 +125,14 @@ class Replay {
   }
 
   bool Write(const Array& key, const Array& value) {
-    exec::Complaint why;
+    exec::LayoutError why;
     return exec::AppendTokens(
         machine_, cache_, exec::Scatter(mesh_, BufferOf(key), {}),
         exec::Scatter(mesh_, BufferOf(value), {}), {}, why);
   }
 
   Buffer Whole(const ShardedTensor& tensor) {
-    exec::Complaint why;
+    exec::LayoutError why;
     auto out = exec::Gather(mesh_, tensor, why);
     return out ? *out : Buffer{};
   }

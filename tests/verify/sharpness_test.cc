@@ -26,12 +26,12 @@ TEST_CASE("a tolerance as wide as the output takes zeros") {
   reference.data = {1, -1, 0.5, 0.25};
   Limits limits{dense::Array::Zeros(reference.shape), 1};
   WrongOutputs wrong;
-  OfferTurned(reference, limits, wrong);
+  OfferShifted(reference, limits, wrong);
   CHECK(wrong.offered == 3);
   CHECK(wrong.taken == std::vector<std::string>{"zeros"});
   limits.base = 0.1;
   wrong = {};
-  OfferTurned(reference, limits, wrong);
+  OfferShifted(reference, limits, wrong);
   CHECK(wrong.taken.empty());
 }
 

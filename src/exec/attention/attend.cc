@@ -110,7 +110,7 @@ bool SameForHeads(const BroadcastView& view) {
 }
 
 // Query heads [tile.head, tile.head + heads), which share one key head.
-struct Part {
+struct HeadGroup {
   Sight sight;
   std::vector<float> added;
   AttentionSlice slice;
@@ -118,7 +118,7 @@ struct Part {
 };
 
 void Describe(const LocalSlice& from, const Tile& tile, int64_t heads,
-              SoftmaxState& state, Part& part) {
+              SoftmaxState& state, HeadGroup& part) {
   const int64_t h = tile.head;
   const int64_t rows = tile.row_end - tile.row_begin;
   const int64_t keys = tile.key_end - tile.key_begin;
@@ -177,7 +177,7 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
   const bool alike =
       SameForHeads(slice.mask) && SameForHeads(slice.additive_mask);
   Scratch scratch;
-  std::vector<Part> parts;
+  std::vector<HeadGroup> parts;
   parts.reserve(AsIndex(head_end - tile.head));
   for (int64_t h = tile.head; h < head_end;) {
     // The states of several heads are contiguous only if the tile has all rows.
@@ -188,7 +188,7 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
     }
     Tile own = tile;
     own.head = h;
-    Part& part = parts.emplace_back();
+    HeadGroup& part = parts.emplace_back();
     part.sight = alike && h != tile.head ? parts[0].sight : See(slice, own);
     Describe(slice, own, heads, state, part);
     if (!slice.one_row) {
@@ -200,7 +200,7 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
   if (!slice.one_row) return;
   std::vector<AttentionSlice> slices;
   std::vector<AttentionState> states;
-  for (const Part& part : parts) {
+  for (const HeadGroup& part : parts) {
     slices.push_back(part.slice);
     states.push_back(part.state);
   }

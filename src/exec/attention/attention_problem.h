@@ -97,7 +97,7 @@ struct OperationSettings {
 
 struct OperationOutcome {
   // Set if the program cannot be formed: why, and the axis at fault.
-  std::optional<Complaint> unsupported;
+  std::optional<LayoutError> unsupported;
   ShardedTensor output;  // in the problem's layout, by specs.output
   // True if no reduction crosses devices, so the bits must equal those of the
   // unsharded run.

@@ -53,7 +53,7 @@ class Stager {
  public:
   Stager(const Machine& machine, const AttentionProblem& problem,
          const AttentionSpecs& specs, const OperationSettings& settings,
-         StageOptions options, Complaint& why,
+         StageOptions options, LayoutError& why,
          std::vector<std::string>& remarks)
       : mesh_(machine.mesh()),
         problem_(problem),
@@ -108,7 +108,7 @@ class Stager {
   }
 
  private:
-  std::nullopt_t Complain(std::string_view name, Complaint bad) {
+  std::nullopt_t Complain(std::string_view name, LayoutError bad) {
     why_ = std::move(bad);
     why_.message = std::string(name) + ": " + why_.message;
     why_.tensor = name;
@@ -174,7 +174,7 @@ class Stager {
 
   // Explains that one query cannot be split where query and key lengths must
   // have the same axes.
-  void ExplainLength(const Shape& shape, Complaint& why) const {
+  void ExplainLength(const Shape& shape, LayoutError& why) const {
     const size_t length = problem_.layout == Layout::kBhtd ? 2 : 1;
     if (problem_.layout == Layout::kThd || why.tensor != "query" ||
         why.dimension != length) {
@@ -243,9 +243,9 @@ class Stager {
   const AttentionSpecs& specs_;
   const OperationSettings& settings_;
   StageOptions options_;
-  Complaint& why_;
+  LayoutError& why_;
   std::vector<std::string>& remarks_;
-  std::vector<Complaint> bad_;  // of query, key and value
+  std::vector<LayoutError> bad_;  // of query, key and value
   std::string key_fault_;
 };
 
@@ -320,16 +320,16 @@ ShardedTensor SwapLengthAndHeads(const ShardedTensor& tensor) {
   return out;
 }
 
-std::optional<Complaint> Joined(std::vector<Complaint> complaints) {
-  if (complaints.empty()) return std::nullopt;
-  Complaint out = std::move(complaints.front());
+std::optional<LayoutError> Joined(std::vector<LayoutError> errors) {
+  if (errors.empty()) return std::nullopt;
+  LayoutError out = std::move(errors.front());
   const auto add = [](std::string& to, const std::string& text) {
     if (text.empty() || to.find(text) != std::string::npos) return;
     to += (to.empty() ? "" : "; ") + text;
   };
-  for (size_t i = 1; i < complaints.size(); ++i) {
-    add(out.message, complaints[i].message);
-    add(out.help, complaints[i].help);
+  for (size_t i = 1; i < errors.size(); ++i) {
+    add(out.message, errors[i].message);
+    add(out.help, errors[i].help);
   }
   return out;
 }
@@ -342,9 +342,9 @@ std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
   return CanonicalDtype(inputs);
 }
 
-std::optional<Complaint> CheckArithmetic(const OperationSettings& settings,
-                                         const StageOptions& options) {
-  Complaint why;
+std::optional<LayoutError> CheckArithmetic(const OperationSettings& settings,
+                                           const StageOptions& options) {
+  LayoutError why;
   if (settings.softmax_dtype != Dtype::kF32 && !options.narrow_softmax) {
     why.message = "softmax in " +
                   std::string(DtypeName(settings.softmax_dtype)) +
@@ -366,7 +366,7 @@ std::optional<Staged> Stage(const Machine& machine,
                             const AttentionProblem& problem,
                             const AttentionSpecs& specs,
                             const OperationSettings& settings,
-                            StageOptions options, Complaint& why,
+                            StageOptions options, LayoutError& why,
                             std::vector<std::string>& remarks) {
   return Stager(machine, problem, specs, settings, options, why, remarks).Run();
 }

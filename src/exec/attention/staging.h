@@ -64,7 +64,7 @@ struct StageOptions {
 // Joins several refusals into one, so that a user sees at once all that must
 // change; duplicates are removed. Keeps the axis and place of the first;
 // nullopt for an empty list.
-std::optional<Complaint> Joined(std::vector<Complaint> complaints);
+std::optional<LayoutError> Joined(std::vector<LayoutError> errors);
 
 // Returns nullopt, and the reason, if an input's layout is illegal, a shape
 // does not fit, or a setting is not supported by this operation. Inputs are
@@ -73,12 +73,12 @@ std::optional<Staged> Stage(const Machine& machine,
                             const AttentionProblem& problem,
                             const AttentionSpecs& specs,
                             const OperationSettings& settings,
-                            StageOptions options, Complaint& why,
+                            StageOptions options, LayoutError& why,
                             std::vector<std::string>& remarks);
 
 // Returns why softmax or products cannot follow the settings.
-std::optional<Complaint> CheckArithmetic(const OperationSettings& settings,
-                                         const StageOptions& options);
+std::optional<LayoutError> CheckArithmetic(const OperationSettings& settings,
+                                           const StageOptions& options);
 
 // Reshards one input and charges the bytes.
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
@@ -91,10 +91,10 @@ void MoveExtras(Machine& machine, Staged& staged, bool whole_keys = false);
 // Rewords the refusal of a key in the MHA spec whose heads do not divide, and
 // adds what to do; other refusals stay as they are.
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
-                     const AttentionSpecs& specs, Complaint& why);
+                     const AttentionSpecs& specs, LayoutError& why);
 // Reshards key and value over the axes of the query's heads (the MHA spec);
 // returns why if that is impossible.
-std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged);
+std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged);
 // The wrapper of a local kernel that keeps batch and head axes only. Returns
 // nullopt if outcome.unsupported is set, or if the problem has shapes only.
 std::optional<Staged> StageLocal(Machine& machine,
@@ -151,8 +151,8 @@ struct SliceSeam {
 // Checks that a local kernel can run with each device's shapes: equal batch
 // rows, and key heads that divide query heads. Returns why not, with the axis
 // at fault.
-std::optional<Complaint> CheckLocalShapes(const SimMesh& mesh,
-                                          const Staged& staged);
+std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
+                                            const Staged& staged);
 
 // Returns an empty [B, T, H, Dv], sharded by the query's batch, length and
 // heads.

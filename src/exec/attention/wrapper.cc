@@ -12,9 +12,9 @@ namespace shardc::exec {
 
 namespace {
 
-Complaint KeyHeadsComplaint(const SimMesh& mesh, int64_t key_heads,
-                            const AxisGroup& axes) {
-  Complaint why;
+LayoutError KeyHeadsComplaint(const SimMesh& mesh, int64_t key_heads,
+                              const AxisGroup& axes) {
+  LayoutError why;
   why.axis = DropTrivial(mesh, axes).back();
   why.message = std::to_string(key_heads) + " key heads do not divide over " +
                 AxesText(axes) + " (" + std::to_string(mesh.Parts(axes)) +
@@ -28,17 +28,17 @@ Complaint KeyHeadsComplaint(const SimMesh& mesh, int64_t key_heads,
 }  // namespace
 
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
-                     const AttentionSpecs& specs, Complaint& why) {
+                     const AttentionSpecs& specs, LayoutError& why) {
   const size_t dim = problem.layout == Layout::kBthd ? 2 : 1;
   if (why.tensor != "key" || why.dimension != dim) return;
   why = KeyHeadsComplaint(mesh, problem.key.shape[dim], specs.key[dim]);
 }
 
-std::optional<Complaint> KeysOnQueryHeads(Machine& machine, Staged& staged) {
+std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged) {
   const SimMesh& mesh = machine.mesh();
   const AxisGroup heads = staged.query.spec[2];
   const int64_t parts = mesh.Parts(heads);
-  Complaint why;
+  LayoutError why;
   if (staged.K() % parts != 0) {
     return KeyHeadsComplaint(mesh, staged.K(), heads);
   }
@@ -65,7 +65,7 @@ std::optional<Staged> StageLocal(Machine& machine,
                                  StageOptions options,
                                  OperationOutcome& outcome) {
   const SimMesh& mesh = machine.mesh();
-  Complaint why;
+  LayoutError why;
   auto staged =
       Stage(machine, problem, specs, settings, options, why, outcome.remarks);
   if (!staged) {
@@ -99,14 +99,14 @@ std::optional<Staged> StageLocal(Machine& machine,
   return staged;
 }
 
-std::optional<Complaint> CheckLocalShapes(const SimMesh& mesh,
-                                          const Staged& staged) {
+std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
+                                            const Staged& staged) {
   const Shape q = LocalShape(mesh, staged.query.shape, staged.query.spec);
   const Shape k = LocalShape(mesh, staged.key.shape, staged.key.spec);
   const Shape v = LocalShape(mesh, staged.value.shape, staged.value.spec);
   const auto disagree = [&](std::string what, const AxisGroup& a,
                             const AxisGroup& b, std::string help) {
-    Complaint why;
+    LayoutError why;
     why.message = std::move(what);
     const AxisGroup first = DropTrivial(mesh, a);
     const AxisGroup second = DropTrivial(mesh, b);
@@ -116,7 +116,7 @@ std::optional<Complaint> CheckLocalShapes(const SimMesh& mesh,
     why.help = std::move(help);
     return why;
   };
-  std::vector<Complaint> bad;
+  std::vector<LayoutError> bad;
   if (q[0] != k[0] || k[0] != v[0]) {
     bad.push_back(disagree("a device holds " + std::to_string(q[0]) +
                                " batch rows of the query and " +

@@ -25,8 +25,8 @@ namespace {
 Spec ScaleSpec(const Spec& spec) { return {spec[0], spec[1], spec[2]}; }
 Spec PositionSpec(const Spec& spec) { return {spec[0], spec[1]}; }
 
-Complaint Said(std::string message, std::string help = {}) {
-  Complaint why;
+LayoutError Said(std::string message, std::string help = {}) {
+  LayoutError why;
   why.message = std::move(message);
   why.help = std::move(help);
   return why;
@@ -34,14 +34,14 @@ Complaint Said(std::string message, std::string help = {}) {
 
 // Returns every part that has a batch and a length, with its spec when keys
 // have `spec`.
-struct Part {
+struct CacheTensor {
   ShardedTensor* tensor;
   Spec spec;
   const char* name;
 };
-std::vector<Part> PartsOf(KvCache& cache, const Spec& spec) {
-  std::vector<Part> out{{&cache.key, spec, "cached key"},
-                        {&cache.value, spec, "cached value"}};
+std::vector<CacheTensor> PartsOf(KvCache& cache, const Spec& spec) {
+  std::vector<CacheTensor> out{{&cache.key, spec, "cached key"},
+                               {&cache.value, spec, "cached value"}};
   if (cache.IsQuantized()) {
     out.push_back({&cache.key_scale, ScaleSpec(spec), "cached key scale"});
     out.push_back({&cache.value_scale, ScaleSpec(spec), "cached value scale"});
@@ -127,7 +127,7 @@ CacheView ViewPlaces(const Machine& machine, const KvCache& cache) {
 }  // namespace
 
 std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
-                                 const Spec& spec, Complaint& why) {
+                                 const Spec& spec, LayoutError& why) {
   const Shape shape{config.batch, config.max_length, config.key_heads,
                     config.head_dim};
   if (*std::min_element(shape.begin(), shape.end()) < 1) {
@@ -177,12 +177,12 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
 }
 
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
-               int64_t slot, Complaint& why) {
+               int64_t slot, LayoutError& why) {
   return machine.Seam<CacheSeam>().insert(machine, from, into, slot, why);
 }
 
 bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
-               int64_t slot, Complaint& why) {
+               int64_t slot, LayoutError& why) {
   if (slot < 0 || slot >= into.config.batch) {
     why = Said("slot " + std::to_string(slot) + " is not among the cache's " +
                std::to_string(into.config.batch) + " rows");
@@ -200,8 +200,8 @@ bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
   spec[0] = {};  // the row is replicated over the batch's axes until it moves
   KvCache row = from;
   if (!MoveCache(machine, row, spec, why)) return false;
-  const std::vector<Part> sources = PartsOf(row, spec);
-  const std::vector<Part> targets = PartsOf(into, into.spec());
+  const std::vector<CacheTensor> sources = PartsOf(row, spec);
+  const std::vector<CacheTensor> targets = PartsOf(into, into.spec());
   machine.Local([&](int device) {
     const Spec& layout = into.key.spec;
     const int64_t first =
@@ -219,13 +219,13 @@ bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
 }
 
 bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
-               Complaint& why) {
+               LayoutError& why) {
   if (auto wrong = CheckLayout(machine.mesh(), cache.key.shape, spec)) {
     why = *wrong;
     why.message = "the cache: " + why.message;
     return false;
   }
-  for (const Part& part : PartsOf(cache, PadSpec(spec, 4))) {
+  for (const CacheTensor& part : PartsOf(cache, PadSpec(spec, 4))) {
     if (part.tensor->spec == part.spec) continue;
     *part.tensor = Reshard(machine, *part.tensor, part.spec, part.name);
   }

@@ -50,7 +50,7 @@ struct KvCache {
 // Returns a cache with empty slots, or nullopt if the sizes or the spec of [B,
 // S, K, D] are illegal.
 std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
-                                 const Spec& spec, Complaint& why);
+                                 const Spec& spec, LayoutError& why);
 
 // Appends n tokens to every row; key and value are [B, n, K, D] in F32 with any
 // spec. They are first resharded to the cache's spec with the length unsharded,
@@ -59,17 +59,17 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
 // tokens. Returns false and writes nothing if a token has no slot.
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
-                  const std::vector<int64_t>& counts, Complaint& why);
+                  const std::vector<int64_t>& counts, LayoutError& why);
 
 // Copies the only row of `from` to row `slot`, with its length and start. All
 // sizes but B must agree. Only the devices that own the slot keep the row;
 // resharding it to their layout is charged.
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
-               int64_t slot, Complaint& why);
+               int64_t slot, LayoutError& why);
 
 // Reshards the cache to the layout of another mode; every part is charged.
 bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
-               Complaint& why);
+               LayoutError& why);
 
 // The cache as attention reads it: values of `dtype` (dequantised in F32 and
 // rounded), with the lengths of its rows.
@@ -101,16 +101,16 @@ int64_t OwnSlot(const SlotQuery& query);
 // above, all slot computations and all views go through that seam.
 bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
                const ShardedTensor& value, const std::vector<int64_t>& counts,
-               Complaint& why);
+               LayoutError& why);
 bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
-               int64_t slot, Complaint& why);
+               int64_t slot, LayoutError& why);
 struct CacheSeam {
   std::function<int64_t(const SlotQuery&)> slot = OwnSlot;
   std::function<bool(Machine&, KvCache&, const ShardedTensor&,
                      const ShardedTensor&, const std::vector<int64_t>&,
-                     Complaint&)>
+                     LayoutError&)>
       append = RunAppend;
-  std::function<bool(Machine&, const KvCache&, KvCache&, int64_t, Complaint&)>
+  std::function<bool(Machine&, const KvCache&, KvCache&, int64_t, LayoutError&)>
       insert = RunInsert;
   // Changes positions, lengths and starts of a view.
   std::function<void(const Machine&, const KvCache&, CacheView&)> view;

@@ -28,7 +28,7 @@ struct Tokens {
 
 bool Fits(const KvCache& cache, const ShardedTensor& key,
           const ShardedTensor& value, const std::vector<int64_t>& counts,
-          Complaint& why) {
+          LayoutError& why) {
   const CacheConfig& config = cache.config;
   Shape want = cache.key.shape;
   if (key.shape.size() == 4) want[1] = key.shape[1];
@@ -208,14 +208,14 @@ int64_t OwnSlot(const SlotQuery& query) {
 
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
-                  const std::vector<int64_t>& counts, Complaint& why) {
+                  const std::vector<int64_t>& counts, LayoutError& why) {
   return machine.Seam<CacheSeam>().append(machine, cache, key, value, counts,
                                           why);
 }
 
 bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
                const ShardedTensor& value, const std::vector<int64_t>& counts,
-               Complaint& why) {
+               LayoutError& why) {
   if (!Fits(cache, key, value, counts, why)) return false;
   const std::vector<int64_t> taken =
       counts.empty()

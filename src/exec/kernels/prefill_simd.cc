@@ -61,7 +61,7 @@ struct RowTile {
 };
 
 // The packed operands and the running results of one call.
-struct Work {
+struct PackedCall {
   int64_t panel;       // NR: columns of a panel
   int64_t block;       // keys of a packed block
   int64_t out_panels;  // of Dv
@@ -190,7 +190,7 @@ HWY_INLINE void ValueTile(const float* weights, const float* value,
   }
 }
 
-void MakeTiles(const AttentionSlice& in, Work& work) {
+void MakeTiles(const AttentionSlice& in, PackedCall& work) {
   RowTile* tile = work.tiles;
   for (int64_t g = 0; g < in.heads; ++g) {
     for (int64_t t = 0; t < in.query_rows; t += kRows) {
@@ -208,7 +208,7 @@ void MakeTiles(const AttentionSlice& in, Work& work) {
 }
 
 template <class E>
-void PackQuery(const AttentionSlice& in, const Work& work) {
+void PackQuery(const AttentionSlice& in, const PackedCall& work) {
   const auto* const query = static_cast<const typename E::T*>(in.query);
   const int64_t d = in.head_dim;
   for (int64_t i = 0; i < work.tile_count; ++i) {
@@ -233,7 +233,7 @@ void PackQuery(const AttentionSlice& in, const Work& work) {
 
 template <class E>
 void PackKeys(const AttentionSlice& in, int64_t first, int64_t count,
-              const Work& work) {
+              const PackedCall& work) {
   const auto* const key = static_cast<const typename E::T*>(in.key);
   const int64_t d = in.head_dim;
   for (int64_t k = 0; k < RoundUp(count, work.panel); k += 4) {
@@ -256,7 +256,7 @@ void PackKeys(const AttentionSlice& in, int64_t first, int64_t count,
 
 template <class E>
 void PackValues(const AttentionSlice& in, int64_t first, int64_t count,
-                const Work& work) {
+                const PackedCall& work) {
   const auto* const value = static_cast<const typename E::T*>(in.value);
   const int64_t nr = work.panel;
   for (int64_t k = 0; k < count; ++k) {
@@ -286,7 +286,7 @@ HWY_INLINE Seen SeenIn(const RowTile& tile, int64_t first, int64_t count) {
 // Processes tiles [from, to) with the packed block of keys.
 void AttendBlock(const AttentionSlice& in, const AttentionState& state,
                  int64_t first, int64_t count, int64_t from, int64_t to,
-                 const Work& work) {
+                 const PackedCall& work) {
   const int64_t nr = work.panel;
   for (int64_t p = 0; p * nr < count; ++p) {
     const float* const key = work.key + p * in.head_dim * nr;
@@ -341,7 +341,7 @@ void AttendBlock(const AttentionSlice& in, const AttentionState& state,
   }
 }
 
-HWY_INLINE bool AnySeen(const Work& work, int64_t from, int64_t to,
+HWY_INLINE bool AnySeen(const PackedCall& work, int64_t from, int64_t to,
                         int64_t first, int64_t count) {
   for (int64_t i = from; i < to; ++i) {
     const Seen seen = SeenIn(work.tiles[i], first, count);
@@ -353,7 +353,7 @@ HWY_INLINE bool AnySeen(const Work& work, int64_t from, int64_t to,
 // Copies between the caller's rows [G*T, Dv] and the tiles' panels.
 template <bool kIn>
 void CopyOut(const AttentionSlice& in, const AttentionState& state,
-             const Work& work) {
+             const PackedCall& work) {
   const int64_t nr = work.panel;
   for (int64_t i = 0; i < work.tile_count; ++i) {
     const RowTile& tile = work.tiles[i];
@@ -381,8 +381,8 @@ void CopyOut(const AttentionSlice& in, const AttentionState& state,
   }
 }
 
-Work TakeWork(const AttentionSlice& in, Scratch& scratch) {
-  Work w{};
+PackedCall TakePackedCall(const AttentionSlice& in, Scratch& scratch) {
+  PackedCall w{};
   w.panel = PanelWidth();
   w.block = HWY_MIN(kKeyBlock, RoundUp(in.key_rows, w.panel));
   w.out_panels = RoundUp(in.value_dim, w.panel) / w.panel;
@@ -412,7 +412,7 @@ Work TakeWork(const AttentionSlice& in, Scratch& scratch) {
 
 void Prefill(const AttentionSlice& in, const AttentionState& state,
              Scratch& scratch) {
-  Work work = TakeWork(in, scratch);
+  PackedCall work = TakePackedCall(in, scratch);
   MakeTiles(in, work);
   WithElement(in.query_dtype,
               [&](auto element) { PackQuery<decltype(element)>(in, work); });

@@ -36,9 +36,9 @@ void PutText(const std::string& text, Packet& out) {
 }
 
 // Reads what AppendPacket wrote on a rank of the same program.
-class Reader {
+class PacketReader {
  public:
-  explicit Reader(const Packet& bytes) : left_(bytes) {}
+  explicit PacketReader(const Packet& bytes) : left_(bytes) {}
 
   int64_t Number() {
     int64_t out = 0;
@@ -61,7 +61,7 @@ class Reader {
   std::span<const std::byte> left_;
 };
 
-Packet Written(const Complaint& why, int64_t order) {
+Packet Written(const LayoutError& why, int64_t order) {
   Packet out;
   PutNumber(order, out);
   PutText(why.message, out);
@@ -74,8 +74,8 @@ Packet Written(const Complaint& why, int64_t order) {
   return out;
 }
 
-Complaint Read(Reader& in) {
-  Complaint out;
+LayoutError Read(PacketReader& in) {
+  LayoutError out;
   out.message = in.Text();
   out.help = in.Text();
   out.axis = in.Text();
@@ -110,14 +110,15 @@ struct Digest {
   }
 };
 
-struct Told {
+struct Reported {
   Shape shape;
   int64_t first = 0, second = 0;
 };
 
 // Returns what each listed device holds, as far as it was reported.
-std::map<int, Told> Tell(const SimMesh& mesh, const ShardedTensor& tensor,
-                         const std::vector<const std::vector<int>*>& groups) {
+std::map<int, Reported> Report(
+    const SimMesh& mesh, const ShardedTensor& tensor,
+    const std::vector<const std::vector<int>*>& groups) {
   Packet own;
   for (const std::vector<int>* group : groups) {
     for (const int device : *group) {
@@ -135,18 +136,18 @@ std::map<int, Told> Tell(const SimMesh& mesh, const ShardedTensor& tensor,
       PutNumber(std::bit_cast<int64_t>(digest.second), own);
     }
   }
-  std::map<int, Told> out;
+  std::map<int, Reported> out;
   const std::vector<Packet> all = mesh.transport()->Share(own);
   for (int rank = 0; rank < mesh.transport()->ranks(); ++rank) {
-    Reader in(all[AsIndex(rank)]);
+    PacketReader in(all[AsIndex(rank)]);
     for (const std::vector<int>* group : groups) {
       for (const int device : *group) {
         if (mesh.RankOf(device) != rank) continue;
-        Told& told = out[static_cast<int>(in.Number())];
+        Reported& reported = out[static_cast<int>(in.Number())];
         const std::vector<int64_t> shape = in.Numbers();
-        told.shape.assign(shape.begin(), shape.end());
-        told.first = in.Number();
-        told.second = in.Number();
+        reported.shape.assign(shape.begin(), shape.end());
+        reported.first = in.Number();
+        reported.second = in.Number();
       }
     }
   }
@@ -170,7 +171,7 @@ int64_t PlaceOf(const SimMesh& mesh, const ShardedTensor& tensor, int first,
     PutNumber(FirstDifference(right, mine), own);
   }
   const std::vector<Packet> all = mesh.transport()->Share(own);
-  return Reader(all[AsIndex(mesh.RankOf(other))]).Number();
+  return PacketReader(all[AsIndex(mesh.RankOf(other))]).Number();
 }
 
 }  // namespace
@@ -225,17 +226,17 @@ Ledger SumOverRanks(Transport* transport, const Ledger& own) {
   return out;
 }
 
-std::optional<Complaint> FirstComplaint(const SimMesh& mesh,
-                                        std::optional<Complaint> own,
-                                        int64_t order) {
+std::optional<LayoutError> FirstError(const SimMesh& mesh,
+                                      std::optional<LayoutError> own,
+                                      int64_t order) {
   if (mesh.transport() == nullptr) return own;
-  std::optional<Complaint> out;
+  std::optional<LayoutError> out;
   int64_t lowest = 0;
   const std::vector<Packet> all =
       mesh.transport()->Share(own ? Written(*own, order) : Packet{});
   for (const Packet& of : all) {
     if (of.empty()) continue;
-    Reader in(of);
+    PacketReader in(of);
     const int64_t rank_order = in.Number();
     if (out && rank_order >= lowest) continue;
     lowest = rank_order;
@@ -272,11 +273,11 @@ ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
 std::optional<Differing> FirstDiffering(
     const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups) {
-  const std::map<int, Told> told = Tell(mesh, tensor, groups);
+  const std::map<int, Reported> reported = Report(mesh, tensor, groups);
   for (const std::vector<int>* group : groups) {
-    const Told& right = told.at(group->front());
+    const Reported& right = reported.at(group->front());
     for (const int device : *group) {
-      const Told& own = told.at(device);
+      const Reported& own = reported.at(device);
       if (own.shape != extent) {
         return Differing{group->front(), device, -1, own.shape};
       }

@@ -22,9 +22,9 @@ Ledger SumOverRanks(Transport* transport, const Ledger& own);
 
 // Returns the error with the lowest `order`, of equal ones that of the lowest
 // rank, which holds the first devices.
-std::optional<Complaint> FirstComplaint(const SimMesh& mesh,
-                                        std::optional<Complaint> own,
-                                        int64_t order = 0);
+std::optional<LayoutError> FirstError(const SimMesh& mesh,
+                                      std::optional<LayoutError> own,
+                                      int64_t order = 0);
 
 // Gives the arrays of devices on other ranks their shape, without elements.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);

@@ -44,8 +44,8 @@ std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
   return out;
 }
 
-Complaint OtherShape(int device, const Shape& shape, const Shape& extent) {
-  Complaint why;
+LayoutError OtherShape(int device, const Shape& shape, const Shape& extent) {
+  LayoutError why;
   why.message = "device " + std::to_string(device) + " holds " +
                 ShapeText(shape) + " where its layout says " +
                 ShapeText(extent);
@@ -55,9 +55,10 @@ Complaint OtherShape(int device, const Shape& shape, const Shape& extent) {
 
 // Builds the error for two replicas of the shard at `start` that differ at
 // offset `at`.
-Complaint ReplicasDiffer(const SimMesh& mesh, const Shape& extent,
-                         const Shape& start, int first, int other, int64_t at) {
-  Complaint why;
+LayoutError ReplicasDiffer(const SimMesh& mesh, const Shape& extent,
+                           const Shape& start, int first, int other,
+                           int64_t at) {
+  LayoutError why;
   why.devices = {first, other};
   why.position = PositionOf(extent, at);
   for (size_t d = 0; d < start.size(); ++d) why.position[d] += start[d];
@@ -68,9 +69,9 @@ Complaint ReplicasDiffer(const SimMesh& mesh, const Shape& extent,
   return why;
 }
 
-std::optional<Complaint> CheckReplicasOfRanks(const SimMesh& mesh,
-                                              const ShardedTensor& tensor,
-                                              const Shape& extent) {
+std::optional<LayoutError> CheckReplicasOfRanks(const SimMesh& mesh,
+                                                const ShardedTensor& tensor,
+                                                const Shape& extent) {
   const auto holders = Holders(mesh, tensor.shape, tensor.spec);
   std::vector<const std::vector<int>*> groups;
   for (const auto& [start, devices] : holders) groups.push_back(&devices);
@@ -89,9 +90,9 @@ Spec PadSpec(Spec spec, size_t rank) {
   return spec;
 }
 
-std::optional<Complaint> CheckLayout(const SimMesh& mesh, const Shape& shape,
-                                     const Spec& spec) {
-  Complaint why;
+std::optional<LayoutError> CheckLayout(const SimMesh& mesh, const Shape& shape,
+                                       const Spec& spec) {
+  LayoutError why;
   if (spec.size() > shape.size()) {
     why.message =
         "the spec " + SpecText(spec) + " has " +
@@ -166,8 +167,8 @@ ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec) {
   return out;
 }
 
-std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
-                                       const ShardedTensor& tensor) {
+std::optional<LayoutError> CheckReplicas(const SimMesh& mesh,
+                                         const ShardedTensor& tensor) {
   const Shape extent = LocalShape(mesh, tensor.shape, tensor.spec);
   if (mesh.transport() != nullptr) {
     return CheckReplicasOfRanks(mesh, tensor, extent);
@@ -190,7 +191,7 @@ std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
 }
 
 std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
-                             Complaint& why) {
+                             LayoutError& why) {
   if (auto bad = CheckReplicas(mesh, tensor)) {
     why = std::move(*bad);
     return std::nullopt;
@@ -363,9 +364,9 @@ Buffer UniqueIds(const Shape& shape) {
 
 namespace {
 
-Complaint Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
-                    int device, int64_t id, Shape position) {
-  Complaint why;
+LayoutError Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
+                      int device, int64_t id, Shape position) {
+  LayoutError why;
   const bool known = id >= 0 && id < ElementsOf(tensor.shape);
   why.message = "device " + std::to_string(device) + " (" +
                 mesh.DeviceText(device) + ") holds element " +
@@ -381,15 +382,15 @@ Complaint Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
 
 }  // namespace
 
-std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
-                                       const ShardedTensor& tensor) {
+std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
+                                         const ShardedTensor& tensor) {
   const int64_t count = ElementsOf(tensor.shape);
   int64_t parts = 1;
   for (const AxisGroup& group : tensor.spec) parts *= mesh.Parts(group);
   const int64_t replicas = mesh.devices() / parts;
   // How often each element occurs over all devices.
   std::vector<int64_t> seen(AsIndex(count), 0);
-  Complaint why;
+  LayoutError why;
   for (int device = mesh.first_held(); device < mesh.end_held(); ++device) {
     const Buffer& local = tensor.local[AsIndex(device)];
     const Shape start = LocalStart(mesh, tensor.shape, tensor.spec, device);
@@ -411,9 +412,9 @@ std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
   }
   if (mesh.transport() != nullptr) {
     seen = SumOverRanks(mesh.transport(), std::move(seen));
-    const auto first = FirstComplaint(
+    const auto first = FirstError(
         mesh, why.message.empty() ? std::nullopt : std::optional(why));
-    why = first ? *first : Complaint{};
+    why = first ? *first : LayoutError{};
   }
   for (int64_t id = 0; id < count; ++id) {
     if (seen[AsIndex(id)] == replicas) continue;

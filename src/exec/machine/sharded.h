@@ -17,7 +17,7 @@
 namespace shardc::exec {
 
 // An error in a layout or a request, with the devices and position concerned.
-struct Complaint {
+struct LayoutError {
   std::string message;  // lower case, no final period
   std::string help;
   std::string axis;          // the axis at fault; may be empty
@@ -43,8 +43,8 @@ Spec PadSpec(Spec spec, size_t rank);
 
 // Returns why the tensor cannot have the spec: an axis that the mesh lacks or
 // that occurs twice, an entry too many, a dimension that does not divide.
-std::optional<Complaint> CheckLayout(const SimMesh& mesh, const Shape& shape,
-                                     const Spec& spec);
+std::optional<LayoutError> CheckLayout(const SimMesh& mesh, const Shape& shape,
+                                       const Spec& spec);
 
 // Return, for a legal layout, the shape of every shard and where a device's
 // shard begins.
@@ -56,11 +56,11 @@ Shape LocalStart(const SimMesh& mesh, const Shape& shape, const Spec& spec,
 ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);
 // Returns where two replicas differ in bits, or which buffer has another shape
 // than the layout's.
-std::optional<Complaint> CheckReplicas(const SimMesh& mesh,
-                                       const ShardedTensor& tensor);
+std::optional<LayoutError> CheckReplicas(const SimMesh& mesh,
+                                         const ShardedTensor& tensor);
 // Returns the global tensor; nullopt, and the reason, if replicas differ.
 std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
-                             Complaint& why);
+                             LayoutError& why);
 
 // Returns whether every index of a dimension that `inner` assigns a device is
 // among those that `outer` assigns it: exactly if `outer` is a prefix of
@@ -89,8 +89,8 @@ Buffer UniqueIds(const Shape& shape);
 // Checks that every element of `tensor`, which was filled with UniqueIds, is
 // where the layout puts it, and that each replica group holds each exactly
 // once.
-std::optional<Complaint> CheckCoverage(const SimMesh& mesh,
-                                       const ShardedTensor& tensor);
+std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
+                                         const ShardedTensor& tensor);
 
 }  // namespace shardc::exec
 

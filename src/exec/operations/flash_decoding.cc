@@ -253,9 +253,9 @@ class FlashDecoding {
   std::vector<SoftmaxState> states_;
 };
 
-std::optional<Complaint> CheckDecoding(const SimMesh& mesh,
-                                       const Staged& staged) {
-  Complaint why;
+std::optional<LayoutError> CheckDecoding(const SimMesh& mesh,
+                                         const Staged& staged) {
+  LayoutError why;
   if (staged.T() != 1) {
     why.message = "the query has length " + std::to_string(staged.T());
     why.help = "flash_decoding takes one query row; use ring or flash_attn2";
@@ -306,7 +306,7 @@ OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
         heads.size() >= lengths.size() &&
         std::equal(lengths.rbegin(), lengths.rend(), heads.rbegin());
     if (!suffix || mesh.Parts(staged.query.spec[3]) > 1) {
-      Complaint mixed;
+      LayoutError mixed;
       mixed.axis = lengths.front();
       mixed.message = "heads are on " + AxesText(heads) +
                       " and the key's length on " + AxesText(lengths);
@@ -357,7 +357,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                      const AttentionSpecs& specs,
                      const OperationSettings& settings) {
   OperationOutcome outcome;
-  Complaint why;
+  LayoutError why;
   auto staged = Stage(machine, problem, specs, settings,
                       kFlashDecoding.Staging(), why, outcome.remarks);
   if (!staged) {

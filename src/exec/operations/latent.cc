@@ -38,17 +38,17 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-Complaint Said(std::string message, std::string help, std::string axis = {}) {
-  Complaint why;
+LayoutError Said(std::string message, std::string help, std::string axis = {}) {
+  LayoutError why;
   why.message = std::move(message);
   why.help = std::move(help);
   why.axis = std::move(axis);
   return why;
 }
 
-std::optional<Complaint> CheckLatent(const SimMesh& mesh,
-                                     const AttentionProblem& problem,
-                                     const Staged& staged) {
+std::optional<LayoutError> CheckLatent(const SimMesh& mesh,
+                                       const AttentionProblem& problem,
+                                       const Staged& staged) {
   if (!problem.latent && staged.H() == staged.K()) {
     return Said("a head dim of " + std::to_string(staged.query.shape[3]) +
                     " leaves nothing to rotate",
@@ -113,7 +113,7 @@ class LatentRun {
         parts_(AsIndex(machine.devices())) {}
 
   // Reshards the latent to its pages, and replicates the queries.
-  std::optional<Complaint> Place() {
+  std::optional<LayoutError> Place() {
     const Spec k = staged_.key.spec;
     Buffer latent = in_.latent, rope = in_.rope_key;
     for (Buffer* x : {&latent, &rope}) {
@@ -132,7 +132,7 @@ class LatentRun {
     const AxisGroup& heads = staged_.query.spec[2];
     up_key_ = Scatter(mesh_, in_.up_key, {heads, k[3]});
     up_value_ = Scatter(mesh_, in_.up_value, {heads, k[3]});
-    Complaint why;
+    LayoutError why;
     if (!latent.IsHollow() && !MakePages(why)) return why;
     return std::nullopt;
   }
@@ -182,7 +182,7 @@ class LatentRun {
   bool Exact() const { return lengths_.empty() && ranks_.empty(); }
 
  private:
-  struct Part {
+  struct DeviceInputs {
     Buffer query, key, value;  // [B_loc, T|S_loc, H_loc|1, r_loc + p|r_loc]
     Buffer query_positions, key_positions, key_lengths;
     Buffer query_segments, key_segments;
@@ -194,7 +194,7 @@ class LatentRun {
     return mesh_.Index(device, rows_) * LocalRows();
   }
 
-  bool MakePages(Complaint& why) {
+  bool MakePages(LayoutError& why) {
     PageConfig config;
     config.shards = mesh_.Parts(rows_);
     config.rows = latent_.shape[0];
@@ -213,7 +213,7 @@ class LatentRun {
   }
 
   // Reads the keys of this device's rows from their pages.
-  void ReadPages(int device, Part& part) {
+  void ReadPages(int device, DeviceInputs& part) {
     const Buffer& latent = latent_.local[AsIndex(device)];
     const Buffer& rope = rope_.local[AsIndex(device)];
     const int64_t rows = latent.shape[0], keys = latent.shape[1];
@@ -242,7 +242,7 @@ class LatentRun {
   }
 
   // Computes q_lat next to q_pe, for the rows whose pages are on this device.
-  void AbsorbQuery(int device, Part& part) const {
+  void AbsorbQuery(int device, DeviceInputs& part) const {
     const Buffer& all = staged_.query.local[AsIndex(device)];
     const Buffer& up = up_key_.local[AsIndex(device)];  // [H_loc, r_loc, nope]
     const int64_t rows = LocalRows(), length = all.shape[1];
@@ -266,7 +266,7 @@ class LatentRun {
   }
 
   void Stack(int device) {
-    Part& part = parts_[AsIndex(device)];
+    DeviceInputs& part = parts_[AsIndex(device)];
     ReadPages(device, part);
     AbsorbQuery(device, part);
     const Spec q{rows_, {}}, k{rows_, lengths_};
@@ -304,7 +304,7 @@ class LatentRun {
   // Merges partial softmaxes of the length's shards by the log-sum-exp rule.
   void Merge() {
     PerDevice top;
-    for (const Part& part : parts_) top.push_back(part.state.max);
+    for (const DeviceInputs& part : parts_) top.push_back(part.state.max);
     top = AllReduce(machine_, lengths_, top, Reduce::kMax, "max");
     PerDevice packed(parts_.size());
     machine_.Local([&](int d) {
@@ -340,7 +340,7 @@ class LatentRun {
 
   // Multiplies softmax(..) c with W_uv: [B_loc, T, H_loc, Dv].
   Buffer Expand(int device) {
-    Part& part = parts_[AsIndex(device)];
+    DeviceInputs& part = parts_[AsIndex(device)];
     const Buffer mean =
         FinishRows(machine_, staged_, device, slices_.at[AsIndex(device)],
                    part.state, Dtype::kF32);
@@ -382,7 +382,7 @@ class LatentRun {
   ShardedTensor latent_, rope_;      // [B, S, r], [B, S, p]
   ShardedTensor up_key_, up_value_;  // [H, r, nope], [H, r, Dv]
   std::optional<PageTable> table_;
-  std::vector<Part> parts_;
+  std::vector<DeviceInputs> parts_;
   Slices slices_;
 };
 
@@ -390,7 +390,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                      const AttentionSpecs& specs,
                      const OperationSettings& settings) {
   OperationOutcome outcome;
-  Complaint why;
+  LayoutError why;
   auto staged = Stage(machine, problem, specs, settings, kLatent.Staging(), why,
                       outcome.remarks);
   if (!staged) {

@@ -154,9 +154,9 @@ class Ring {
   Slices slices_;
 };
 
-std::optional<Complaint> CheckLengths(const SimMesh& mesh,
-                                      const Staged& staged) {
-  Complaint why;
+std::optional<LayoutError> CheckLengths(const SimMesh& mesh,
+                                        const Staged& staged) {
+  LayoutError why;
   const AxisGroup& q = staged.query.spec[1];
   for (const ShardedTensor* other : {&staged.key, &staged.value}) {
     if (SameAxes(mesh, q, other->spec[1])) continue;
@@ -174,8 +174,8 @@ std::optional<Complaint> CheckLengths(const SimMesh& mesh,
   return std::nullopt;
 }
 
-std::optional<Complaint> CheckDim(const SimMesh& mesh, const Staged& staged) {
-  Complaint why;
+std::optional<LayoutError> CheckDim(const SimMesh& mesh, const Staged& staged) {
+  LayoutError why;
   for (const ShardedTensor* t : {&staged.query, &staged.key, &staged.value}) {
     const AxisGroup dim = DropTrivial(mesh, t->spec[3]);
     if (dim.empty()) continue;
@@ -187,8 +187,9 @@ std::optional<Complaint> CheckDim(const SimMesh& mesh, const Staged& staged) {
   return std::nullopt;
 }
 
-std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
-  std::vector<Complaint> bad;
+std::optional<LayoutError> CheckRing(const SimMesh& mesh,
+                                     const Staged& staged) {
+  std::vector<LayoutError> bad;
   for (auto& check : {CheckLengths(mesh, staged), CheckDim(mesh, staged),
                       CheckLocalShapes(mesh, staged)}) {
     if (check) bad.push_back(*check);
@@ -197,13 +198,13 @@ std::optional<Complaint> CheckRing(const SimMesh& mesh, const Staged& staged) {
 }
 
 // Returns an error if the ring's axes are not the one that the settings name.
-std::optional<Complaint> CheckAxis(const SimMesh& mesh, const Staged& staged,
-                                   const std::string& axis) {
+std::optional<LayoutError> CheckAxis(const SimMesh& mesh, const Staged& staged,
+                                     const std::string& axis) {
   const AxisGroup axes = DropTrivial(mesh, staged.query.spec[1]);
   if (axis.empty() || axes.empty() || axes == AxisGroup{axis}) {
     return std::nullopt;
   }
-  Complaint why;
+  LayoutError why;
   why.axis = *std::find_if(axes.begin(), axes.end(),
                            [&](const std::string& a) { return a != axis; });
   why.message = "the length is split over " + AxesText(axes) +
@@ -230,7 +231,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   }
   OperationOutcome outcome;
   const SimMesh& mesh = machine.mesh();
-  Complaint why;
+  LayoutError why;
   auto staged = Stage(machine, problem, specs, settings, kRing.Staging(), why,
                       outcome.remarks);
   if (!staged) {

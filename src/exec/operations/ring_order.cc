@@ -106,7 +106,7 @@ OperationOutcome RunPermutedRing(Machine& machine,
   const int64_t keys = problem.key.shape[dim];
   if (rows % cut != 0 || keys % cut != 0) {
     OperationOutcome outcome;
-    Complaint why;
+    LayoutError why;
     const AxisGroup axes = DropTrivial(mesh, spec[dim]);
     why.axis = axes.empty() ? "" : axes.front();
     why.message = "lengths " + std::to_string(rows) + " and " +
@@ -125,7 +125,7 @@ OperationOutcome RunPermutedRing(Machine& machine,
       PermuteProblem(problem, query_order, key_order);
   OperationOutcome outcome = kRing.run(machine, permuted, specs, plain);
   if (outcome.unsupported) return outcome;
-  Complaint why;
+  LayoutError why;
   const auto whole = Gather(mesh, outcome.output, why);
   if (!whole) return outcome;  // replicas differ: the caller reports it
   std::vector<int64_t> inverse(query_order.size());

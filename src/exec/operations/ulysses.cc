@@ -49,13 +49,14 @@ Lists ListsOf(const SimMesh& mesh, const Staged& staged,
   return out;
 }
 
-std::optional<Complaint> CheckLengths(const SimMesh& mesh, const Staged& staged,
-                                      const AxisGroup& axes) {
+std::optional<LayoutError> CheckLengths(const SimMesh& mesh,
+                                        const Staged& staged,
+                                        const AxisGroup& axes) {
   if (SameAxes(mesh, axes, staged.key.spec[1]) &&
       SameAxes(mesh, axes, staged.value.spec[1])) {
     return std::nullopt;
   }
-  Complaint why;
+  LayoutError why;
   const AxisGroup other = DropTrivial(mesh, staged.key.spec[1]);
   why.axis = !axes.empty() ? axes.front() : !other.empty() ? other.front() : "";
   why.message = "the query's length is split over " + AxesText(axes) +
@@ -64,10 +65,10 @@ std::optional<Complaint> CheckLengths(const SimMesh& mesh, const Staged& staged,
   return why;
 }
 
-std::optional<Complaint> CheckDim(const SimMesh& mesh, const Staged& staged) {
+std::optional<LayoutError> CheckDim(const SimMesh& mesh, const Staged& staged) {
   for (const ShardedTensor* t : {&staged.query, &staged.key, &staged.value}) {
     if (mesh.Parts(t->spec[3]) == 1) continue;
-    Complaint why;
+    LayoutError why;
     why.axis = DropTrivial(mesh, t->spec[3]).front();
     why.message = "the head dimension is split over " + AxesText(t->spec[3]);
     why.help = "leave the head dimension whole";
@@ -77,15 +78,15 @@ std::optional<Complaint> CheckDim(const SimMesh& mesh, const Staged& staged) {
 }
 
 // Checks that the axes taken from lengths divide a device's heads.
-std::optional<Complaint> CheckHeads(const SimMesh& mesh, const Staged& staged,
-                                    const AxisGroup& exchange) {
+std::optional<LayoutError> CheckHeads(const SimMesh& mesh, const Staged& staged,
+                                      const AxisGroup& exchange) {
   const int64_t n = mesh.Parts(exchange);
   const int64_t heads = staged.query.local[0].shape[2];
   const int64_t key_heads = staged.key.local[0].shape[2];
   if (n == 1) return std::nullopt;
-  std::vector<Complaint> bad;
+  std::vector<LayoutError> bad;
   const auto say = [&](const std::string& what, const std::string& rest) {
-    Complaint why;
+    LayoutError why;
     why.axis = exchange.front();
     why.message = "a device's " + what + AxesText(exchange) + " (" +
                   std::to_string(n) + " parts)" + rest;
@@ -102,9 +103,10 @@ std::optional<Complaint> CheckHeads(const SimMesh& mesh, const Staged& staged,
   return Joined(std::move(bad));
 }
 
-std::optional<Complaint> CheckUlysses(const SimMesh& mesh, const Staged& staged,
-                                      const Lists& lists) {
-  std::vector<Complaint> bad;
+std::optional<LayoutError> CheckUlysses(const SimMesh& mesh,
+                                        const Staged& staged,
+                                        const Lists& lists) {
+  std::vector<LayoutError> bad;
   for (auto& check : {CheckLengths(mesh, staged, lists.all),
                       CheckDim(mesh, staged), CheckLocalShapes(mesh, staged)}) {
     if (check) bad.push_back(*check);
@@ -215,10 +217,10 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                      const OperationSettings& settings) {
   OperationOutcome outcome;
   const SimMesh& mesh = machine.mesh();
-  Complaint why;
+  LayoutError why;
   auto staged = Stage(machine, problem, specs, settings, kUlysses.Staging(),
                       why, outcome.remarks);
-  std::optional<Complaint> bad;
+  std::optional<LayoutError> bad;
   Lists lists;
   if (!staged) {
     bad = std::move(why);

@@ -42,7 +42,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
                      const AttentionSpecs& specs,
                      const OperationSettings& settings) {
   OperationOutcome outcome;
-  Complaint why;
+  LayoutError why;
   auto staged = Stage(machine, problem, specs, settings, kVanilla.Staging(),
                       why, outcome.remarks);
   if (!staged) {

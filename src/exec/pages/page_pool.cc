@@ -45,9 +45,10 @@ Shape PoolShape(const PoolConfig& c) {
 
 // Checks that a device's slice of dimension 2 has complete heads, keys with
 // their values, and as many as its queries read.
-std::optional<Complaint> CheckHeads(const SimMesh& mesh, const PoolConfig& c) {
+std::optional<LayoutError> CheckHeads(const SimMesh& mesh,
+                                      const PoolConfig& c) {
   const int64_t n = mesh.Parts(c.head_axes);
-  Complaint why;
+  LayoutError why;
   if (!c.head_axes.empty()) why.axis = c.head_axes.front();
   why.help = "replicate the pages' heads over " + GroupText(c.head_axes);
   if (c.key_heads % n != 0) {
@@ -91,7 +92,7 @@ size_t Offset(const PoolConfig& c, const Buffer& local, int64_t page,
 }  // namespace
 
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
-                                 float fill, Complaint& why) {
+                                 float fill, LayoutError& why) {
   if (!IsRealDtype(config.dtype) && config.dtype != Dtype::kI8) {
     why.message = "pages cannot hold " + std::string(DtypeName(config.dtype));
     return std::nullopt;

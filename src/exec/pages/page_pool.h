@@ -52,7 +52,7 @@ struct PagePool {
 // free page changes the result. Returns nullopt if the layout would separate a
 // head's keys from its values or its queries.
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
-                                 float fill, Complaint& why);
+                                 float fill, LayoutError& why);
 
 // Writes one token of one head on one device; page and head count from the
 // device's first. Key and value are [D], rounded to the pool's dtype or

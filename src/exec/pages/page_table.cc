@@ -21,7 +21,7 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 std::optional<PageTable> PageTable::Make(const PageConfig& config,
-                                         Complaint& why) {
+                                         LayoutError& why) {
   const int64_t reserved = config.reserve_first ? 1 : 0;
   if (config.page_size < 1 || config.rows < 1 || config.pages_per_row < 1 ||
       config.shards < 1 || config.pages < 1) {
@@ -69,7 +69,7 @@ int64_t PageTable::Take(int64_t shard) {
 }
 
 bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
-                     Complaint& why) {
+                     LayoutError& why) {
   if (row < 0 || row >= config_.rows || count < 0) {
     why.message = "row " + std::to_string(row) + " is not among the " +
                   Counted(config_.rows, "row");
@@ -114,7 +114,7 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
   return true;
 }
 
-bool PageTable::Share(int64_t from, int64_t to, Complaint& why) {
+bool PageTable::Share(int64_t from, int64_t to, LayoutError& why) {
   const bool known = from >= 0 && from < config_.rows && to >= 0 &&
                      to < config_.rows && from != to;
   if (!known || lengths_[AsIndex(to)] != 0 || ShardOf(from) != ShardOf(to)) {

@@ -45,16 +45,16 @@ class PageTable {
   // Returns nullopt if shards do not divide pages or rows, or nothing would
   // fit.
   static std::optional<PageTable> Make(const PageConfig& config,
-                                       Complaint& why);
+                                       LayoutError& why);
 
   // Makes room for `count` more tokens of a row, and appends the copies that
   // must be made before anything is written. Returns false, and changes
   // nothing, if the row's table or its shard's free pages do not suffice.
   bool Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
-            Complaint& why);
+            LayoutError& why);
   // Lets an empty row share all tokens of another row of its shard, by
   // reference.
-  bool Share(int64_t from, int64_t to, Complaint& why);
+  bool Share(int64_t from, int64_t to, LayoutError& why);
   // Empties a row; pages that no other row uses become free.
   void Release(int64_t row);
 

@@ -15,8 +15,8 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-Complaint Said(std::string message, std::string help = {}) {
-  Complaint why;
+LayoutError Said(std::string message, std::string help = {}) {
+  LayoutError why;
   why.message = std::move(message);
   why.help = std::move(help);
   return why;
@@ -24,9 +24,9 @@ Complaint Said(std::string message, std::string help = {}) {
 
 std::string Request(int64_t r) { return "request " + std::to_string(r); }
 
-std::optional<Complaint> CheckSizes(const RaggedBatch& batch,
-                                    const PoolConfig& pool, int64_t shards,
-                                    int64_t tokens) {
+std::optional<LayoutError> CheckSizes(const RaggedBatch& batch,
+                                      const PoolConfig& pool, int64_t shards,
+                                      int64_t tokens) {
   const auto requests = static_cast<int64_t>(batch.lengths.size());
   if (static_cast<int64_t>(batch.cumulative.size()) != requests + 1 ||
       batch.table.shape.size() != 2 || batch.table.shape[0] != requests) {
@@ -56,9 +56,9 @@ std::optional<Complaint> CheckSizes(const RaggedBatch& batch,
   return std::nullopt;
 }
 
-std::optional<Complaint> CheckRequest(const RaggedBatch& batch,
-                                      const PoolConfig& pool, int64_t shards,
-                                      int64_t r) {
+std::optional<LayoutError> CheckRequest(const RaggedBatch& batch,
+                                        const PoolConfig& pool, int64_t shards,
+                                        int64_t r) {
   const int64_t queries = batch.Queries(r), length = batch.lengths[AsIndex(r)];
   if (queries < 0 || length < queries) {
     return Said(Request(r) + " has " + Counted(queries, "query", "queries") +
@@ -85,8 +85,8 @@ std::optional<Complaint> CheckRequest(const RaggedBatch& batch,
 }
 
 // A request in the decode range runs in the kernel's program of one query.
-std::optional<Complaint> CheckDistribution(const RaggedBatch& batch,
-                                           int64_t shards) {
+std::optional<LayoutError> CheckDistribution(const RaggedBatch& batch,
+                                             int64_t shards) {
   const int64_t each = batch.sequences / shards;
   if (static_cast<int64_t>(batch.distribution.size()) != shards) {
     return Said(Counted(static_cast<int64_t>(batch.distribution.size()),
@@ -124,9 +124,9 @@ int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r) {
   return r / (static_cast<int64_t>(batch.lengths.size()) / shards);
 }
 
-std::optional<Complaint> CheckBatch(const RaggedBatch& batch,
-                                    const PoolConfig& pool, int64_t shards,
-                                    int64_t tokens) {
+std::optional<LayoutError> CheckBatch(const RaggedBatch& batch,
+                                      const PoolConfig& pool, int64_t shards,
+                                      int64_t tokens) {
   if (auto wrong = CheckSizes(batch, pool, shards, tokens)) return wrong;
   for (int64_t r = 0; r < batch.sequences; ++r) {
     if (auto wrong = CheckRequest(batch, pool, shards, r)) return wrong;

@@ -12,8 +12,8 @@
 namespace shardc::exec {
 namespace {
 
-Complaint Said(std::string message, std::string help, std::string axis = {}) {
-  Complaint why;
+LayoutError Said(std::string message, std::string help, std::string axis = {}) {
+  LayoutError why;
   why.message = std::move(message);
   why.help = std::move(help);
   why.axis = std::move(axis);
@@ -52,9 +52,9 @@ std::vector<PagedRequest> RunsOf(const Buffer& queries, const Buffer& keys) {
   return out;
 }
 
-std::optional<Complaint> CheckSplits(const SimMesh& mesh,
-                                     const Staged& staged) {
-  std::vector<Complaint> bad;
+std::optional<LayoutError> CheckSplits(const SimMesh& mesh,
+                                       const Staged& staged) {
+  std::vector<LayoutError> bad;
   const auto whole = [&](const AxisGroup& axes, const std::string& what,
                          std::string help) {
     const AxisGroup used = DropTrivial(mesh, axes);
@@ -77,10 +77,10 @@ std::optional<Complaint> CheckSplits(const SimMesh& mesh,
   return Joined(std::move(bad));
 }
 
-std::optional<Complaint> CheckInputs(const AttentionProblem& problem,
-                                     const Staged& staged,
-                                     const PagedKernel& kernel,
-                                     const std::string& name) {
+std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
+                                       const Staged& staged,
+                                       const PagedKernel& kernel,
+                                       const std::string& name) {
   const auto no = [&](std::string what) {
     return Said(name + " takes no " + std::move(what),
                 "use vanilla or flash_attn2");
@@ -128,12 +128,12 @@ bool CountsKeys(const Staged& staged, const PagedRequest& request) {
 
 }  // namespace
 
-std::optional<Complaint> FindRequests(const SimMesh& mesh,
-                                      const AttentionProblem& problem,
-                                      const Staged& staged,
-                                      const PagedKernel& kernel,
-                                      std::string_view name,
-                                      std::vector<PagedRequest>& requests) {
+std::optional<LayoutError> FindRequests(const SimMesh& mesh,
+                                        const AttentionProblem& problem,
+                                        const Staged& staged,
+                                        const PagedKernel& kernel,
+                                        std::string_view name,
+                                        std::vector<PagedRequest>& requests) {
   if (auto bad = CheckSplits(mesh, staged)) return bad;
   if (auto bad = CheckInputs(problem, staged, kernel, std::string(name)))
     return bad;

@@ -50,8 +50,8 @@ class PagedRun {
   }
 
   // Assigns pages, writes the resident keys, and checks the batch.
-  std::optional<Complaint> Prepare() {
-    Complaint why;
+  std::optional<LayoutError> Prepare() {
+    LayoutError why;
     if (!MakeTable(why)) return why;
     MakeBatch();
     PoolConfig config{kernel_.format,       table_->config().pages,
@@ -102,7 +102,7 @@ class PagedRun {
  private:
   int64_t Tokens() const { return staged_.query.shape[0] * staged_.T(); }
 
-  bool MakeTable(Complaint& why) {
+  bool MakeTable(LayoutError& why) {
     const auto rows = static_cast<int64_t>(requests_.size());
     int64_t width = 1;
     for (const PagedRequest& request : requests_) {
@@ -312,7 +312,7 @@ void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
   config.head_dim = staged.key.shape[3];
   config.dtype = dtype;
   config.head_axes = heads;
-  Complaint why;
+  LayoutError why;
   if (!MakePool(machine.mesh(), config, 0, why)) {
     remarks.push_back("heads are whole on every device: " + why.message);
     heads.clear();
@@ -330,7 +330,7 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
                           const OperationSettings& settings,
                           const PagedKernel& kernel, std::string_view name) {
   OperationOutcome outcome;
-  Complaint why;
+  LayoutError why;
   StageOptions options;
   options.pages = true;
   auto staged =

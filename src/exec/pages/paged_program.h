@@ -40,9 +40,9 @@ struct RaggedBatch {
 // another shape, a query has no keys, or a page id is outside the pages of the
 // request's shard. Real kernels clip such ids silently, and then read another
 // request's keys. `tokens` is N, `shards` the number of shards of pages.
-std::optional<Complaint> CheckBatch(const RaggedBatch& batch,
-                                    const PoolConfig& pool, int64_t shards,
-                                    int64_t tokens);
+std::optional<LayoutError> CheckBatch(const RaggedBatch& batch,
+                                      const PoolConfig& pool, int64_t shards,
+                                      int64_t tokens);
 
 // Returns the shard that holds a request's pages.
 int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r);
@@ -88,12 +88,12 @@ struct PagedSeam {
 
 // Finds the requests: rows of the batch, or runs of equal segment ids. Returns
 // an error if a sharding or an input is not supported with pages.
-std::optional<Complaint> FindRequests(const SimMesh& mesh,
-                                      const AttentionProblem& problem,
-                                      const Staged& staged,
-                                      const PagedKernel& kernel,
-                                      std::string_view name,
-                                      std::vector<PagedRequest>& requests);
+std::optional<LayoutError> FindRequests(const SimMesh& mesh,
+                                        const AttentionProblem& problem,
+                                        const Staged& staged,
+                                        const PagedKernel& kernel,
+                                        std::string_view name,
+                                        std::vector<PagedRequest>& requests);
 
 // Runs a paged operation; `name` appears in messages.
 OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,

@@ -30,7 +30,7 @@ namespace {
 
 using dense::Array;
 using exec::Buffer;
-using exec::Complaint;
+using exec::LayoutError;
 using exec::Machine;
 using exec::SimMesh;
 
@@ -246,7 +246,7 @@ bool BitsThatAreAlike() {
 bool RowsOfACache() {
   const SimMesh mesh(MeshOf({{"x", 1}}));
   Machine machine(mesh);
-  Complaint why;
+  LayoutError why;
   const exec::CacheConfig one = {1, 4, 1, 2, Dtype::kF32, 3};
   exec::CacheConfig two = one;
   two.batch = 2;
@@ -266,7 +266,7 @@ bool RowsOfACache() {
 bool SharedPagesAreCopiedOnce() {
   exec::PageConfig config;
   config.reserve_first = false;
-  Complaint why;
+  LayoutError why;
   if (!exec::PageTable::Make(config, why)) return false;
   config = {4, 4, 2, 2, 1};
   config.reserve_first = false;
@@ -286,7 +286,7 @@ bool SharedPagesAreCopiedOnce() {
 
 // Returns the check that detects a cached key with an error of some roundings,
 // in a cache of this dtype.
-std::optional<Check> NoticesAKey(Dtype kv_dtype, float off) {
+std::optional<Check> DetectsAKey(Dtype kv_dtype, float off) {
   CacheTrace trace;
   trace.mesh = MeshOf({{"x", 1}});
   trace.prefill = trace.chunk = 8;
@@ -297,7 +297,7 @@ std::optional<Check> NoticesAKey(Dtype kv_dtype, float off) {
   seam.append = [off](Machine& machine, exec::KvCache& cache,
                       const exec::ShardedTensor& key,
                       const exec::ShardedTensor& value,
-                      const std::vector<int64_t>& counts, Complaint& why) {
+                      const std::vector<int64_t>& counts, LayoutError& why) {
     if (!exec::RunAppend(machine, cache, key, value, counts, why)) return false;
     Buffer& local = cache.key.local[0];
     if (local.IsReal()) {
@@ -316,8 +316,8 @@ bool KeysOfACacheByBits() {
   for (const Dtype dtype :
        {Dtype::kF32, Dtype::kBF16, Dtype::kF16, Dtype::kI8}) {
     const float off = dtype == Dtype::kF32 ? 0x1p-16f : 0x1p-6f;
-    if (NoticesAKey(dtype, 0)) return false;
-    if (NoticesAKey(dtype, off) != Check::kCacheBits) return false;
+    if (DetectsAKey(dtype, 0)) return false;
+    if (DetectsAKey(dtype, off) != Check::kCacheBits) return false;
   }
   return true;
 }
@@ -495,7 +495,7 @@ constexpr Question kQuestions[] = {
 
 }  // namespace
 
-KnownAnswers AskKnownAnswers() {
+KnownAnswers CheckKnownAnswers() {
   KnownAnswers out;
   for (const Question& question : kQuestions) {
     ++out.asked;

@@ -18,7 +18,7 @@ struct KnownAnswers {
   bool Hold() const { return asked > 0 && wrong.empty(); }
 };
 
-KnownAnswers AskKnownAnswers();
+KnownAnswers CheckKnownAnswers();
 
 }  // namespace shardc::verify
 

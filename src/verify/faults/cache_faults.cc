@@ -16,8 +16,8 @@ namespace {
 
 using exec::CacheSeam;
 using exec::CacheView;
-using exec::Complaint;
 using exec::KvCache;
+using exec::LayoutError;
 using exec::Machine;
 using exec::OwnSlot;
 using exec::ShardedTensor;
@@ -81,7 +81,7 @@ constexpr WrongSlot kWrongSlots[] = {
 
 bool AppendByOne(Machine& machine, KvCache& cache, const ShardedTensor& key,
                  const ShardedTensor& value, const Counts& counts,
-                 Complaint& why) {
+                 LayoutError& why) {
   Counts index = cache.index;
   if (!exec::RunAppend(machine, cache, key, value, counts, why)) return false;
   for (size_t b = 0; b < index.size(); ++b) {
@@ -93,7 +93,7 @@ bool AppendByOne(Machine& machine, KvCache& cache, const ShardedTensor& key,
 // Appends as if the cache had room.
 bool AppendUnchecked(Machine& machine, KvCache& cache, const ShardedTensor& key,
                      const ShardedTensor& value, const Counts& counts,
-                     Complaint& why) {
+                     LayoutError& why) {
   constexpr int64_t kEnough = int64_t{1} << 40;
   const int64_t length = std::exchange(cache.config.max_length, kEnough);
   const bool written = exec::RunAppend(machine, cache, key, value, counts, why);
@@ -102,7 +102,7 @@ bool AppendUnchecked(Machine& machine, KvCache& cache, const ShardedTensor& key,
 }
 
 bool InsertIntoNext(Machine& machine, const KvCache& from, KvCache& into,
-                    int64_t slot, Complaint& why) {
+                    int64_t slot, LayoutError& why) {
   Counts index = into.index, start = into.start;
   const int64_t next = (slot + 1) % into.config.batch;
   if (!exec::RunInsert(machine, from, into, next, why)) return false;
@@ -115,7 +115,7 @@ bool InsertIntoNext(Machine& machine, const KvCache& from, KvCache& into,
 }
 
 bool InsertRowsOnly(Machine& machine, const KvCache& from, KvCache& into,
-                    int64_t slot, Complaint& why) {
+                    int64_t slot, LayoutError& why) {
   Counts index = into.index, start = into.start;
   const bool inserted = exec::RunInsert(machine, from, into, slot, why);
   into.index = std::move(index);

@@ -93,14 +93,14 @@ void WatchCaches(const exec::Seams& seams, Evidence& evidence,
                                     const exec::ShardedTensor& key,
                                     const exec::ShardedTensor& value,
                                     const std::vector<int64_t>& counts,
-                                    exec::Complaint& why) {
+                                    exec::LayoutError& why) {
     const bool done = right.append(machine, into, key, value, counts, why);
     AddCache(into, evidence);
     return done;
   };
   cache.insert = [right, &evidence](Machine& machine, const exec::KvCache& from,
                                     exec::KvCache& into, int64_t slot,
-                                    exec::Complaint& why) {
+                                    exec::LayoutError& why) {
     const bool done = right.insert(machine, from, into, slot, why);
     AddCache(into, evidence);
     return done;

@@ -56,7 +56,7 @@ Outcome RunProbe(const Probe& probe, const Checks& checks,
 
 // Returns whether verification detects the fault with a reason, and by which
 // check.
-bool Notices(const Probe& probe, const Outcome& outcome, std::string& by) {
+bool Detects(const Probe& probe, const Outcome& outcome, std::string& by) {
   if (outcome.reason.empty()) return false;
   by = CheckName(outcome.failed.value_or(Check::kUnsupported));
   if (probe.trace) {
@@ -84,7 +84,7 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks) {
     const Outcome right = RunProbe(probe, checks, nullptr);
     const Outcome wrong = RunProbe(probe, checks, &fault);
     out.injected = out.injected || !(wrong.evidence == right.evidence);
-    if (out.injected && Notices(probe, wrong, out.by)) {
+    if (out.injected && Detects(probe, wrong, out.by)) {
       out.caught = true;
       return out;
     }

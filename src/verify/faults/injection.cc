@@ -35,7 +35,7 @@ void OneBitLess(const AttentionProblem&, const Machine&, AttentionSpecs&,
   --settings.dot_bits;
 }
 
-Told WrongTold(Fault fault) {
+ReplaceInputs WrongInputs(Fault fault) {
   switch (fault) {
     case Fault::kOtherModesSpec:
       return OtherModesSpecs;
@@ -54,7 +54,7 @@ Told WrongTold(Fault fault) {
 
 Injection InjectionOf(Fault fault) {
   Injection out;
-  out.told = WrongTold(fault);
+  out.replace_inputs = WrongInputs(fault);
   InjectIntoCollectives(fault, out.seams);
   InjectIntoSlices(fault, out.seams);
   InjectIntoArithmetic(fault, out.seams);
@@ -65,7 +65,7 @@ Injection InjectionOf(Fault fault) {
 
 void Inject(const Injection& injection, RunOptions& options) {
   options.seams = injection.seams;
-  options.told = injection.told;
+  options.replace_inputs = injection.replace_inputs;
 }
 
 }  // namespace shardc::verify

@@ -11,7 +11,7 @@ namespace shardc::verify {
 
 struct Injection {
   exec::Seams seams;
-  Told told;  // specs and settings that replace the case's
+  ReplaceInputs replace_inputs;  // specs and settings that replace the case's
 };
 
 Injection InjectionOf(Fault fault);

@@ -322,7 +322,7 @@ void LeavePermuted(const Machine& machine, const Staged& staged,
   const exec::SimMesh& mesh = machine.mesh();
   const auto order = exec::RingOrder(exec::SequenceOrder::kZigZag, staged.T(),
                                      mesh.Parts(staged.query.spec[1]));
-  exec::Complaint why;
+  exec::LayoutError why;
   const auto whole = exec::Gather(mesh, output, why);
   if (!whole) return;
   output = exec::Scatter(mesh, exec::PermuteDim(*whole, 1, order), output.spec);

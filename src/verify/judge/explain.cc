@@ -24,7 +24,7 @@ namespace {
 
 using dense::Array;
 using exec::AxesText;
-using exec::Complaint;
+using exec::LayoutError;
 using exec::SimMesh;
 
 std::string FirstAxis(const SimMesh& mesh, const AxisGroup& a,
@@ -39,8 +39,8 @@ std::string FirstAxis(const SimMesh& mesh, const AxisGroup& a,
   return "";
 }
 
-Complaint Breaks(std::string axis, std::string message, std::string help) {
-  Complaint out;
+LayoutError Breaks(std::string axis, std::string message, std::string help) {
+  LayoutError out;
   out.axis = std::move(axis);
   out.message = std::move(message);
   out.help = std::move(help);
@@ -146,7 +146,7 @@ struct Layouts {
   exec::Laid q, k, v;
 };
 
-std::optional<Complaint> BatchFault(const Layouts& of) {
+std::optional<LayoutError> BatchFault(const Layouts& of) {
   const auto& [mesh, q, k, v] = of;
   for (const auto& [name, other] :
        {std::pair{"key", &k}, std::pair{"value", &v}}) {
@@ -161,7 +161,7 @@ std::optional<Complaint> BatchFault(const Layouts& of) {
   return std::nullopt;
 }
 
-std::optional<Complaint> HeadFault(const Layouts& of, const Case& test) {
+std::optional<LayoutError> HeadFault(const Layouts& of, const Case& test) {
   const auto& [mesh, q, k, v] = of;
   if (!exec::IsPrefix(mesh, k.spec[2], q.spec[2])) {
     return Breaks(FirstAxis(mesh, k.spec[2], q.spec[2]),
@@ -191,7 +191,7 @@ std::optional<Complaint> HeadFault(const Layouts& of, const Case& test) {
   return std::nullopt;
 }
 
-std::optional<Complaint> LengthFault(const Layouts& of) {
+std::optional<LayoutError> LengthFault(const Layouts& of) {
   const auto& [mesh, q, k, v] = of;
   if (!exec::SameAxes(mesh, k.spec[1], v.spec[1])) {
     return Breaks(FirstAxis(mesh, v.spec[1], k.spec[1]),
@@ -201,7 +201,7 @@ std::optional<Complaint> LengthFault(const Layouts& of) {
   return std::nullopt;
 }
 
-std::optional<Complaint> DimFault(const Layouts& of) {
+std::optional<LayoutError> DimFault(const Layouts& of) {
   const auto& [mesh, q, k, v] = of;
   if (!exec::SameAxes(mesh, q.spec[3], k.spec[3])) {
     return Breaks(FirstAxis(mesh, k.spec[3], q.spec[3]),
@@ -213,10 +213,10 @@ std::optional<Complaint> DimFault(const Layouts& of) {
 
 }  // namespace
 
-std::optional<Complaint> LayoutFault(const Case& test) {
+std::optional<LayoutError> LayoutFault(const Case& test) {
   const Layouts of{SimMesh(test.mesh), QueryOf(test), KeyOf(test),
                    ValueOf(test)};
-  std::vector<Complaint> bad;
+  std::vector<LayoutError> bad;
   for (auto& fault :
        {BatchFault(of), HeadFault(of, test), LengthFault(of), DimFault(of)}) {
     if (fault) bad.push_back(*fault);

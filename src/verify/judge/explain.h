@@ -15,7 +15,7 @@ namespace shardc::verify {
 // Returns which rules between the tensors' layouts a case violates, joined:
 // equal batch, key heads nested in query heads, equal lengths of key and value,
 // equal head dimension. Nullopt if all hold.
-std::optional<exec::Complaint> LayoutFault(const Case& test);
+std::optional<exec::LayoutError> LayoutFault(const Case& test);
 
 // Explains a numeric failure; `got` and `reference` are [B, T, H, D].
 void ExplainNumbers(const Case& test, const dense::Array& got,

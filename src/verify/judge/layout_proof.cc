@@ -18,12 +18,13 @@
 namespace shardc::verify {
 namespace {
 
-using exec::Complaint;
+using exec::LayoutError;
 using exec::Machine;
 using exec::ShardedTensor;
 
-std::optional<Complaint> Named(std::optional<Complaint> bad,
-                               std::string_view tensor, std::string_view step) {
+std::optional<LayoutError> Named(std::optional<LayoutError> bad,
+                                 std::string_view tensor,
+                                 std::string_view step) {
   if (bad) {
     bad->message =
         std::string(tensor) + " " + std::string(step) + ": " + bad->message;
@@ -32,8 +33,8 @@ std::optional<Complaint> Named(std::optional<Complaint> bad,
 }
 
 // Gathers each sharded dimension, last one first; all ids must then be present.
-std::optional<Complaint> ProveGather(Machine& machine, ShardedTensor t,
-                                     std::string_view name) {
+std::optional<LayoutError> ProveGather(Machine& machine, ShardedTensor t,
+                                       std::string_view name) {
   for (size_t d = t.shape.size(); d > 0;) {
     --d;
     if (machine.mesh().Parts(t.spec[d]) == 1) continue;
@@ -48,9 +49,9 @@ std::optional<Complaint> ProveGather(Machine& machine, ShardedTensor t,
 }
 
 // Exchanges length for heads and back, where shapes allow.
-std::optional<Complaint> ProveExchange(Machine& machine,
-                                       const ShardedTensor& whole,
-                                       std::string_view name) {
+std::optional<LayoutError> ProveExchange(Machine& machine,
+                                         const ShardedTensor& whole,
+                                         std::string_view name) {
   const AxisGroup axes = whole.spec[1];
   const int64_t n = machine.mesh().Parts(axes);
   if (n == 1 || whole.local[0].shape[2] % n != 0) return std::nullopt;
@@ -69,13 +70,14 @@ std::optional<Complaint> ProveExchange(Machine& machine,
 }
 
 // Only group member 0 contributes, so the sum equals the ids.
-std::optional<Complaint> ProveReduceScatter(Machine& machine,
-                                            const ShardedTensor& split,
-                                            size_t dim, std::string_view name) {
+std::optional<LayoutError> ProveReduceScatter(Machine& machine,
+                                              const ShardedTensor& split,
+                                              size_t dim,
+                                              std::string_view name) {
   const AxisGroup axes = split.spec[dim];
   if (machine.mesh().Parts(axes) == 1) return std::nullopt;
   ShardedTensor t = split;
-  Complaint why;
+  LayoutError why;
   const exec::Buffer ids = exec::UniqueIds(split.shape);
   Spec joined = split.spec;
   joined[dim].clear();
@@ -110,8 +112,10 @@ exec::Laid Reduced(const exec::SimMesh& mesh, exec::Laid laid,
   return laid;
 }
 
-std::optional<Complaint> ProveTensor(Machine& machine, const exec::Laid& given,
-                                     const Spec& other, std::string_view name) {
+std::optional<LayoutError> ProveTensor(Machine& machine,
+                                       const exec::Laid& given,
+                                       const Spec& other,
+                                       std::string_view name) {
   const exec::SimMesh& mesh = machine.mesh();
   if (CheckLayout(mesh, given.shape, given.spec)) return std::nullopt;
   const exec::Laid laid = Reduced(mesh, given, other);
@@ -137,7 +141,7 @@ std::optional<Complaint> ProveTensor(Machine& machine, const exec::Laid& given,
 
 }  // namespace
 
-std::optional<Complaint> ProveLayouts(const Case& test, Machine& machine) {
+std::optional<LayoutError> ProveLayouts(const Case& test, Machine& machine) {
   const exec::Laid q = QueryOf(test), k = KeyOf(test), v = ValueOf(test),
                    o = OutputOf(test);
   if (auto bad = ProveTensor(machine, q, o.spec, "query")) return bad;

@@ -15,8 +15,8 @@ namespace shardc::verify {
 // reduces and scatters them; after each step every element must be where its
 // layout puts it, exactly once per replica group. Illegal layouts are left to
 // the operation.
-std::optional<exec::Complaint> ProveLayouts(const Case& test,
-                                            exec::Machine& machine);
+std::optional<exec::LayoutError> ProveLayouts(const Case& test,
+                                              exec::Machine& machine);
 
 }  // namespace shardc::verify
 

@@ -36,7 +36,8 @@ void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
 }
 
 // Copies a part's [b, T, h, Dv] into the full array.
-void Place(const Array& from, const Part& part, int64_t group, Array& to) {
+void Place(const Array& from, const RowsAndHeads& part, int64_t group,
+           Array& to) {
   const int64_t width = from.dim(2) * from.dim(3);
   const int64_t line = to.dim(2) * to.dim(3);
   const int64_t first = part.heads * group * to.dim(3);
@@ -57,13 +58,14 @@ bool HasParts(const Case& test, const exec::AttentionProblem& problem) {
              0;
 }
 
-std::vector<Part> PartsFor(const exec::AttentionProblem& problem, int ranks) {
+std::vector<RowsAndHeads> PartsFor(const exec::AttentionProblem& problem,
+                                   int ranks) {
   const int64_t rows = problem.key.shape[0];
   const int64_t heads = problem.key.shape[HeadDim(problem.layout)];
   const int64_t by_row = std::min<int64_t>(rows, ranks);
   const int64_t by_head =
       std::min<int64_t>(heads, (ranks + by_row - 1) / by_row);
-  std::vector<Part> out;
+  std::vector<RowsAndHeads> out;
   for (int64_t r = 0; r < by_row; ++r) {
     for (int64_t h = 0; h < by_head; ++h) {
       out.push_back({r * rows / by_row, (r + 1) * rows / by_row,
@@ -74,7 +76,7 @@ std::vector<Part> PartsFor(const exec::AttentionProblem& problem, int ranks) {
 }
 
 exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
-                              const Part& part) {
+                              const RowsAndHeads& part) {
   const int64_t group = Group(problem);
   const size_t dim = HeadDim(problem.layout);
   const int64_t rows = part.end_rows - part.rows;
@@ -126,7 +128,7 @@ std::optional<WholeOfParts> JudgeInParts(const Case& test,
                                          const dense::Options& options,
                                          bool logits, const OnOneDevice& run,
                                          exec::Transport& transport) {
-  const std::vector<Part> parts = PartsFor(problem, transport.ranks());
+  const std::vector<RowsAndHeads> parts = PartsFor(problem, transport.ranks());
   const auto ranks = AsIndex(transport.ranks());
   exec::Packet own;
   std::vector<double> largest = {0};
@@ -165,7 +167,7 @@ std::optional<WholeOfParts> JudgeInParts(const Case& test,
   whole.reference = Array::Zeros(canonical);
   std::vector<std::span<const std::byte>> left(in.begin(), in.end());
   for (size_t i = 0; i < parts.size(); ++i) {
-    const Part& part = parts[i];
+    const RowsAndHeads& part = parts[i];
     const size_t rank = i % ranks;
     Shape start(4, 0), extent = shape;
     start[0] = part.rows;

@@ -17,7 +17,7 @@
 namespace shardc::verify {
 
 // Rows [rows, end_rows) and key heads [heads, end_heads).
-struct Part {
+struct RowsAndHeads {
   int64_t rows = 0, end_rows = 0;
   int64_t heads = 0, end_heads = 0;
 };
@@ -27,9 +27,10 @@ struct Part {
 // quantised arithmetic.
 bool HasParts(const Case& test, const exec::AttentionProblem& problem);
 // Returns at least one part for each rank, if there are as many rows and heads.
-std::vector<Part> PartsFor(const exec::AttentionProblem& problem, int ranks);
+std::vector<RowsAndHeads> PartsFor(const exec::AttentionProblem& problem,
+                                   int ranks);
 exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
-                              const Part& part);
+                              const RowsAndHeads& part);
 
 struct WholeOfParts {
   dense::Array reference;  // [B, T, H, Dv]

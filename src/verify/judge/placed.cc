@@ -68,26 +68,26 @@ struct Placed {
 
 // Returns which part of the report is wrong; empty if none is.
 std::string Misjudged(const Placed& placed, const Array& reference,
-                      const ErrorOf& told) {
+                      const ErrorOf& reported) {
   double squares = 0;
   for (const double x : reference.data) squares += x * x;
   const auto count = static_cast<double>(reference.data.size());
-  if (!std::equal(told.worst.begin(), told.worst.end(), placed.place.begin(),
-                  placed.place.end())) {
+  if (!std::equal(reported.worst.begin(), reported.worst.end(),
+                  placed.place.begin(), placed.place.end())) {
     return "another element";
   }
-  if (told.max_abs != placed.error) return "another error";
-  if (!Near(told.mean_abs * count, placed.error)) return "another mean";
+  if (reported.max_abs != placed.error) return "another error";
+  if (!Near(reported.mean_abs * count, placed.error)) return "another mean";
   const double norm = squares > 0 ? std::sqrt(squares) : 1;
-  return Near(told.relative_l2 * norm, placed.error) ? "" : "another l2";
+  return Near(reported.relative_l2 * norm, placed.error) ? "" : "another l2";
 }
 
-std::string Mistold(const Placed& placed, const exec::SimMesh& mesh,
-                    const CaseResult& told) {
+std::string Misreported(const Placed& placed, const exec::SimMesh& mesh,
+                        const CaseResult& reported) {
   int64_t held = 0;
   int first = -1;
   for (size_t d = 0; d < placed.holds.size(); ++d) {
-    if (placed.holds[d] != (told.device_error[d] == placed.error)) {
+    if (placed.holds[d] != (reported.device_error[d] == placed.error)) {
       return "device " + std::to_string(d);
     }
     if (placed.holds[d] && first < 0) first = static_cast<int>(d);
@@ -99,11 +99,11 @@ std::string Mistold(const Placed& placed, const exec::SimMesh& mesh,
                             std::to_string(placed.place[0]) + ", token " +
                             std::to_string(placed.place[1]) + ", head " +
                             std::to_string(placed.place[2]);
-  if (told.reason.find(where) == std::string::npos) return told.reason;
+  if (reported.reason.find(where) == std::string::npos) return reported.reason;
   const bool everywhere = held == mesh.devices();
-  return everywhere || Parts(mesh, told.axis, placed.holds)
+  return everywhere || Parts(mesh, reported.axis, placed.holds)
              ? ""
-             : "axis `" + told.axis + "`";
+             : "axis `" + reported.axis + "`";
 }
 
 }  // namespace
@@ -124,19 +124,19 @@ void OfferPlaced(const Case& test, const Array& reference, const Limits& limits,
   const Placed placed{place, error, Holders(mesh, OutputOf(test), place)};
   ++wrong.offered;
   const Judgement judged = JudgeOutput(got, reference, limits);
-  CaseResult told;
-  told.error = judged.error;
-  told.tolerance = told.cap = judged.allowed;
-  told.device_error = DeviceErrors(test, got, reference);
+  CaseResult reported;
+  reported.error = judged.error;
+  reported.tolerance = reported.cap = judged.allowed;
+  reported.device_error = DeviceErrors(test, got, reference);
   if (Within(judged.error.max_abs, judged.allowed)) {
     wrong.taken.emplace_back("one element off");
     return;
   }
-  ExplainNumbers(test, got, reference, told);
-  std::string bad = Misjudged(placed, reference, told.error);
-  if (bad.empty()) bad = Mistold(placed, mesh, told);
+  ExplainNumbers(test, got, reference, reported);
+  std::string bad = Misjudged(placed, reference, reported.error);
+  if (bad.empty()) bad = Misreported(placed, mesh, reported);
   if (!bad.empty()) {
-    wrong.taken.push_back("one element off, told of " + bad);
+    wrong.taken.push_back("one wrong element, reported with " + bad);
   }
 }
 

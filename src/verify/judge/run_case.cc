@@ -150,7 +150,8 @@ class Judge {
     exec::Machine machine(mesh, options_.threads, options_.seams);
     exec::AttentionSpecs specs = test.specs;
     exec::OperationSettings settings = SettingsOf(test);
-    if (options_.told) options_.told(problem_, machine, specs, settings);
+    if (options_.replace_inputs)
+      options_.replace_inputs(problem_, machine, specs, settings);
     exec::OperationOutcome out =
         test.operation->run(machine, problem_, specs, settings);
     ledger = exec::SumOverRanks(transport, machine.ledger());
@@ -182,7 +183,7 @@ class Judge {
   // Gathers the output, if replicas agree.
   bool Whole() {
     const exec::SimMesh mesh(test_.mesh, options_.transport);
-    exec::Complaint why;
+    exec::LayoutError why;
     if (options_.checks.Has(Check::kReplicas)) {
       auto whole = exec::Gather(mesh, outcome_.output, why);
       if (!whole) {
@@ -328,7 +329,7 @@ class Judge {
   }
 
   void OfferWrong(WrongOutputs& wrong) const {
-    OfferTurned(reference_, limits_, wrong);
+    OfferShifted(reference_, limits_, wrong);
     OfferPlaced(test_, reference_, limits_, wrong);
     for (const bool last : {false, true}) {
       const auto in = OneKeyShort(inputs_, dense_, last);

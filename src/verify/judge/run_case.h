@@ -14,7 +14,7 @@
 namespace shardc::verify {
 
 // Replaces the specs and settings that an operation receives.
-using Told =
+using ReplaceInputs =
     std::function<void(const exec::AttentionProblem&, const exec::Machine&,
                        exec::AttentionSpecs&, exec::OperationSettings&)>;
 
@@ -26,7 +26,7 @@ struct RunOptions {
   Checks checks;
   Stage stage = {};
   exec::Seams seams;  // the replaced seams
-  Told told;
+  ReplaceInputs replace_inputs;
   int threads = 1;  // host threads that simulate devices
   // Spreads the mesh's devices over its ranks; null: one process holds all.
   exec::Transport* transport = nullptr;

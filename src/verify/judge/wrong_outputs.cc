@@ -16,7 +16,7 @@ namespace {
 using dense::Array;
 
 // Moves element i of dimension `dim` to i + 1, the last to 0.
-Array Turned(const Array& x, size_t dim) {
+Array Shifted(const Array& x, size_t dim) {
   Array out = x;
   int64_t inner = 1;
   for (size_t d = dim + 1; d < x.shape.size(); ++d) inner *= x.shape[d];
@@ -56,14 +56,14 @@ void Offer(std::string name, const Array& output, const Array& reference,
   }
 }
 
-void OfferTurned(const Array& reference, const Limits& limits,
-                 WrongOutputs& wrong) {
+void OfferShifted(const Array& reference, const Limits& limits,
+                  WrongOutputs& wrong) {
   static constexpr const char* kNames[] = {"batch rows", "tokens", "heads",
                                            "dims"};
   Offer("zeros", Array::Zeros(reference.shape), reference, limits, wrong);
   for (size_t d = 0; d < reference.shape.size(); ++d) {
     if (reference.shape[d] == 1) continue;
-    Offer(std::string(kNames[d]) + " turned", Turned(reference, d), reference,
+    Offer(std::string(kNames[d]) + " turned", Shifted(reference, d), reference,
           limits, wrong);
   }
 }

@@ -20,8 +20,8 @@ struct WrongOutputs {
 };
 
 // Offers zeros, and the reference shifted along each of its dimensions.
-void OfferTurned(const dense::Array& reference, const Limits& limits,
-                 WrongOutputs& wrong);
+void OfferShifted(const dense::Array& reference, const Limits& limits,
+                  WrongOutputs& wrong);
 
 // Offers one more output; `name` goes to `taken` if it passes.
 void Offer(std::string name, const dense::Array& output,

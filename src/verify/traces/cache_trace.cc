@@ -24,8 +24,8 @@ namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
-using exec::Complaint;
 using exec::KvCache;
+using exec::LayoutError;
 using exec::Machine;
 using exec::ShardedTensor;
 
@@ -33,9 +33,9 @@ using exec::ShardedTensor;
 // computing a row's past costs more than attending to it.
 constexpr size_t kMostWaiting = 64;
 
-class Run {
+class CacheTraceRun {
  public:
-  Run(const CacheTrace& trace, const RunOptions& options)
+  CacheTraceRun(const CacheTrace& trace, const RunOptions& options)
       : trace_(trace),
         options_(options),
         mesh_(trace.mesh, options.transport),
@@ -69,7 +69,7 @@ class Run {
   // Runs all steps, until one fails.
   bool Steps() {
     if (!no_rotation_.empty()) {
-      Complaint why;
+      LayoutError why;
       why.message = no_rotation_;
       return Refused(why);
     }
@@ -105,7 +105,7 @@ class Run {
     if (!why.empty()) Fail(Check::kLedger, why);
   }
 
-  bool Fail(Check check, std::string reason, const Complaint& why = {}) {
+  bool Fail(Check check, std::string reason, const LayoutError& why = {}) {
     if (!options_.checks.Has(check)) return true;
     result_.status = Status::kFail;
     result_.failed = check;
@@ -115,7 +115,7 @@ class Run {
   }
 
   // Records a refusal of a step that should run.
-  bool Refused(const Complaint& why) {
+  bool Refused(const LayoutError& why) {
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
       result_.failed = Check::kUnsupported;
@@ -150,7 +150,7 @@ class Run {
         mesh_, memory_.Raw(TokenKind::kValue, cache.index, n), whole);
     exec::RotateTokens(machine_, key, cache.index, frequencies_, trace_.style,
                        exec::RotaryOf::kKey);
-    Complaint why;
+    LayoutError why;
     return exec::AppendTokens(machine_, cache, key, value, counts, why) ||
            Refused(why);
   }
@@ -171,7 +171,7 @@ class Run {
   }
 
   bool Prefill() {
-    Complaint why;
+    LayoutError why;
     auto cache =
         exec::MakeCache(mesh_, Config(trace_.batch), trace_.prefill_spec, why);
     if (!cache) return Refused(why);
@@ -197,7 +197,7 @@ class Run {
 
   bool Insert() {
     if (!trace_.insert) return CacheBits("after the move");
-    Complaint why;
+    LayoutError why;
     Spec spec = exec::PadSpec(trace_.prefill_spec, 4);
     spec[0].clear();
     auto row = exec::MakeCache(mesh_, Config(1), spec, why);
@@ -297,7 +297,7 @@ class Run {
       }
     }
     if (!Lent(view)) return false;
-    Complaint why;
+    LayoutError why;
     exec::AttentionProblem problem;
     problem.options = judge_.options();
     problem.key_lengths = Numbers(view.lengths);
@@ -353,7 +353,7 @@ class Run {
                                entry.sent, entry.what);
     }
     machine_.ledger().AddMoved(step.ledger());
-    Complaint why;
+    LayoutError why;
     auto output = exec::Gather(mesh_, sharded.output, why);
     if (!output) {
       if (const auto fault = LayoutFault(judge_.StepCase())) {
@@ -388,7 +388,7 @@ class Run {
       return goes_on;
     };
     if (!step.refused.empty()) {
-      Complaint why;
+      LayoutError why;
       why.message = step.refused;
       return Refused(why);
     }
@@ -431,7 +431,7 @@ class Run {
 
 CacheTraceResult RunCacheTrace(const CacheTrace& trace,
                                const RunOptions& options) {
-  return Run(trace, options).Go();
+  return CacheTraceRun(trace, options).Go();
 }
 
 }  // namespace shardc::verify

@@ -21,13 +21,13 @@ namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
-using exec::Complaint;
+using exec::LayoutError;
 
 constexpr float kFree = 1e4f;
 
-class Run {
+class PagedTraceRun {
  public:
-  Run(const PagedTrace& trace, const RunOptions& options)
+  PagedTraceRun(const PagedTrace& trace, const RunOptions& options)
       : trace_(trace),
         options_(options),
         mesh_(trace.mesh, options.transport),
@@ -37,7 +37,7 @@ class Run {
         tokens_(AsIndex(trace.requests)) {}
 
   CacheTraceResult Go() {
-    Complaint why;
+    LayoutError why;
     if (!Make(why)) return Refused(why);
     for (int64_t step = 0; step < trace_.steps; ++step) {
       result_.step = step;
@@ -52,7 +52,7 @@ class Run {
   }
 
  private:
-  CacheTraceResult Refused(const Complaint& why) {
+  CacheTraceResult Refused(const LayoutError& why) {
     result_.status = Status::kUnsupported;
     result_.reason = why.message;
     result_.axis = why.axis;
@@ -60,7 +60,7 @@ class Run {
     return std::move(result_);
   }
 
-  bool Make(Complaint& why) {
+  bool Make(LayoutError& why) {
     exec::PageConfig pages;
     pages.shards = mesh_.Parts(trace_.page_axes);
     pages.rows = trace_.requests;
@@ -82,7 +82,7 @@ class Run {
     return MakePool(why);
   }
 
-  bool MakePool(Complaint& why) {
+  bool MakePool(LayoutError& why) {
     pool_ = exec::MakePool(mesh_,
                            {trace_.format, table_->config().pages,
                             trace_.page_size, trace_.key_heads, trace_.head_dim,
@@ -124,7 +124,7 @@ class Run {
   }
 
   void Share(int64_t from, int64_t to) {
-    Complaint why;
+    LayoutError why;
     if (table_->Share(from, to, why))
       tokens_[AsIndex(to)] = tokens_[AsIndex(from)];
   }
@@ -132,7 +132,7 @@ class Run {
   // A refusal is expected here; the test of the page table checks it.
   void Grow(int64_t row, int64_t count) {
     std::vector<exec::PageCopy> copies;
-    Complaint why;
+    LayoutError why;
     if (!table_->Grow(row, count, copies, why)) return;
     exec::CopyPages(machine_, *pool_, copies);
     const Shape shape{count, trace_.key_heads, trace_.head_dim};
@@ -181,7 +181,7 @@ class Run {
 
   bool ReadBack() {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
-    const auto bad = exec::FirstComplaint(mesh_, Misread());
+    const auto bad = exec::FirstError(mesh_, Misread());
     if (!bad) return true;
     result_.status = Status::kFail;
     result_.failed = Check::kCacheBits;
@@ -190,7 +190,7 @@ class Run {
   }
 
   // Returns the first device of this rank that holds a wrong token.
-  std::optional<Complaint> Misread() const {
+  std::optional<LayoutError> Misread() const {
     const int64_t each = table_->config().pages / table_->config().shards;
     const int64_t heads = trace_.key_heads / mesh_.Parts(head_axes_);
     for (int device = mesh_.first_held(); device < mesh_.end_held(); ++device) {
@@ -203,7 +203,7 @@ class Run {
               table_->SlotOf(row, static_cast<int64_t>(p));
           if (!Holds(device, slot.page - shard * each, slot.offset, head, heads,
                      tokens_[AsIndex(row)][p])) {
-            Complaint why;
+            LayoutError why;
             why.message = "request " + std::to_string(row) +
                           " reads another's token at position " +
                           std::to_string(p) + " on device " +
@@ -246,7 +246,7 @@ class Run {
 
 CacheTraceResult RunPagedTrace(const PagedTrace& trace,
                                const RunOptions& options) {
-  return Run(trace, options).Go();
+  return PagedTraceRun(trace, options).Go();
 }
 
 }  // namespace shardc::verify

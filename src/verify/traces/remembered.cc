@@ -21,16 +21,16 @@ namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
-using exec::Complaint;
+using exec::LayoutError;
 
 // Returns whether bits are equal: -0 differs from 0, a NaN equals itself.
 bool SameBits(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
 
-Complaint Differs(const exec::SimMesh& mesh, int device, std::string what,
-                  Shape position) {
-  Complaint out;
+LayoutError Differs(const exec::SimMesh& mesh, int device, std::string what,
+                    Shape position) {
+  LayoutError out;
   out.message = std::move(what) + " on device " + std::to_string(device) +
                 " (" + mesh.DeviceText(device) + ") differs at " +
                 ShapeText(position);
@@ -224,12 +224,12 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
          have <= high * 127.5 / scale + kHalf;
 }
 
-std::optional<Complaint> Remembered::KeyDifference(
+std::optional<LayoutError> Remembered::KeyDifference(
     const exec::SimMesh& mesh, const exec::KvCache& cache) const {
-  return exec::FirstComplaint(mesh, HeldDifference(mesh, cache));
+  return exec::FirstError(mesh, HeldDifference(mesh, cache));
 }
 
-std::optional<Complaint> Remembered::HeldDifference(
+std::optional<LayoutError> Remembered::HeldDifference(
     const exec::SimMesh& mesh, const exec::KvCache& cache) const {
   const bool whole = cache.IsQuantized();
   std::vector<float> expected(Width());
@@ -286,15 +286,15 @@ std::optional<Complaint> Remembered::HeldDifference(
   return std::nullopt;
 }
 
-std::optional<Complaint> Remembered::ViewDifference(
+std::optional<LayoutError> Remembered::ViewDifference(
     const exec::SimMesh& mesh, const exec::CacheView& view,
     const std::vector<int64_t>& slots) const {
   auto own = LentDifference(mesh, view, slots);
   const int64_t row = own ? own->position[0] : 0;
-  return exec::FirstComplaint(mesh, std::move(own), row);
+  return exec::FirstError(mesh, std::move(own), row);
 }
 
-std::optional<Complaint> Remembered::LentDifference(
+std::optional<LayoutError> Remembered::LentDifference(
     const exec::SimMesh& mesh, const exec::CacheView& view,
     const std::vector<int64_t>& slots) const {
   for (int64_t b = 0; b < trace_.batch; ++b) {

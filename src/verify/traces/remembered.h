@@ -35,13 +35,13 @@ class Remembered {
   // Returns where a device's cached keys, or their scales, differ in bits from
   // the expected ones by more than the float32 rounding of the rotation; slots
   // that were never written must be zero. Nullopt if all agree.
-  std::optional<exec::Complaint> KeyDifference(
+  std::optional<exec::LayoutError> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
   // The same for what a cache lends to attention, keys and values in the
   // trace's dtype, at one slot of each row (-1: none): one slot only, so that
   // the check costs no more than a step.
-  std::optional<exec::Complaint> ViewDifference(
+  std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
 
@@ -54,9 +54,9 @@ class Remembered {
 
  private:
   // KeyDifference for devices of this rank.
-  std::optional<exec::Complaint> HeldDifference(
+  std::optional<exec::LayoutError> HeldDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
-  std::optional<exec::Complaint> LentDifference(
+  std::optional<exec::LayoutError> LentDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
 

@@ -258,7 +258,7 @@ std::vector<JudgedStep> TraceJudge::Judge(int threads, WrongOutputs* wrong) {
     step.error = of.error;
     step.tolerance = of.allowed;
     if (wrong != nullptr && Within(of.error.max_abs, of.allowed)) {
-      OfferTurned(reference, limits, *wrong);
+      OfferShifted(reference, limits, *wrong);
       OfferPlaced(test, reference, limits, *wrong);
       Offer("without the last key", outputs[s].lacking, reference, limits,
             *wrong);

@@ -16,13 +16,13 @@ namespace shardc::verify {
 namespace {
 
 using exec::Buffer;
-using exec::Complaint;
+using exec::LayoutError;
 
 class Walk {
  public:
   explicit Walk(const CacheTrace& trace) : trace_(trace), mesh_(trace.mesh) {}
 
-  std::optional<Complaint> Run() {
+  std::optional<LayoutError> Run() {
     const Spec prefill = exec::PadSpec(trace_.prefill_spec, 4);
     const Spec decode = exec::PadSpec(trace_.decode_spec, 4);
     Cache(trace_.batch, prefill);
@@ -92,12 +92,12 @@ class Walk {
 
   const CacheTrace& trace_;
   exec::SimMesh mesh_;
-  std::optional<Complaint> bad_;
+  std::optional<LayoutError> bad_;
 };
 
 }  // namespace
 
-std::optional<Complaint> TraceRefusal(const CacheTrace& trace) {
+std::optional<LayoutError> TraceRefusal(const CacheTrace& trace) {
   return Walk(trace).Run();
 }
 

@@ -10,7 +10,7 @@
 namespace shardc::verify {
 
 // Returns the error of the first layout that a run of the trace would refuse.
-std::optional<exec::Complaint> TraceRefusal(const CacheTrace& trace);
+std::optional<exec::LayoutError> TraceRefusal(const CacheTrace& trace);
 
 }  // namespace shardc::verify
 

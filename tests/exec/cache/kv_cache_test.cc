@@ -19,14 +19,14 @@ size_t U(int64_t i) { return static_cast<size_t>(i); }
 
 KvCache Cache(const SimMesh& mesh, const CacheConfig& config,
               const Spec& spec) {
-  Complaint why;
+  LayoutError why;
   auto cache = MakeCache(mesh, config, spec, why);
   REQUIRE_MESSAGE(cache, why.message);
   return *cache;
 }
 
 Buffer Whole(const SimMesh& mesh, const ShardedTensor& tensor) {
-  Complaint why;
+  LayoutError why;
   auto out = Gather(mesh, tensor, why);
   REQUIRE_MESSAGE(out, why.message);
   return *out;
@@ -62,7 +62,7 @@ struct Plain {
 bool Append(Machine& machine, KvCache& cache, const Buffer& tokens,
             const std::vector<int64_t>& counts = {}) {
   const ShardedTensor x = Scatter(machine.mesh(), tokens, {});
-  Complaint why;
+  LayoutError why;
   return AppendTokens(machine, cache, x, x, counts, why);
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("rows whose dim is split share their scale at a stated price") {
 TEST_CASE("what has no slot is refused and nothing changes") {
   const SimMesh mesh = MeshOf({{"sp", 2}});
   Machine machine(mesh);
-  Complaint why;
+  LayoutError why;
   KvCache cache = Cache(mesh, {2, 4, 1, 2, Dtype::kF32, 0}, {{}, {"sp"}});
   cache.index = {1, 3};
   const auto append = [&](const Buffer& x,
@@ -211,7 +211,7 @@ TEST_CASE("a prefilled row goes into its slot with its length") {
       KvCache row = Cache(mesh, {1, 8, 2, 2, dtype, 0}, {{}, {"tp", "sp"}});
       REQUIRE(Append(machine, row, Normal({1, 3, 2, 2}, 2)));
       row.start = {1};
-      Complaint why;
+      LayoutError why;
       REQUIRE(InsertRow(machine, row, slots, slot, why));
       const Buffer after = Whole(mesh, slots.key);
       const Buffer source = Whole(mesh, row.key);
@@ -228,7 +228,7 @@ TEST_CASE("a prefilled row goes into its slot with its length") {
     }
   }
   Machine machine(mesh);
-  Complaint why;
+  LayoutError why;
   KvCache slots = Cache(mesh, {4, 8, 2, 2, Dtype::kF32, 0}, {});
   const KvCache row = Cache(mesh, {1, 8, 2, 2, Dtype::kF32, 0}, {});
   CHECK_FALSE(InsertRow(machine, row, slots, 4, why));
@@ -269,7 +269,7 @@ TEST_CASE("moves between modes keep every element and cost what they must") {
     const Buffer key = Whole(mesh, cache.key);
     const Buffer scale = Whole(mesh, cache.value_scale);
     machine.ledger().Clear();
-    Complaint why;
+    LayoutError why;
     REQUIRE(MoveCache(machine, cache, c.to, why));
     CHECK(cache.spec() == PadSpec(c.to, 4));
     CHECK(cache.value_scale.spec[1] == cache.spec()[1]);
@@ -279,7 +279,7 @@ TEST_CASE("moves between modes keep every element and cost what they must") {
   }
   Machine machine(mesh);
   KvCache cache = Cache(mesh, config, {});
-  Complaint why;
+  LayoutError why;
   CHECK_FALSE(MoveCache(machine, cache, {{}, {"x", "x"}}, why));
   CHECK(why.axis == "x");
 }
@@ -302,7 +302,7 @@ TEST_CASE("new tokens are moved to the cache's layout, and charged") {
     Machine machine(mesh);
     cache.index = {0, 0};
     const ShardedTensor x = Scatter(mesh, Normal({2, 4, 4, 2}, 1), c.spec);
-    Complaint why;
+    LayoutError why;
     REQUIRE(AppendTokens(machine, cache, x, x, {}, why));
     CHECK(machine.ledger().MostSent(Collective::kAllGather) == c.gathered);
     CHECK(machine.ledger().MostSent(Collective::kAllToAll) == 0);
@@ -339,7 +339,7 @@ TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
   KvCache cache = Cache(mesh, {1, 6, 1, 1, Dtype::kF32, 4}, {{}, {"sp"}});
   const ShardedTensor x =
       Scatter(mesh, Buffer::Zeros({1, 4, 1, 1}, Dtype::kF32), {});
-  Complaint why;
+  LayoutError why;
   CHECK_FALSE(AppendTokens(machine, cache, x, x, {}, why));
   CHECK(why.message ==
         "a window of 4 and 4 new tokens need 7 slots, the cache has 6");
@@ -374,7 +374,7 @@ std::vector<Buffer> Trace(Fault fault, Dtype dtype, int64_t window) {
   tokens.real[0] = 9;                             // +max of its row
   std::fill_n(tokens.real.begin() + 4, 2, 0.0f);  // a zero row
   REQUIRE(Append(machine, row, tokens));
-  Complaint why;
+  LayoutError why;
   REQUIRE(InsertRow(machine, row, slots, 1, why));
   const int steps = window > 0 ? 9 : 3;
   for (int step = 0; step < steps; ++step) {
@@ -425,7 +425,7 @@ TEST_CASE("a lent cache is viewed where it lies, and comes back") {
   Machine machine(mesh);
   for (const Dtype stored : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
     for (const Dtype seen : {Dtype::kF32, Dtype::kBF16}) {
-      Complaint why;
+      LayoutError why;
       auto cache =
           MakeCache(mesh, {2, 8, 2, 4, stored, 0}, {{"dp"}, {"sp"}}, why);
       REQUIRE(cache);

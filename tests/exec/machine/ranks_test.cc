@@ -201,7 +201,7 @@ TEST_CASE("tensors move, join and are compared over ranks as in one process") {
           const ShardedTensor moved =
               Reshard(machine, Scatter(own, whole, from), to, "x");
           const Ledger ledger = SumOverRanks(&transport, machine.ledger());
-          Complaint why;
+          LayoutError why;
           const auto joined = Gather(own, moved, why);
           bool same = joined && BitEqual(*joined, whole) &&
                       ledger.Sent() == one.ledger().Sent() &&

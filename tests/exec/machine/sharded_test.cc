@@ -42,7 +42,7 @@ TEST_CASE("gather refuses replicas that differ in bits") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
   ShardedTensor t =
       Scatter(mesh, Buffer::Zeros({2, 4}, Dtype::kBF16), {{}, {"tp"}});
-  Complaint why;
+  LayoutError why;
   CHECK(Gather(mesh, t, why).has_value());
   t.local[3].real[2] = -0.0f;
   CHECK_FALSE(Gather(mesh, t, why).has_value());
@@ -57,7 +57,7 @@ TEST_CASE("gather refuses a shard of another shape") {
   const SimMesh mesh = MeshOf({{"tp", 2}});
   ShardedTensor t = Scatter(mesh, Counting({4}), {{"tp"}});
   t.local[1] = Counting({1});
-  Complaint why;
+  LayoutError why;
   CHECK_FALSE(Gather(mesh, t, why).has_value());
   CHECK(why.message == "device 1 holds [1] where its layout says [2]");
 }
@@ -95,7 +95,7 @@ TEST_CASE("every layout round-trips and proves its coverage") {
         ++layouts;
         const ShardedTensor t = Scatter(mesh, ids, spec);
         CHECK_FALSE(CheckCoverage(mesh, t).has_value());
-        Complaint why;
+        LayoutError why;
         const auto back = Gather(mesh, t, why);
         REQUIRE(back.has_value());
         CHECK(BitEqual(*back, ids));

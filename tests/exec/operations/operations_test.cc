@@ -277,7 +277,7 @@ TEST_CASE("results depend on neither threads nor the devices' numbering") {
         Machine machine(mesh, threads);
         const auto outcome =
             RunOn(machine, name, problem, Specs(spec, spec), settings);
-        Complaint why;
+        LayoutError why;
         const auto whole = Gather(mesh, outcome.output, why);
         REQUIRE_MESSAGE(whole, why.message);
         if (!first) first = *whole;
@@ -300,7 +300,7 @@ TEST_CASE("a table of blocks for each row goes with its row") {
     Machine machine(mesh);
     const OperationOutcome out = RunOn(machine, "blocksparse", problem,
                                        Specs({{"dp"}}, {{"dp"}}), settings);
-    Complaint why;
+    LayoutError why;
     const auto whole = Gather(mesh, out.output, why);
     REQUIRE_MESSAGE(whole, why.message);
     return *whole;

@@ -52,7 +52,7 @@ TEST_CASE("shapes by format") {
       {PageFormat::kPacked, 5, 64, Dtype::kI8, {4, 2, 2, 4, 128}},
   };
   for (const Case& c : cases) {
-    Complaint why;
+    LayoutError why;
     const auto pool = MakePool(
         mesh, {c.format, 4, 2, c.heads, c.dim, c.dtype, {}, {}}, 0, why);
     REQUIRE_MESSAGE(pool, why.message);
@@ -65,7 +65,7 @@ TEST_CASE("int8 pages are off by half a step, and zeros stay zeros") {
   for (PageFormat format :
        {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
     for (const int64_t dim : {16, 64}) {
-      Complaint why;
+      LayoutError why;
       auto pool = MakePool(mesh, {format, 4, 2, 8, dim, Dtype::kI8, {}, {"tp"}},
                            1e4f, why);
       REQUIRE_MESSAGE(pool, why.message);
@@ -114,7 +114,7 @@ TEST_CASE("tokens come back from their slots, and from no other") {
           if (heads == 2 && dim == 64 && dtype == Dtype::kBF16) {
             c.head_axes = {};  // two heads share a word
           }
-          Complaint why;
+          LayoutError why;
           auto pool = MakePool(mesh, c, 1e4f, why);
           REQUIRE_MESSAGE(pool, why.message);
           Machine machine(mesh);
@@ -186,7 +186,7 @@ TEST_CASE("heads are not parted from their values or queries") {
       {PageFormat::kPacked, 4, 64, Dtype::kF32, ""},
   };
   for (const Case& c : cases) {
-    Complaint why;
+    LayoutError why;
     const auto pool = MakePool(
         mesh, {c.format, 4, 2, c.heads, c.dim, c.dtype, {}, {"tp"}}, 0, why);
     CHECK(pool.has_value() == std::string(c.why).empty());
@@ -222,7 +222,7 @@ TEST_CASE("packed pages are split exactly where no slice drifts") {
             const int64_t from_words = d * (words / parts) * p;
             alike = from_heads == from_words;
           }
-          Complaint why;
+          LayoutError why;
           const auto pool = MakePool(
               mesh, {PageFormat::kPacked, 4, 2, heads, dim, dtype, {}, {"tp"}},
               0, why);
@@ -240,7 +240,7 @@ TEST_CASE("pages are held to their layout") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
   for (const PageFormat format :
        {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
-    Complaint why;
+    LayoutError why;
     CHECK_FALSE(MakePool(
         mesh, {format, 5, 2, 4, 8, Dtype::kF32, {"dp"}, {"tp"}}, 0, why));
     CHECK(why.message.starts_with("the pages: dimension 0 of [5, 2, "));

@@ -11,7 +11,7 @@ namespace {
 size_t U(int64_t i) { return static_cast<size_t>(i); }
 
 PageTable Table(const PageConfig& config) {
-  Complaint why;
+  LayoutError why;
   auto table = PageTable::Make(config, why);
   REQUIRE_MESSAGE(table, why.message);
   return *table;
@@ -20,7 +20,7 @@ PageTable Table(const PageConfig& config) {
 TEST_CASE("rows grow page by page") {
   PageTable table = Table({8, 4, 2, 3, 1, true});
   std::vector<PageCopy> copies;
-  Complaint why;
+  LayoutError why;
   REQUIRE(table.Grow(0, 3, copies, why));
   REQUIRE(table.Grow(1, 4, copies, why));
   REQUIRE(table.Grow(0, 2, copies, why));
@@ -36,7 +36,7 @@ TEST_CASE("rows grow page by page") {
 }
 
 TEST_CASE("what does not fit is refused and changes nothing") {
-  Complaint why;
+  LayoutError why;
   std::vector<PageCopy> copies;
   PageTable table = Table({4, 4, 2, 3, 1, true});
   CHECK_FALSE(table.Grow(0, 13, copies, why));
@@ -70,7 +70,7 @@ TEST_CASE("rows use the pages of their own shard") {
   PageTable table = Table({8, 2, 4, 2, 2, true});
   table.ShuffleFree(Random(3));
   std::vector<PageCopy> copies;
-  Complaint why;
+  LayoutError why;
   for (int64_t row = 0; row < 4; ++row) {
     if (row % 2 == 0) REQUIRE(table.Grow(row, 3, copies, why));
   }
@@ -89,7 +89,7 @@ TEST_CASE("rows use the pages of their own shard") {
 TEST_CASE("a shared page is copied by whoever writes to it") {
   PageTable table = Table({8, 4, 4, 3, 1, true});
   std::vector<PageCopy> copies;
-  Complaint why;
+  LayoutError why;
   REQUIRE(table.Grow(0, 6, copies, why));
   REQUIRE(table.Share(0, 1, why));
   CHECK(table.Uses(2) == 2);
@@ -130,7 +130,7 @@ TEST_CASE("random traces keep the counts right") {
     for (int step = 0; step < 60; ++step) {
       const int64_t row = random.Between(0, 3 * shards - 1);
       std::vector<PageCopy> copies;
-      Complaint why;
+      LayoutError why;
       switch (random.Below(4)) {
         case 0:
           table.Release(row);

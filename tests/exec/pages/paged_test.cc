@@ -83,7 +83,7 @@ Ran Run(std::string_view name, const SimMesh& mesh, const AttentionProblem& p,
   ran.outcome = operation->run(machine, p, specs, settings);
   ran.ledger = machine.ledger();
   if (!ran.outcome.unsupported) {
-    Complaint why;
+    LayoutError why;
     auto whole = Gather(mesh, ran.outcome.output, why);
     REQUIRE_MESSAGE(whole, why.message);
     ran.output = *whole;

@@ -85,7 +85,7 @@ TEST_CASE("an MLP and its gradients on any mesh are one device's") {
       if (want.slots[static_cast<size_t>(alike)].empty()) continue;
       const step::Slot& of = program.slots[static_cast<size_t>(slot)];
       if (of.sharding.partial != 0) continue;
-      Complaint why;
+      LayoutError why;
       const auto whole =
           Gather(mesh,
                  {.shape = step::ShapeOf(graph, of.value, inputs.sizes),

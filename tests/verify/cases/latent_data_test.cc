@@ -62,7 +62,7 @@ exec::Buffer Output(const Case& test, const exec::AttentionProblem& problem) {
   const exec::OperationOutcome out =
       test.operation->run(machine, problem, test.specs, test.settings);
   REQUIRE_MESSAGE(!out.unsupported, out.unsupported->message);
-  exec::Complaint why;
+  exec::LayoutError why;
   const auto whole = exec::Gather(mesh, out.output, why);
   REQUIRE_MESSAGE(whole, why.message);
   return *whole;

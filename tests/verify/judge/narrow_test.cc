@@ -73,7 +73,7 @@ TEST_CASE("one integer of an operand or a weight more is noticed") {
     Case test = CaseOf(row, 4);
     test.features.dropout = 0;
     RunOptions options;
-    options.told = [](const auto&, const auto&, auto&, auto& settings) {
+    options.replace_inputs = [](const auto&, const auto&, auto&, auto& settings) {
       // A bit less is twice the step.
       settings.dot_bits = settings.dot_bits == 8 ? 4 : 8;
     };

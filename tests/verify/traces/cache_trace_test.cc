@@ -182,7 +182,7 @@ TEST_CASE("what a cache lends is looked at, keys and values") {
       trace.kv_dtype = stored;
       Remembered memory(trace);
       const exec::SimMesh mesh(trace.mesh);
-      exec::Complaint why;
+      exec::LayoutError why;
       auto cache = exec::MakeCache(mesh,
                                    {trace.batch, trace.slots, trace.key_heads,
                                     trace.head_dim, stored, 0},

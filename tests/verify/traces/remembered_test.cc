@@ -39,7 +39,7 @@ struct Kept {
         memory(trace),
         rotary(kDim, kTokens, {}, dense::Pairs::kHalves) {
     memory.Write(0, 0, kTokens);
-    exec::Complaint why;
+    exec::LayoutError why;
     cache = *exec::MakeCache(mesh, {1, kTokens, kHeads, kDim, kv_dtype, 0}, {},
                              why);
     exec::Buffer value;
