@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/kernels/kernels.h"
+#include "exec/kernels/quantize.h"
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
 #include "exec/operations/operation.h"
@@ -78,8 +79,8 @@ struct Tensor {
     if (dtype == Dtype::kI8) {
       narrow.resize(wide.size());
       for (size_t i = 0; i < wide.size(); i += kDim) {
-        scale.push_back(exec::Quantise(std::span(wide).subspan(i, kDim),
-                                       std::span(narrow).subspan(i, kDim)));
+        scale.push_back(exec::QuantizeInt8(std::span(wide).subspan(i, kDim),
+                                           std::span(narrow).subspan(i, kDim)));
       }
     }
     if (dtype != Dtype::kF32) Line<float>().swap(wide);

@@ -58,14 +58,6 @@ void BM_Narrow(benchmark::State& state) {
 BENCHMARK_TEMPLATE(BM_Narrow, F32ToBf16)->Arg(4096)->Name("F32ToBf16");
 BENCHMARK_TEMPLATE(BM_Narrow, F32ToF16)->Arg(4096)->Name("F32ToF16");
 
-void BM_Quantise(benchmark::State& state) {
-  const std::vector<float> x = Ramp(static_cast<size_t>(state.range(0)));
-  std::vector<int8_t> y(x.size());
-  for (auto _ : state) benchmark::DoNotOptimize(Quantise(x, y));
-  Report<float, int8_t>(state, x.size());
-}
-BENCHMARK(BM_Quantise)->Arg(128)->Arg(4096);
-
 void BM_AddInto(benchmark::State& state) {
   const std::vector<float> x = Ramp(static_cast<size_t>(state.range(0)));
   std::vector<float> y(x.size());

@@ -14,6 +14,7 @@
 #include "exec/operations/operation.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/problem_data.h"
+#include "verify/cases/random_cases.h"
 
 namespace shardc::cost {
 namespace {

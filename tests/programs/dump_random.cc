@@ -5,7 +5,7 @@
 
 #include "emit/verify/dump.h"
 #include "source/file_sink.h"
-#include "verify/cases/grid.h"
+#include "verify/cases/random_cases.h"
 #include "verify/judge/run_case.h"
 
 namespace shardc::verify {

@@ -87,10 +87,6 @@ class Traffic {
   };
   Exchange exchange;
 
-  // Declares that no formula holds for these inputs, and why: the ledger is
-  // then not checked, and the result reports it.
-  void DoesNotHold(std::string why) { unknown_ = std::move(why); }
-  const std::string& unknown() const { return unknown_; }
   const SentBytes& sent() const { return sent_; }
   // One collective in program order, with its axes.
   struct Step {
@@ -114,7 +110,6 @@ class Traffic {
   int64_t element_bytes_ = 0, stored_bytes_ = 0;
   SentBytes sent_;
   std::vector<Step> steps_;
-  std::string unknown_;
 };
 
 // The bytes of a kernel on local slices: lengths and head dimensions are

@@ -1,5 +1,5 @@
 // Kernels that process each element alone: exp, reductions for the collectives,
-// rotary embedding, int8. All but exp give the same bits on every target.
+// rotary embedding. All but exp give the same bits on every target.
 // tests/exec/elementwise_kernels_test.cc compares them with plain loops, and on
 // demand exp over all float32 values. Example: 10 floats on AVX2 are one full
 // vector of 8 and a padded copy of the last 2.
@@ -19,8 +19,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
-
-using DB = hn::Rebind<int8_t, DF>;
 
 // Calls `whole(const In*, Out*)` for every full vector, and for a padded copy
 // of the remaining elements.
@@ -198,50 +196,6 @@ void RotatePairs(float* row, const float* cos, const float* sin, size_t half) {
   }
 }
 
-struct QuantiseOp {
-  float factor;
-  HWY_INLINE void operator()(const float* x, int8_t* out) const {
-    const DI di;
-    auto q = hn::NearestInt(hn::Mul(hn::LoadU(DF(), x), hn::Set(DF(), factor)));
-    q = hn::Min(hn::Max(q, hn::Set(di, -128)), hn::Set(di, 127));
-    hn::StoreU(hn::DemoteTo(DB(), q), DB(), out);
-  }
-};
-
-struct DequantiseOp {
-  float scale;
-  HWY_INLINE void operator()(const int8_t* x, float* out) const {
-    const DF df;
-    hn::StoreU(hn::Div(hn::Mul(I8Element::Load(x), hn::Set(df, scale)),
-                       hn::Set(df, 127.5f)),
-               df, out);
-  }
-};
-
-// Returns the largest |x|, or NaN if any element is NaN.
-float LargestOf(const float* x, size_t count) {
-  const DF df;
-  VF m = hn::Zero(df);
-  VF nans = hn::Zero(df);
-  const size_t n = hn::Lanes(df);
-  for (size_t i = 0; i < count; i += n) {
-    const VF v = i + n <= count ? hn::LoadU(df, x + i)
-                                : LoadFirst<F32Element>(x + i, count - i);
-    m = hn::Max(m, hn::Abs(v));
-    nans = hn::IfThenElse(hn::IsNaN(v), v, nans);
-  }
-  const float nan = hn::GetLane(hn::SumOfLanes(df, nans));
-  return nan != nan ? nan : hn::GetLane(hn::MaxOfLanes(df, m));
-}
-
-void QuantiseRow(const float* x, float factor, int8_t* out, size_t count) {
-  Map(x, out, count, QuantiseOp{factor});
-}
-
-void DequantiseRow(const int8_t* x, float scale, float* out, size_t count) {
-  Map(x, out, count, DequantiseOp{scale});
-}
-
 }  // namespace shardc::exec::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -254,12 +208,9 @@ SIMD_EXPORT(AddTo);
 SIMD_EXPORT(MaxTo);
 SIMD_EXPORT(RotateHalves);
 SIMD_EXPORT(RotatePairs);
-SIMD_EXPORT(LargestOf);
 SIMD_EXPORT(MixRows);
 SIMD_EXPORT(MultiplyAll);
 SIMD_EXPORT(StripWidth);
-SIMD_EXPORT(QuantiseRow);
-SIMD_EXPORT(DequantiseRow);
 
 void Exp(std::span<const float> x, std::span<float> out) {
   SIMD_DISPATCH(ExpAll)(x.data(), out.data(), x.size());
@@ -294,19 +245,6 @@ void Rotate(std::span<float> row, std::span<const float> cos,
     SIMD_DISPATCH(RotateHalves)
     (row.data(), cos.data(), sin.data(), row.size() / 2);
   }
-}
-float Quantise(std::span<const float> x, std::span<int8_t> out) {
-  const float scale = SIMD_DISPATCH(LargestOf)(x.data(), x.size());
-  // A subnormal scale has no finite inverse, nor have zero and NaN.
-  if (!(scale > 0) || !std::isfinite(127.5f / scale) || !std::isfinite(scale)) {
-    return QuantizeInt8(x, out);
-  }
-  SIMD_DISPATCH(QuantiseRow)
-  (x.data(), 127.5f / scale, out.data(), x.size());
-  return scale;
-}
-void Dequantise(std::span<const int8_t> x, float scale, std::span<float> out) {
-  SIMD_DISPATCH(DequantiseRow)(x.data(), scale, out.data(), x.size());
 }
 
 }  // namespace shardc::exec

@@ -128,10 +128,6 @@ void MultiplyInto(std::span<const float> a, std::span<const float> b,
 void Rotate(std::span<float> row, std::span<const float> cos,
             std::span<const float> sin, bool interleaved);
 
-// QuantizeInt8 and DequantizeInt8 (quantize.h) of a row, bit for bit.
-float Quantise(std::span<const float> x, std::span<int8_t> out);
-void Dequantise(std::span<const int8_t> x, float scale, std::span<float> out);
-
 // Returns the compiled instruction sets that this processor has, best first, by
 // names such as "AVX3". The last is portable code.
 std::vector<std::string> KernelTargets();

@@ -63,7 +63,6 @@ class Ledger {
   // Returns the bytes of each device over all collectives; empty if there are
   // no entries.
   std::vector<int64_t> SentByDevice() const;
-  void Clear() { entries_.clear(); }
 
  private:
   std::vector<LedgerEntry> entries_;

@@ -214,16 +214,6 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
   return out;
 }
 
-bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
-                const AxisGroup& outer, int device) {
-  const int64_t inner_length = size / mesh.Parts(inner);
-  const int64_t outer_length = size / mesh.Parts(outer);
-  const int64_t inner_begin = mesh.Index(device, inner) * inner_length;
-  const int64_t outer_begin = mesh.Index(device, outer) * outer_length;
-  return inner_begin >= outer_begin &&
-         inner_begin + inner_length <= outer_begin + outer_length;
-}
-
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what) {
   return machine.Seam<ReshardSeam>().run(

@@ -62,12 +62,6 @@ std::optional<LayoutError> CheckReplicas(const SimMesh& mesh,
 std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
                              LayoutError& why);
 
-// Returns whether every index of a dimension that `inner` assigns a device is
-// among those that `outer` assigns it: exactly if `outer` is a prefix of
-// `inner`.
-bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
-                const AxisGroup& outer, int device);
-
 // Reshards a tensor to another legal layout. Holders of a shard take turns in
 // sending it to the devices that lack it. Charged as all_gather where axes are
 // only removed, as all_to_all where an axis changes its dimension, as ppermute

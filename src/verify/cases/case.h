@@ -151,7 +151,6 @@ struct CaseResult {
   double cap = 0;      // the absolute limit of the error
   bool exact = false;  // bits had to be equal, and were
   exec::Ledger ledger;
-  std::string unchecked;  // why no formula gives the ledger's bytes
   // Bytes at the sizes given, by formula, if the case ran at reduced sizes.
   std::optional<exec::SentBytes> given_sent;
   std::vector<double>

@@ -185,14 +185,6 @@ std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
   return {heads, key_heads};
 }
 
-int64_t ReducedLength(int64_t length, const std::vector<int64_t>& splits) {
-  const Bits want = LengthPredicates(length, splits);
-  for (int64_t l = std::min<int64_t>(length, 8); l < length; ++l) {
-    if (LengthPredicates(l, splits) == want) return l;
-  }
-  return length;
-}
-
 int64_t ReducedDim(int64_t dim, const Splits& splits) {
   constexpr int64_t kSharesRow = 64;
   const auto pattern = [&](int64_t d) {

@@ -52,9 +52,6 @@ struct Splits {
 // Returns the smallest (H, K) with the real pair's predicates.
 std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
                                          const Splits& splits);
-// Returns the smallest length with the same divisibility by n and by 2n, the
-// same min(L/n, 4), and at least min(real, 8).
-int64_t ReducedLength(int64_t length, const std::vector<int64_t>& splits);
 // Returns 16 elements a shard; 64 stays 64 where pages hold words, as keys and
 // values share a row then.
 int64_t ReducedDim(int64_t dim, const Splits& splits);

@@ -116,13 +116,12 @@ std::optional<CaseResult> RefusalAt(const Case& test) {
   return out;
 }
 
-std::optional<exec::SentBytes> SentAt(const Case& test) {
+exec::SentBytes SentAt(const Case& test) {
   const exec::SimMesh mesh(test.mesh);
   const exec::AttentionProblem problem = HollowProblem(test);
   const exec::OperationSettings settings = SettingsOf(test);
   exec::Traffic traffic(mesh, problem, test.specs, settings);
   test.operation->bytes(traffic);
-  if (!traffic.unknown().empty()) return std::nullopt;
   return traffic.sent();
 }
 

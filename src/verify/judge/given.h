@@ -14,8 +14,8 @@ namespace shardc::verify {
 // nullopt if it could run, or if its sizes are not the reason.
 std::optional<CaseResult> RefusalAt(const Case& test);
 
-// Returns the bytes by the operation's formula; nullopt if none holds.
-std::optional<exec::SentBytes> SentAt(const Case& test);
+// Returns the bytes by the operation's formula.
+exec::SentBytes SentAt(const Case& test);
 
 }  // namespace shardc::verify
 

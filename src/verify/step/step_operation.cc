@@ -169,7 +169,8 @@ std::vector<step::ShardingConstraintOverride> OverridesOf(
 std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
                                          const Mesh& mesh) {
   const auto test = CaseOf(request, mesh);
-  return test ? SentAt(*test) : std::nullopt;
+  if (!test) return std::nullopt;
+  return SentAt(*test);
 }
 
 }  // namespace shardc::verify

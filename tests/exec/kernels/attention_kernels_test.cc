@@ -12,6 +12,7 @@
 
 #include "exec/kernels/kernel_loops.h"
 #include "exec/kernels/kernels.h"
+#include "exec/kernels/quantize.h"
 #include "floats/convert.h"
 #include "source/thread_pool.h"
 
@@ -64,7 +65,7 @@ std::vector<int8_t> Narrow8(const std::vector<float>& x, int64_t dim,
   const auto d = static_cast<size_t>(dim);
   for (size_t i = 0; i < x.size(); i += d) {
     scale.push_back(
-        Quantise(std::span(x).subspan(i, d), std::span(out).subspan(i, d)));
+        QuantizeInt8(std::span(x).subspan(i, d), std::span(out).subspan(i, d)));
   }
   return out;
 }

@@ -56,6 +56,19 @@ TEST_CASE("every axis list partitions the devices") {
   }
 }
 
+// Returns whether every index of a dimension that `inner` assigns a device is
+// among those that `outer` assigns it: exactly if `outer` is a prefix of
+// `inner`.
+bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
+                const AxisGroup& outer, int device) {
+  const int64_t inner_length = size / mesh.Parts(inner);
+  const int64_t outer_length = size / mesh.Parts(outer);
+  const int64_t inner_begin = mesh.Index(device, inner) * inner_length;
+  const int64_t outer_begin = mesh.Index(device, outer) * outer_length;
+  return inner_begin >= outer_begin &&
+         inner_begin + inner_length <= outer_begin + outer_length;
+}
+
 // A dimension split by A in one tensor and by C in another: every A-slice
 // lies inside the device's own C-slice exactly when C is a prefix of A.
 TEST_CASE("locality theorem") {

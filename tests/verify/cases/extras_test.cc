@@ -9,6 +9,7 @@
 #include "exec/machine/random.h"
 #include "exec/operations/all.h"
 #include "verify/cases/grid.h"
+#include "verify/cases/random_cases.h"
 #include "verify/judge/run_case.h"
 
 namespace shardc::verify {

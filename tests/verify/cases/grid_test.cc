@@ -1,4 +1,5 @@
 #include "verify/cases/grid.h"
+#include "verify/cases/random_cases.h"
 
 #include <doctest/doctest.h>
 

@@ -9,6 +9,7 @@
 
 #include "verify/cases/grid.h"
 #include "verify/cases/problem_data.h"
+#include "verify/cases/random_cases.h"
 #include "verify/report.h"
 
 namespace shardc::verify {

@@ -58,7 +58,7 @@ TEST_CASE("an axis that does not tell right devices from wrong ones is wrong") {
   OfferPlaced(test, reference, {dense::Array::Zeros(reference.shape), 1e-3},
               wrong);
   CHECK(wrong.taken ==
-        std::vector<std::string>{"one element off, told of axis `tp`"});
+        std::vector<std::string>{"one wrong element, reported with axis `tp`"});
 }
 
 TEST_CASE("nothing is offered where everything is allowed") {

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "emit/verify/report_text.h"
 #include "exec/operations/all.h"
 #include "verify/cases/grid.h"
 
@@ -40,10 +39,6 @@ void Skewed(Traffic& traffic) {
   traffic.Add(Collective::kAllReduce, -30);
   REQUIRE(traffic.sent().Total() == before);
 }
-void None(Traffic& traffic) {
-  traffic.DoesNotHold("its shape is anybody's guess");
-}
-
 constexpr exec::Supports kAnything = {"local", "local", "local", "local",
                                       "local"};
 Operation With(std::string_view name, void (&bytes)(Traffic&)) {
@@ -55,12 +50,6 @@ Operation With(std::string_view name, void (&bytes)(Traffic&)) {
 }
 const Operation kLess = With("less", Less), kMore = With("more", More),
                 kOther = With("other", Other), kSkewed = With("skewed", Skewed);
-const Operation kUnknown = {.name = "unknown",
-                            .summary = "flash_attn2 without a formula",
-                            .supports = kAnything,
-                            .bytes = None,
-                            .run = exec::kFlashAttention.run};
-
 Case CaseOf(const Operation& operation) {
   Assignment axes;
   axes.batch = {"dp"};
@@ -141,23 +130,6 @@ TEST_CASE("what lies beside tokens is counted where they are exchanged") {
     CHECK_MESSAGE(result.status == Status::kPass, result.reason);
     CHECK(result.ledger.TotalSent(Collective::kAllGather) > 0);
   }
-}
-
-TEST_CASE("bytes that no formula holds for are told, not passed over") {
-  const CaseResult right = RunCase(CaseOf(exec::kFlashAttention));
-  const CaseResult result = RunCase(CaseOf(kUnknown));
-  CHECK(result.status == Status::kPass);
-  const std::string why =
-      "bytes are held to no formula: its shape is anybody's guess";
-  REQUIRE(result.remarks.size() == right.remarks.size() + 1);
-  CHECK(result.remarks.back() == why);
-  Report report;
-  report.cases = {CaseOf(kUnknown), CaseOf(kUnknown)};
-  report.results = {result, result};
-  const std::string text = ReportText(report);
-  const std::string note = "note: unknown: " + why + "\n";
-  REQUIRE(text.find(note) != std::string::npos);
-  CHECK(text.find(note, text.find(note) + 1) == std::string::npos);
 }
 
 // What a case allows, worked out from what it reports.

@@ -1,0 +1,21 @@
+// Refusals whose messages are known: cases that an operation cannot run, with
+// the words that must explain it, and cases that must run without a remark.
+#ifndef SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
+#define SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
+
+#include <span>
+#include <string_view>
+
+namespace shardc::verify {
+
+// A check by name; `holds` computes it and returns whether the result is the
+// known one.
+struct KnownAnswer {
+  std::string_view name;
+  bool (*holds)();
+};
+std::span<const KnownAnswer> KnownRefusals();
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
