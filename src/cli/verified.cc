@@ -25,7 +25,7 @@ namespace shardc::cli {
 namespace {
 
 constexpr std::string_view kWriteAgain =
-    "write it anew with `shardc verify --format json`";
+    "write it again with `shardc verify --format json`";
 
 // Reads the members of one file; after the first error the rest is skipped.
 class ReportReader {

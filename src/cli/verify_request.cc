@@ -143,7 +143,7 @@ bool ChooseFeatures(const std::vector<std::string>& names,
     if (!feature) {
       const bool alone = name == "all" || name == "none";
       findings.Add(code::kUsage, {},
-                   alone ? "`" + name + "` stands beside other features"
+                   alone ? "`" + name + "` is given with other features"
                          : "no feature is called `" + name + "`",
                    alone ? "give `" + name + "` alone, or names only"
                          : DidYouMean(name, known, "there are: " + list));
@@ -246,8 +246,8 @@ bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
   }
   if (request.kv_dtype == Dtype::kI8) {
     request.remarks.push_back(
-        "int8 is for caches and pages: keys and values that none holds are "
-        "as --dtype says");
+        "int8 is for caches and pages: keys and values that none holds have "
+        "the dtype of --dtype");
   }
   return true;
 }

@@ -188,7 +188,8 @@ class Runner {
 void RemarkOnSizes(bool stress_cases, Report& out) {
   if (stress_cases) {
     out.remarks.emplace_back(
-        "the long cases and those of large logits beside the full ones have "
+        "the long cases and those of large logits that go with the full ones "
+        "have "
         "reduced sizes");
   }
   for (const Case& test : out.cases) {

@@ -8,7 +8,7 @@
 namespace shardc {
 namespace {
 
-TEST_CASE("a profile is found by its name and by what people call it") {
+TEST_CASE("a profile is found by its name and its alias") {
   const DeviceProfile* h100 = FindDeviceProfile("h100-80gb");
   REQUIRE(h100 != nullptr);
   CHECK(h100 == FindDeviceProfile("h100-sxm"));
@@ -17,7 +17,7 @@ TEST_CASE("a profile is found by its name and by what people call it") {
   CHECK(FindDeviceProfile("") == nullptr);
 }
 
-TEST_CASE("a name means one profile") {
+TEST_CASE("each name belongs to one profile") {
   std::set<std::string_view> seen;
   for (const std::string_view name : DeviceNames()) {
     CHECK(seen.insert(name).second);
@@ -27,7 +27,7 @@ TEST_CASE("a name means one profile") {
 }
 
 // The printed figures again, by the other way that they are printed in.
-TEST_CASE("what all links carry is what makers print") {
+TEST_CASE("the rate of all links is what makers publish") {
   struct Printed {
     std::string_view name;
     double one_way, memory;
@@ -51,7 +51,7 @@ TEST_CASE("what all links carry is what makers print") {
   }
 }
 
-TEST_CASE("no figure is missing, and none is slower where it claims speed") {
+TEST_CASE("no figure is missing, and narrower dtypes are not slower") {
   for (const DeviceProfile& one : DeviceProfiles()) {
     CAPTURE(one.name);
     CHECK(one.memory_rate > 1e11);

@@ -60,7 +60,7 @@ std::vector<uint64_t> Doubles() {
   return out;
 }
 
-TEST_CASE("half.h gives the oracle's bits, NaNs' too") {
+TEST_CASE("half.h gives the oracle's bits, for NaNs too") {
   int wrong = 0;
   for (const uint16_t bits : AllHalves()) {
     wrong += std::bit_cast<uint32_t>(FromFloat16(bits)) !=
@@ -143,7 +143,7 @@ TEST_CASE("vectors give the oracle's bits on every target") {
   exec::UseKernelTarget("");
 }
 
-TEST_CASE("many are rounded as one") {
+TEST_CASE("arrays are rounded as single numbers are") {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16}) {
     for (const size_t count : {0, 1, 7, 1024, 1025, 3000}) {
       std::vector<float> all(count);
@@ -159,7 +159,7 @@ TEST_CASE("many are rounded as one") {
   }
 }
 
-TEST_CASE("which types take part") {
+TEST_CASE("CanConvert lists the supported pairs") {
   CHECK(CanConvert(Dtype::kF64, Dtype::kBF16));
   CHECK(CanConvert(Dtype::kF16, Dtype::kF32));
   CHECK_FALSE(CanConvert(Dtype::kF32, Dtype::kF64));

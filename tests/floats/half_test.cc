@@ -22,7 +22,7 @@ const Format kFormats[] = {
     {Dtype::kBF16, 0x7f80, BFloat16Bits, BFloat16Bits, FromBFloat16},
 };
 
-TEST_CASE("known values") {
+TEST_CASE("known values convert exactly") {
   CHECK(FromFloat16(0x3c00) == 1.0f);
   CHECK(FromFloat16(0x7bff) == 65504.0f);
   CHECK(FromFloat16(0x0001) == 0x1p-24f);
@@ -39,7 +39,7 @@ TEST_CASE("known values") {
   CHECK(UnitRoundoff(Dtype::kBF16) == 0x1p-8);
 }
 
-TEST_CASE("every 16-bit value comes back, NaNs stay NaNs") {
+TEST_CASE("every 16-bit value converts back, NaNs stay NaNs") {
   for (const Format& format : kFormats) {
     int wrong = 0;
     for (uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -60,7 +60,7 @@ TEST_CASE("every 16-bit value comes back, NaNs stay NaNs") {
 
 // Rounding is monotonic, so it is right everywhere if it is right at, below
 // and above each midpoint between neighbours.
-TEST_CASE("around every midpoint the nearest wins, a tie goes to even") {
+TEST_CASE("around every midpoint numbers round to nearest, ties to even") {
   for (const Format& format : kFormats) {
     int wrong = 0;
     for (uint32_t bits = 0; bits + 1 < format.infinity; ++bits) {

@@ -110,7 +110,7 @@ TEST_CASE("narrowing is to the nearest, ties to even") {
   }
 }
 
-TEST_CASE("every 16-bit value widens and comes back") {
+TEST_CASE("every 16-bit value widens and converts back") {
   for (uint32_t code = 0; code < 0x10000; ++code) {
     const auto bits = static_cast<uint16_t>(code);
     const uint32_t wide = Float32FromFloat16(bits);

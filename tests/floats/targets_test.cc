@@ -12,7 +12,7 @@ TEST_CASE("the processor's targets are those that Highway finds") {
   CHECK((DetectedTargets() & known) == (hwy::SupportedTargets() & known));
 }
 
-TEST_CASE("a table is entered at the best target that was compiled") {
+TEST_CASE("a table is read at the best compiled target") {
   const size_t all = TargetIndex(HWY_TARGETS);
   const size_t least = TargetIndex(HWY_STATIC_TARGET);
   const size_t none = TargetIndex(0);

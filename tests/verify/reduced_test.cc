@@ -243,7 +243,7 @@ int64_t Number(const char* name, int64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoll(text, nullptr, 10);
 }
 
-TEST_CASE("reduced sizes are judged as the given ones") {
+TEST_CASE("reduced sizes get the verdict of the given ones") {
   const int64_t first = Number("SHARDC_FIRST_SETTING", 0);
   const int64_t settings = Number("SHARDC_SETTINGS", 40);
   int64_t compared = 0;

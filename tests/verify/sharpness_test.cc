@@ -10,7 +10,7 @@
 namespace shardc::verify {
 namespace {
 
-TEST_CASE("no case of the matrix takes a wrong output for right") {
+TEST_CASE("every wrong output is refused in every case of the matrix") {
   const Sharpness sharpness = OfferWrongOutputs(2);
   for (const std::string& what : sharpness.unsound) FAIL_CHECK(what);
   for (const std::string& what : sharpness.taken) FAIL_CHECK(what);
@@ -21,7 +21,7 @@ TEST_CASE("no case of the matrix takes a wrong output for right") {
   MESSAGE(SharpnessText(sharpness));
 }
 
-TEST_CASE("a tolerance as wide as the output takes zeros") {
+TEST_CASE("a tolerance as wide as the output accepts zeros") {
   dense::Array reference = dense::Array::Zeros({1, 2, 1, 2});
   reference.data = {1, -1, 0.5, 0.25};
   Limits limits{dense::Array::Zeros(reference.shape), 1};
@@ -35,7 +35,7 @@ TEST_CASE("a tolerance as wide as the output takes zeros") {
   CHECK(wrong.taken.empty());
 }
 
-TEST_CASE("the key that is taken away is one that is seen") {
+TEST_CASE("the key that is removed is a visible one") {
   dense::Inputs in;
   in.query = dense::Array::Zeros({1, 1, 1, 1});
   in.key = in.value = dense::Array::Zeros({1, 4, 1, 1});

@@ -229,7 +229,7 @@ std::string SharpnessText(const verify::Sharpness& result) {
   const auto taken = static_cast<int64_t>(result.taken.size());
   return out + Counted(result.offered, "wrong output") + " offered in " +
          Counted(result.cases, "case") +
-         " (zeros, turned, a key short, one element off), " +
+         " (zeros, shifted, a key missing, one element wrong), " +
          (taken == 0 ? "all" : CountText(result.offered - taken)) +
          " refused\n";
 }
@@ -240,7 +240,7 @@ std::string KnownAnswersText(const verify::KnownAnswers& result) {
     out += "WRONG ANSWER: " + name + '\n';
   }
   const auto wrong = static_cast<int64_t>(result.wrong.size());
-  return out + Counted(result.asked, "known answer") + " asked for, " +
+  return out + Counted(result.asked, "known answer") + " checked, " +
          (wrong == 0 ? "all" : CountText(result.asked - wrong)) + " right\n";
 }
 

@@ -118,18 +118,19 @@ std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
   };
   std::vector<LayoutError> bad;
   if (q[0] != k[0] || k[0] != v[0]) {
-    bad.push_back(disagree("a device holds " + std::to_string(q[0]) +
-                               " batch rows of the query and " +
-                               std::to_string(k[0]) + " of the key",
-                           staged.query.spec[0], staged.key.spec[0],
-                           "split the batch of query, key and value alike"));
+    bad.push_back(
+        disagree("a device holds " + std::to_string(q[0]) +
+                     " batch rows of the query and " + std::to_string(k[0]) +
+                     " of the key",
+                 staged.query.spec[0], staged.key.spec[0],
+                 "split the batch of query, key and value over the same axes"));
   }
   if (k[1] != v[1] || k[2] != v[2]) {
     bad.push_back(disagree("a device holds " + ShapeText(k) +
                                " of the key and " + ShapeText(v) +
                                " of the value",
                            staged.key.spec[2], staged.value.spec[2],
-                           "lay out key and value alike"));
+                           "give key and value the same spec"));
   }
   if (q[2] % k[2] != 0) {
     bad.push_back(disagree("a device holds " + std::to_string(q[2]) +

@@ -47,8 +47,7 @@ std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
 LayoutError OtherShape(int device, const Shape& shape, const Shape& extent) {
   LayoutError why;
   why.message = "device " + std::to_string(device) + " holds " +
-                ShapeText(shape) + " where its layout says " +
-                ShapeText(extent);
+                ShapeText(shape) + " where its layout has " + ShapeText(extent);
   why.devices = {device};
   return why;
 }
@@ -125,7 +124,8 @@ std::optional<LayoutError> CheckLayout(const SimMesh& mesh, const Shape& shape,
                     ShapeText(shape) + " does not divide into " +
                     std::to_string(parts) + " parts over " +
                     GroupText(spec[dim]);
-      why.help = "split it over axes whose sizes divide it, or leave it whole";
+      why.help =
+          "split it over axes whose sizes divide it, or leave it unsharded";
       return why;
     }
   }

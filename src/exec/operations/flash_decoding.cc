@@ -270,7 +270,9 @@ std::optional<LayoutError> CheckDecoding(const SimMesh& mesh,
     const AxisGroup b = DropTrivial(mesh, staged.key.spec[3]);
     why.axis = a.empty() ? b.front() : a.front();
     why.message = "query and key split the head dimension differently";
-    why.help = "split it alike (attention_dim, attention_kv_dim), or not";
+    why.help =
+        "split both over the same axes (attention_dim, attention_kv_dim), or "
+        "neither";
     return why;
   }
   const AxisGroup shared = staged.key.spec[1];

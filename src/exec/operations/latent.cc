@@ -83,7 +83,7 @@ std::optional<LayoutError> CheckLatent(const SimMesh& mesh,
       if (Disjoint(*axes, *other)) continue;
       return Said("the latent is split over " + AxesText(*axes) +
                       ", which split the query's batch or heads",
-                  "the latent has no heads: leave it whole there",
+                  "the latent has no heads: leave it unsharded there",
                   axes->front());
     }
   }
@@ -122,7 +122,7 @@ class LatentRun {
     if (latent.shape[2] % mesh_.Parts(k[3]) != 0) {
       return Said("a latent of " + std::to_string(latent.shape[2]) +
                       " does not divide over " + AxesText(k[3]),
-                  "leave the latent whole", k[3].front());
+                  "leave the latent unsharded", k[3].front());
     }
     latent_ = Scatter(mesh_, latent, {k[0], k[1], k[3]});
     rope_ = Scatter(mesh_, rope, {k[0], k[1]});

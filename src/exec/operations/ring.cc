@@ -181,7 +181,7 @@ std::optional<LayoutError> CheckDim(const SimMesh& mesh, const Staged& staged) {
     if (dim.empty()) continue;
     why.axis = dim.front();
     why.message = "the head dimension is split over " + AxesText(dim);
-    why.help = "a ring adds no partial logits: leave the dimension whole";
+    why.help = "a ring adds no partial logits: leave the dimension unsharded";
     return why;
   }
   return std::nullopt;

@@ -110,7 +110,7 @@ OperationOutcome RunPermutedRing(Machine& machine,
     const AxisGroup axes = DropTrivial(mesh, spec[dim]);
     why.axis = axes.empty() ? "" : axes.front();
     why.message = "lengths " + std::to_string(rows) + " and " +
-                  std::to_string(keys) + " do not cut into " +
+                  std::to_string(keys) + " do not split into " +
                   std::to_string(cut) + " chunks";
     why.help = "pad the sequence, or use the contiguous order";
     outcome.unsupported = std::move(why);

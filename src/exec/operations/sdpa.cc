@@ -34,7 +34,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
 
 constinit const Operation kSdpa = {
     .name = "sdpa",
-    .summary = "whole rows of logits, in local slices",
+    .summary = "full rows of logits, in local slices",
     .supports = kLocalSupports,
     .narrow_softmax = true,
     .masked_rows = MaskedRows::kMean,

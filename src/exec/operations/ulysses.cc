@@ -71,7 +71,7 @@ std::optional<LayoutError> CheckDim(const SimMesh& mesh, const Staged& staged) {
     LayoutError why;
     why.axis = DropTrivial(mesh, t->spec[3]).front();
     why.message = "the head dimension is split over " + AxesText(t->spec[3]);
-    why.help = "leave the head dimension whole";
+    why.help = "leave the head dimension unsharded";
     return why;
   }
   return std::nullopt;

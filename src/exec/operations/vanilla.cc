@@ -81,7 +81,7 @@ void Bytes(Traffic& traffic) {
 
 constinit const Operation kVanilla = {
     .name = "vanilla",
-    .summary = "whole rows of logits, in the global view",
+    .summary = "full rows of logits, in the global view",
     .supports = {.batch = "local",
                  .query_length = "local",
                  .key_length = "all_gather k, v",

@@ -109,7 +109,7 @@ std::optional<LayoutError> CheckDistribution(const RaggedBatch& batch,
     if (decodes ? queries == 1 : r % each >= prefill_end || queries == keys) {
       continue;
     }
-    return Said(Request(r) + " stands among the " +
+    return Said(Request(r) + " is among the " +
                     (decodes ? "decoding" : "prefilling") + " ones with " +
                     Counted(queries, "query", "queries") + " and " +
                     Counted(keys, "key"),

@@ -72,7 +72,7 @@ std::optional<LayoutError> CheckSplits(const SimMesh& mesh,
           "generation decode_key_sequence), or use flash_decoding");
   }
   for (const Spec* spec : {&q, &k, &staged.value.spec}) {
-    whole((*spec)[3], "the head dimension", "pages hold whole heads");
+    whole((*spec)[3], "the head dimension", "pages hold complete heads");
   }
   return Joined(std::move(bad));
 }

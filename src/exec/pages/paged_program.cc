@@ -314,7 +314,7 @@ void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
   config.head_axes = heads;
   LayoutError why;
   if (!MakePool(machine.mesh(), config, 0, why)) {
-    remarks.push_back("heads are whole on every device: " + why.message);
+    remarks.push_back("heads are replicated: " + why.message);
     heads.clear();
   }
   const AxisGroup rows = staged.query.spec[0];

@@ -356,7 +356,7 @@ constexpr KnownAnswer kComputations[] = {
     {"elements out of place", ElementsOutOfPlace},
     {"orders of a ring", OrdersOfARing},
     {"the lowest numbers", LowestNumbers},
-    {"bits that are alike", BitsThatAreAlike},
+    {"bits that are equal", BitsThatAreAlike},
     {"rows of a cache", RowsOfACache},
     {"shared pages are copied once", SharedPagesAreCopiedOnce},
     {"keys of a cache by bits", KeysOfACacheByBits},

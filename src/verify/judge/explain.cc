@@ -103,7 +103,7 @@ std::string BytesDiffer(const SimMesh& mesh, const exec::SentBytes& sent,
              mesh.DeviceText(device) + ") sent " + std::to_string(of(sent)) +
              " bytes by " +
              std::string(CollectiveName(static_cast<Collective>(kind))) +
-             " where the closed formulas say " + std::to_string(of(expected));
+             " where the closed formulas give " + std::to_string(of(expected));
     }
   }
   return "";
@@ -132,7 +132,7 @@ std::string MovedDiffers(const SimMesh& mesh, const exec::Ledger& ledger) {
     if (moved.by[i] == recorded.by[i]) continue;
     return "by " + std::string(CollectiveName(static_cast<Collective>(i))) +
            " ranks handed over " + std::to_string(total(moved)) + " bytes of " +
-           std::to_string(mesh.devices()) + " devices where the ledger says " +
+           std::to_string(mesh.devices()) + " devices where the ledger has " +
            std::to_string(total(recorded));
   }
   return "";
@@ -173,7 +173,7 @@ std::optional<LayoutError> HeadFault(const Layouts& of, const Case& test) {
   if (!exec::SameAxes(mesh, k.spec[2], v.spec[2])) {
     return Breaks(FirstAxis(mesh, v.spec[2], k.spec[2]),
                   "key and value split their heads differently",
-                  "lay out key and value alike");
+                  "give key and value the same spec");
   }
   if (!exec::SameAxes(mesh, k.spec[2], q.spec[2]) && q.shape[2] > 1 &&
       k.shape[2] > 1 && !test.operation->global_view &&
@@ -196,7 +196,7 @@ std::optional<LayoutError> LengthFault(const Layouts& of) {
   if (!exec::SameAxes(mesh, k.spec[1], v.spec[1])) {
     return Breaks(FirstAxis(mesh, v.spec[1], k.spec[1]),
                   "key and value split their length differently",
-                  "lay out key and value alike");
+                  "give key and value the same spec");
   }
   return std::nullopt;
 }

@@ -63,7 +63,7 @@ void OfferShifted(const Array& reference, const Limits& limits,
   Offer("zeros", Array::Zeros(reference.shape), reference, limits, wrong);
   for (size_t d = 0; d < reference.shape.size(); ++d) {
     if (reference.shape[d] == 1) continue;
-    Offer(std::string(kNames[d]) + " turned", Shifted(reference, d), reference,
+    Offer(std::string(kNames[d]) + " shifted", Shifted(reference, d), reference,
           limits, wrong);
   }
 }

@@ -59,7 +59,7 @@ class CacheTraceRun {
       if (ran) {
         Bytes();
       } else if (result_.reason.empty()) {
-        Fail(Check::kError, "the trace ended early, and nothing says why");
+        Fail(Check::kError, "the trace ended early without a reason");
       }
     }
     return std::move(result_);

@@ -76,8 +76,7 @@ class PagedTraceRun {
     table_->ShuffleFree(exec::Random(trace_.seed).Split("pages"));
     if (MakePool(why)) return true;
     if (head_axes_.empty()) return false;
-    result_.remarks.push_back("heads are whole on every device: " +
-                              why.message);
+    result_.remarks.push_back("heads are replicated: " + why.message);
     head_axes_.clear();
     return MakePool(why);
   }

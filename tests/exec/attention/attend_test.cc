@@ -219,7 +219,7 @@ TEST_CASE("kernels give what the loops give") {
   UseKernelTarget("");
 }
 
-TEST_CASE("a query of one row takes the other kernel and agrees too") {
+TEST_CASE("a query of one row uses the decode kernel and agrees too") {
   for (const Named& named : kChanges) {
     CAPTURE(named.name);
     Inputs in;
@@ -238,7 +238,7 @@ TEST_CASE("a query of one row takes the other kernel and agrees too") {
 }
 
 // A row that sees a key of no weight sees one, whichever it is.
-TEST_CASE("a row whose only logit is -inf is no row that sees nothing") {
+TEST_CASE("a row whose only logit is -inf is not treated as a masked row") {
   for (const int64_t seen : {int64_t{0}, int64_t{1}, kS - 1}) {
     CAPTURE(seen);
     Inputs in;
@@ -257,7 +257,7 @@ TEST_CASE("a row whose only logit is -inf is no row that sees nothing") {
   }
 }
 
-TEST_CASE("dropout and the mean of masked rows stay in loops") {
+TEST_CASE("dropout and the mean of masked rows are computed by loops") {
   for (const bool dropout : {true, false}) {
     Inputs in;
     Fill(in, {0, 0, 0, 1, 1, 1});

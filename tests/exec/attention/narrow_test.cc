@@ -127,7 +127,7 @@ TEST_CASE("a split head dimension shares maxima, and keeps the bits") {
   }
 }
 
-TEST_CASE("only operations with whole rows compute more narrowly") {
+TEST_CASE("only operations with full rows of logits compute more narrowly") {
   for (const Operation* operation : Operations()) {
     for (const bool bits : {false, true}) {
       CAPTURE(operation->name);

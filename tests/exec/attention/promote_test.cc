@@ -7,7 +7,7 @@
 namespace shardc::exec {
 namespace {
 
-TEST_CASE("pairs as in the published table") {
+TEST_CASE("pairs of dtypes promote as in the published table") {
   using D = Dtype;
   struct Case {
     D a, b;
@@ -43,7 +43,7 @@ TEST_CASE("promotion is idempotent and associative where defined") {
   }
 }
 
-TEST_CASE("operations compute in floats, of 32 bits unless told") {
+TEST_CASE("operations compute in floats, of 32 bits by default") {
   const auto of = [](std::vector<Dtype> x, PromoteOptions o = {}) {
     return CanonicalDtype(x, o);
   };

@@ -28,7 +28,7 @@ void CheckPoints(const RopeFrequencies& f, const Points& points) {
   }
 }
 
-TEST_CASE("plain and linear") {
+TEST_CASE("plain and linear frequencies are those of the formula") {
   const RopeFrequencies plain = Of(8, 10000, 16, {});
   CheckPoints(plain, {{0, 1}, {1, 0.1}, {2, 0.01}, {3, 0.001}});
   RopeScaling linear;
@@ -48,7 +48,7 @@ TEST_CASE("dynamic grows the base only past the original length") {
 }
 
 // Computed apart from this code, from the published definitions.
-TEST_CASE("llama3 and yarn at known frequencies") {
+TEST_CASE("llama3 and yarn scale known frequencies") {
   RopeScaling llama;
   llama.kind = RopeKind::kLlama3;
   llama.factor = 8;
@@ -87,7 +87,7 @@ TEST_CASE("longrope chooses its factors by length") {
   CHECK(Of(4, 10000, 4, scaling).amplitude == 3);
 }
 
-TEST_CASE("settings that cannot be used") {
+TEST_CASE("settings that cannot be used are refused") {
   struct Case {
     int64_t dim;
     double base;
@@ -130,7 +130,7 @@ TEST_CASE("settings that cannot be used") {
   CHECK_FALSE(ParseRopeKind("spiral"));
 }
 
-TEST_CASE("halves turn, and odd ones split at the floor") {
+TEST_CASE("halves are rotated, and odd sizes split at the floor") {
   const auto turned = [](std::vector<float> x) {
     std::vector<float> out(x.size());
     RotateHalf(x, out);

@@ -115,7 +115,7 @@ TEST_CASE("rows have lengths of their own, whatever the dtype") {
   }
 }
 
-TEST_CASE("int8 rows are quantised once, with scales beside them") {
+TEST_CASE("int8 rows are quantised once, and keep their scales") {
   const SimMesh mesh = MeshOf({{"sp", 2}, {"tp", 2}});
   const CacheConfig config{2, 4, 2, 4, Dtype::kI8, 0};
   for (const Spec& spec : {Spec{{}, {"sp"}, {"tp"}}, Spec{{}, {}, {}, {"tp"}},
@@ -151,7 +151,7 @@ TEST_CASE("int8 rows are quantised once, with scales beside them") {
   }
 }
 
-TEST_CASE("rows whose dim is split share their scale at a stated price") {
+TEST_CASE("rows whose dim is sharded reduce their scale, and are charged") {
   const SimMesh mesh = MeshOf({{"tp", 2}});
   Machine machine(mesh);
   KvCache cache =
@@ -161,7 +161,7 @@ TEST_CASE("rows whose dim is split share their scale at a stated price") {
   CHECK(machine.ledger().MostSent(Collective::kAllReduce) == 32);
 }
 
-TEST_CASE("what has no slot is refused and nothing changes") {
+TEST_CASE("tokens without a slot are refused and nothing changes") {
   const SimMesh mesh = MeshOf({{"sp", 2}});
   Machine machine(mesh);
   LayoutError why;
@@ -240,7 +240,8 @@ TEST_CASE("a prefilled row goes into its slot with its length") {
         "[4, 8, 2, 2]");
 }
 
-TEST_CASE("moves between modes keep every element and cost what they must") {
+TEST_CASE(
+    "reshards between modes keep every element and cost what formulas give") {
   const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}});
   const CacheConfig config{2, 8, 4, 2, Dtype::kI8, 0};
   const int64_t values = 2 * 8 * 4 * 2, scales = 2 * 8 * 4 * 4;
@@ -284,7 +285,7 @@ TEST_CASE("moves between modes keep every element and cost what they must") {
   CHECK(why.axis == "x");
 }
 
-TEST_CASE("new tokens are moved to the cache's layout, and charged") {
+TEST_CASE("new tokens are resharded to the cache's layout, and charged") {
   const SimMesh mesh = MeshOf({{"sp", 2}, {"tp", 2}});
   KvCache cache =
       Cache(mesh, {2, 8, 4, 2, Dtype::kF32, 0}, {{}, {"sp"}, {"tp"}});
@@ -384,7 +385,7 @@ std::vector<Buffer> Trace(Fault fault, Dtype dtype, int64_t window) {
   return Seen(machine, slots);
 }
 
-TEST_CASE("every injected fault shows in the cache") {
+TEST_CASE("every injected fault changes the cache") {
   const auto differs = [](Fault fault, Dtype dtype, int64_t window) {
     const auto a = Trace(Fault::kNone, dtype, window);
     const auto b = Trace(fault, dtype, window);
@@ -420,7 +421,7 @@ TEST_CASE("every injected fault shows in the cache") {
   CHECK(Append(machine, cache, Normal({1, 5, 1, 1}, 1)));
 }
 
-TEST_CASE("a lent cache is viewed where it lies, and comes back") {
+TEST_CASE("a lent cache is viewed without a copy, and is returned") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 2}});
   Machine machine(mesh);
   for (const Dtype stored : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {

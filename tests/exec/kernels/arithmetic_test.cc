@@ -13,7 +13,7 @@ TEST_CASE("a logit is capped before its bias is added") {
   CHECK(CapThenBias(5, 3, 2) == 3 * std::tanh(5.0f / 3) + 2);
 }
 
-TEST_CASE("an online softmax's steps, one key after the other") {
+TEST_CASE("each step of an online softmax follows the formula") {
   const Arithmetic& right = kRightArithmetic;
   std::array<float, 2> out = {1, 2};
   const std::array<float, 2> value = {10, 20};
@@ -59,7 +59,7 @@ TEST_CASE("rows of few bits have their own scale") {
   CHECK(right.unscale(6, 0.5, 0.25) == 0.75);
 }
 
-TEST_CASE("the kernels' softmax is the right one, whatever is done to rows") {
+TEST_CASE("the kernels run only with the correct softmax") {
   Arithmetic other;
   CHECK(other.InKernels());
   other.scale = [](std::span<const float> scales, size_t) { return scales[0]; };

@@ -213,7 +213,7 @@ TEST_CASE("every target agrees with the loops") {
   }
 }
 
-TEST_CASE("soft cap, bias and mask") {
+TEST_CASE("soft cap, bias and mask agree with the loops") {
   const EachTarget targets;
   const Shape shape{3, 9, 301, 20, 12};
   Case c = MakeCase(shape, Dtype::kF32, 11);
@@ -254,7 +254,7 @@ TEST_CASE("large logits neither overflow nor lose the largest") {
 }
 
 // Slices of keys absorbed one after the other.
-TEST_CASE("parts of the keys give the whole") {
+TEST_CASE("keys in several calls give the result of one call") {
   const Shape shape{2, 20, 700, 32, 32};
   const Case c = MakeCase(shape, Dtype::kF32, 13);
   const LoopResult expected = LoopAttention(c.slice);
@@ -283,7 +283,7 @@ TEST_CASE("parts of the keys give the whole") {
   }
 }
 
-TEST_CASE("a sink joins the denominator") {
+TEST_CASE("a sink is added to the denominator") {
   const Shape shape{2, 3, 10, 8, 8};
   Case c = MakeCase(shape, Dtype::kF32, 17);
   Window(c, 4);
@@ -306,7 +306,7 @@ TEST_CASE("a sink joins the denominator") {
 }
 
 // What sharding the query's rows, or its heads, must not change.
-TEST_CASE("a row's bits do not depend on the rows beside it") {
+TEST_CASE("a row's bits do not depend on other rows") {
   const EachTarget targets;
   const Shape shape{4, 37, 600, 24, 40};
   for (const std::string& target : targets.names()) {
@@ -340,7 +340,7 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
 }
 
 // Slices of unlike lengths decode together as they do alone.
-TEST_CASE("a slice's bits do not depend on the slices beside it") {
+TEST_CASE("a slice's bits do not depend on other slices") {
   const EachTarget targets;
   for (const std::string& target : targets.names()) {
     CAPTURE(target);
@@ -393,7 +393,7 @@ TEST_CASE("bits do not depend on the number of threads") {
   }
 }
 
-TEST_CASE("rows that see nothing give zeros") {
+TEST_CASE("rows without visible keys give zeros") {
   Case c = MakeCase({2, 10, 0, 16, 16}, Dtype::kF32, 29);
   for (const Kernel kernel : kKernels) {
     const Result r = RunKernel(c.slice, kernel);

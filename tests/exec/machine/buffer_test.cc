@@ -38,7 +38,7 @@ TEST_CASE("slices, joins and transposes keep every element") {
   CHECK(SliceBlock(Counting({4}), {1}, {0}).real.empty());
 }
 
-TEST_CASE("bits tell zeros apart") {
+TEST_CASE("positive and negative zeros differ in bits") {
   Buffer a = Counting({2});
   Buffer b = a;
   CHECK(BitEqual(a, b));

@@ -12,7 +12,7 @@ SentBytes Of(std::vector<int64_t> gathered, std::vector<int64_t> reduced) {
   return out;
 }
 
-TEST_CASE("who sends nothing may be left out of a list, on either side") {
+TEST_CASE("devices that send nothing may be missing from a list") {
   const SentBytes whole = Of({4, 0, 0}, {0, 8}), cut = Of({4}, {0, 8, 0, 0});
   CHECK(whole == cut);
   CHECK(cut == whole);

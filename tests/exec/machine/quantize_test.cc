@@ -20,7 +20,7 @@ std::vector<int> Integers(const std::vector<float>& x) {
   return {q.begin(), q.end()};
 }
 
-TEST_CASE("int8 rows by hand") {
+TEST_CASE("int8 rows equal those worked out by hand") {
   using Row = std::vector<int>;
   CHECK(Integers({0, 0}) == Row{0, 0});
   CHECK(Integers({1, 2}) == Row{64, 127});
@@ -90,7 +90,7 @@ TEST_CASE("quantised matmuls stay inside their tolerance and get near it") {
   }
 }
 
-TEST_CASE("a product by 4 bits, by hand") {
+TEST_CASE("a product in 4 bits equals the one worked out by hand") {
   // Steps 7.5/7.5 = 1: 7.5 is cut to 7, 2.5 goes to 2, 3.5 to 4.
   const Matrix a{1, 3, {7.5, 2.5, 3.5}};
   const Matrix b{3, 1, {1, 1, -15}};

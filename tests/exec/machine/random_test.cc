@@ -34,7 +34,7 @@ TEST_CASE("streams are reproducible and differ") {
   CHECK(seen.size() == 300);
 }
 
-TEST_CASE("moments and ranges") {
+TEST_CASE("random numbers have the stated moments and ranges") {
   const Random r(11);
   const int n = 20000;
   double mean = 0, square = 0, uniform = 0;

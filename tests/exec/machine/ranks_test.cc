@@ -104,7 +104,8 @@ int64_t Total(const SentBytes& sent, Collective kind) {
   return out;
 }
 
-TEST_CASE("devices are dealt to ranks in runs, and each is somebody's") {
+TEST_CASE(
+    "each rank holds a contiguous run of devices, and each device has a rank") {
   for (int devices = 1; devices <= 12; ++devices) {
     for (int ranks = 1; ranks <= devices; ++ranks) {
       std::vector<int> holder(At(devices), -1);
@@ -166,7 +167,7 @@ TEST_CASE("collectives over ranks have the bits and bytes of one process") {
   }
 }
 
-TEST_CASE("a value that its dtype lacks goes over as it is, and is counted") {
+TEST_CASE("a value that its dtype lacks is sent at full width, and counted") {
   Buffer block = Buffer::Zeros({3}, Dtype::kBF16);
   block.real = {1.0f, 1.0f + 1e-6f, std::numeric_limits<float>::infinity()};
   Packet bytes;
@@ -184,7 +185,9 @@ TEST_CASE("a value that its dtype lacks goes over as it is, and is counted") {
   CHECK_FALSE(TakeParcels(bytes, parcels));
 }
 
-TEST_CASE("tensors move, join and are compared over ranks as in one process") {
+TEST_CASE(
+    "tensors are resharded, gathered and compared over ranks as in one "
+    "process") {
   const SimMesh mesh = MeshOf({{"a", 2}, {"b", 3}});
   const Buffer whole = Counting({12, 6});
   const std::vector<Spec> specs = {
@@ -216,7 +219,7 @@ TEST_CASE("tensors move, join and are compared over ranks as in one process") {
   }
 }
 
-TEST_CASE("what is wrong on one rank is the same complaint on all") {
+TEST_CASE("an error on one rank is reported by all") {
   const SimMesh mesh = MeshOf({{"a", 2}, {"b", 3}});
   const Buffer ids = UniqueIds({12, 6});
   for (int wrong = 0; wrong < mesh.devices(); ++wrong) {

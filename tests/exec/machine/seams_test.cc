@@ -12,13 +12,13 @@ struct Scaling {
   int by = 10;
 };
 
-TEST_CASE("a seam that nobody set is the right one") {
+TEST_CASE("a seam that was not set is the correct one") {
   const Seams seams;
   CHECK(seams.Get<Adding>().by == 1);
   CHECK(seams.Get<Scaling>().by == 10);
 }
 
-TEST_CASE("seams are told apart by type, and the last one set counts") {
+TEST_CASE("each type has one seam, and the last one set counts") {
   Seams seams;
   seams.Set(Adding{2});
   CHECK(seams.Get<Adding>().by == 2);

@@ -7,7 +7,7 @@
 namespace shardc::exec {
 namespace {
 
-TEST_CASE("scatter cuts by index and replicates over axes not named") {
+TEST_CASE("scatter shards by index and replicates over axes not named") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
   const ShardedTensor t = Scatter(mesh, Counting({2, 4}), {{}, {"tp"}});
   REQUIRE(t.local.size() == 4);
@@ -59,7 +59,7 @@ TEST_CASE("gather refuses a shard of another shape") {
   t.local[1] = Counting({1});
   LayoutError why;
   CHECK_FALSE(Gather(mesh, t, why).has_value());
-  CHECK(why.message == "device 1 holds [1] where its layout says [2]");
+  CHECK(why.message == "device 1 holds [1] where its layout has [2]");
 }
 
 TEST_CASE("illegal layouts are named with the axis at fault") {
@@ -105,7 +105,7 @@ TEST_CASE("every layout round-trips and proves its coverage") {
   CHECK(layouts > 100);
 }
 
-TEST_CASE("coverage notices elements that are missing, doubled or moved") {
+TEST_CASE("missing, duplicated or moved elements are detected") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
   const ShardedTensor good = Scatter(mesh, UniqueIds({4, 2}), {{"tp"}});
   SUBCASE("a slot that holds another element") {
@@ -147,7 +147,7 @@ TEST_CASE("coverage notices elements that are missing, doubled or moved") {
   }
 }
 
-TEST_CASE("reshard moves every layout to every other, bit for bit") {
+TEST_CASE("reshard converts every layout to every other, bit for bit") {
   const SimMesh mesh = MeshOf({{"x", 2}, {"y", 2}, {"z", 3}});
   const Shape shape = {12, 24};
   const Buffer ids = UniqueIds(shape);
@@ -187,7 +187,7 @@ TEST_CASE("reshard moves every layout to every other, bit for bit") {
   CHECK(moves > 900);
 }
 
-TEST_CASE("moves between modes cost what the formulas say") {
+TEST_CASE("reshards between modes cost what the formulas give") {
   const SimMesh mesh = MeshOf({{"x", 4}, {"y", 4}});
   const Shape shape = {16, 32};
   const Buffer global = Counting(shape);

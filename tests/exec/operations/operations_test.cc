@@ -140,7 +140,9 @@ TEST_CASE("ulysses sends (n-1)/n (b_q + b_k + b_v + b_o)") {
   }
 }
 
-TEST_CASE("ulysses over a ring exchanges over one axis and turns the other") {
+TEST_CASE(
+    "ulysses over a ring exchanges over one axis and passes keys over the "
+    "other") {
   for (const bool major : {false, true}) {
     for (const auto& [u, r] : {std::pair{2, 4}, std::pair{4, 2}}) {
       CAPTURE(major);
@@ -287,7 +289,7 @@ TEST_CASE("results depend on neither threads nor the devices' numbering") {
   }
 }
 
-TEST_CASE("a table of blocks for each row goes with its row") {
+TEST_CASE("each row uses its own table of blocks") {
   OperationSettings settings;
   settings.block_mask = BlockMask::kCustom;
   settings.blocksize_q = settings.blocksize_k = 4;
@@ -308,7 +310,7 @@ TEST_CASE("a table of blocks for each row goes with its row") {
   CHECK(BitEqual(run(MeshOf({{"dp", 1}})), run(MeshOf({{"dp", 2}}))));
 }
 
-TEST_CASE("what cannot be formed names the axis at fault") {
+TEST_CASE("a program that cannot be formed names the axis at fault") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 4}, {"tp", 4}});
   struct Row {
     const char* operation;
@@ -347,7 +349,7 @@ TEST_CASE("what cannot be formed names the axis at fault") {
   }
 }
 
-TEST_CASE("what cannot be formed is told as its operation has it") {
+TEST_CASE("a refusal explains what the operation needs") {
   const SimMesh mesh = MeshOf({{"sp", 4}, {"tp", 4}});
   struct Row {
     const char* operation;
@@ -392,7 +394,7 @@ TEST_CASE("what cannot be formed is told as its operation has it") {
        {{}, {}, {}, {"sp"}},
        {{}, {"sp"}},
        "query and key split the head dimension differently",
-       "split it alike"},
+       "split both over the same axes"},
       {"ring",
        {2, 1, 16, 8, 4, 8},
        {},

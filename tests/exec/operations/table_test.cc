@@ -71,7 +71,7 @@ TEST_CASE("the table holds every record of its folder, once") {
   CHECK(Operations().size() == kIdentifiers.size());
 }
 
-TEST_CASE("a record says what it is") {
+TEST_CASE("a record's properties agree with each other") {
   std::set<std::string_view> names;
   for (const Operation* operation : Operations()) {
     CAPTURE(operation->name);
@@ -95,7 +95,7 @@ TEST_CASE("a record says what it is") {
   CHECK(FindOperation("rin") == nullptr);
 }
 
-TEST_CASE("readers of settings are told what each operation takes") {
+TEST_CASE("readers of settings know what each operation takes") {
   const auto known = KnownOperations();
   REQUIRE(known.size() == Operations().size());
   for (size_t i = 0; i < known.size(); ++i) {

@@ -34,7 +34,7 @@ ShardedTensor Tokens(const SimMesh& mesh, const PoolConfig& c, int64_t count,
   return Scatter(mesh, out, {{}, c.head_axes});
 }
 
-TEST_CASE("shapes by format") {
+TEST_CASE("pools have the shapes of their formats") {
   const SimMesh mesh = MeshOf({{"tp", 2}});
   struct Case {
     PageFormat format;
@@ -60,7 +60,7 @@ TEST_CASE("shapes by format") {
   }
 }
 
-TEST_CASE("int8 pages are off by half a step, and zeros stay zeros") {
+TEST_CASE("int8 pages have an error of half a step, and zeros stay zeros") {
   const SimMesh mesh = MeshOf({{"tp", 2}});
   for (PageFormat format :
        {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
@@ -103,7 +103,7 @@ TEST_CASE("int8 pages are off by half a step, and zeros stay zeros") {
   }
 }
 
-TEST_CASE("tokens come back from their slots, and from no other") {
+TEST_CASE("tokens are read from the slots that they were written to") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
   for (PageFormat format :
        {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {
@@ -161,7 +161,7 @@ TEST_CASE("tokens come back from their slots, and from no other") {
   }
 }
 
-TEST_CASE("heads are not parted from their values or queries") {
+TEST_CASE("heads stay on the devices of their values and queries") {
   const SimMesh mesh = MeshOf({{"tp", 4}});
   struct Case {
     PageFormat format;
@@ -200,7 +200,7 @@ TEST_CASE("heads are not parted from their values or queries") {
 
 // A device's part of the heads begins where its part of the pages does, for
 // all that could be split so.
-TEST_CASE("packed pages are split exactly where no slice drifts") {
+TEST_CASE("packed pages are sharded exactly where slices keep their heads") {
   int64_t legal = 0, refused = 0;
   for (const int64_t parts : {2, 3, 4, 8}) {
     const SimMesh mesh = MeshOf({{"tp", static_cast<int>(parts)}});
@@ -236,7 +236,7 @@ TEST_CASE("packed pages are split exactly where no slice drifts") {
   CHECK(refused > 20);
 }
 
-TEST_CASE("pages are held to their layout") {
+TEST_CASE("an illegal layout of pages is refused") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
   for (const PageFormat format :
        {PageFormat::kInterleaved, PageFormat::kSeparate, PageFormat::kPacked}) {

@@ -35,7 +35,7 @@ TEST_CASE("rows grow page by page") {
   CHECK(copies.empty());
 }
 
-TEST_CASE("what does not fit is refused and changes nothing") {
+TEST_CASE("tokens that do not fit are refused and change nothing") {
   LayoutError why;
   std::vector<PageCopy> copies;
   PageTable table = Table({4, 4, 2, 3, 1, true});
@@ -86,7 +86,7 @@ TEST_CASE("rows use the pages of their own shard") {
   CHECK(ids.whole[U(3 * 2)] == 4);
 }
 
-TEST_CASE("a shared page is copied by whoever writes to it") {
+TEST_CASE("a row that writes to a shared page copies it") {
   PageTable table = Table({8, 4, 4, 3, 1, true});
   std::vector<PageCopy> copies;
   LayoutError why;
@@ -122,7 +122,7 @@ TEST_CASE("a shared page is copied by whoever writes to it") {
 
 // Whatever is done, each page's use count is the number of rows that hold it,
 // and no free page is held.
-TEST_CASE("random traces keep the counts right") {
+TEST_CASE("random traces keep the reference counts correct") {
   RandomSequence random(Random(17));
   for (int trace = 0; trace < 50; ++trace) {
     const int64_t shards = random.Between(1, 2);

@@ -152,7 +152,7 @@ TEST_CASE("paged operations agree with the reference and with one device") {
   }
 }
 
-TEST_CASE("heads that pages cannot split are whole, with a remark") {
+TEST_CASE("heads that pages cannot split are replicated, with a remark") {
   const SimMesh mesh = MeshOf({{"tp", 4}});
   const Sizes n{2, 2, 6, 8, 2, 8};
   const AttentionProblem p = Problem(n);
@@ -165,7 +165,7 @@ TEST_CASE("heads that pages cannot split are whole, with a remark") {
     CHECK(Error(ran.output, want) < 2e-6);
     REQUIRE(ran.outcome.remarks.size() == 1);
     CHECK(ran.outcome.remarks[0].starts_with(
-        "heads are whole on every device: 2 key heads do not divide into 4 "
+        "heads are replicated: 2 key heads do not divide into 4 "
         "parts"));
     // The queries had to be gathered; the outputs are cut for nothing.
     CHECK(ran.ledger.MostSent(Collective::kAllGather) ==
@@ -173,7 +173,7 @@ TEST_CASE("heads that pages cannot split are whole, with a remark") {
   }
 }
 
-TEST_CASE("packed sequences are requests") {
+TEST_CASE("each packed sequence is a request") {
   AttentionProblem p;
   p.layout = Layout::kThd;
   const Sizes n{1, 9, 14, 4, 2, 8};
@@ -229,7 +229,7 @@ TEST_CASE("packed sequences are requests") {
         "ragged_page_attention_v2 takes no positions of its own");
 }
 
-TEST_CASE("what paged operations cannot do is said with the axis") {
+TEST_CASE("what paged operations cannot run is refused with the axis") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"sp", 2}});
   const Sizes n{2, 2, 8, 4, 2, 8};
   struct Case {
@@ -356,7 +356,7 @@ TEST_CASE("batches that real kernels would misread are errors") {
   CHECK_FALSE(CheckBatch(batch, pool, 2, 5));
 }
 
-TEST_CASE("a distribution must be the requests' own") {
+TEST_CASE("a distribution that its requests do not have is refused") {
   PoolConfig pool;
   pool.pages = 8;
   pool.page_size = 4;
@@ -374,9 +374,9 @@ TEST_CASE("a distribution must be the requests' own") {
       {"1 distribution for 2 shards", {{1, 2, 2}}},
       {"a distribution [1, 2, 3] of 2 requests", {{1, 2, 3}, {1, 1, 2}}},
       {"a distribution [2, 1, 2] of 2 requests", {{2, 1, 2}, {1, 1, 2}}},
-      {"request 1 stands among the decoding ones with 2 queries and 2 keys",
+      {"request 1 is among the decoding ones with 2 queries and 2 keys",
        {{2, 2, 2}, {1, 1, 2}}},
-      {"request 3 stands among the prefilling ones with 2 queries and 4 keys",
+      {"request 3 is among the prefilling ones with 2 queries and 4 keys",
        {{1, 2, 2}, {1, 2, 2}}},
   };
   for (const Case& c : cases) {
@@ -388,7 +388,7 @@ TEST_CASE("a distribution must be the requests' own") {
   }
 }
 
-TEST_CASE("every injected fault shows in a paged operation") {
+TEST_CASE("every injected fault changes a paged operation") {
   const SimMesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
   const Sizes n{4, 2, 11, 4, 2, 8};
   const AttentionProblem p = Problem(n);

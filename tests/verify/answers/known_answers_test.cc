@@ -14,12 +14,12 @@ TEST_CASE("every known answer is right") {
   CHECK(known.asked >= 24);
 }
 
-TEST_CASE("a wrong answer is named, and none asked is none right") {
+TEST_CASE("a wrong answer is named, and an empty run does not pass") {
   CHECK_FALSE(KnownAnswers{}.Hold());
   const KnownAnswers one = {3, {"caps by formula"}};
   CHECK_FALSE(one.Hold());
   CHECK(KnownAnswersText(one) ==
-        "WRONG ANSWER: caps by formula\n3 known answers asked for, 2 right\n");
+        "WRONG ANSWER: caps by formula\n3 known answers checked, 2 right\n");
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ exec::OperationOutcome TopLeft(exec::Machine& machine,
   return exec::kBlockSparse.run(machine, told, specs, custom);
 }
 
-TEST_CASE("the judge takes no table from the operation that it judges") {
+TEST_CASE("the reference uses no table of the operation under test") {
   for (const BlockMask mask :
        {BlockMask::kCausal, BlockMask::kSliding, BlockMask::kGlobal}) {
     Case test = BlocksCase(mask);
@@ -80,7 +80,7 @@ TEST_CASE("the judge takes no table from the operation that it judges") {
   CHECK(RunCase(custom).status == Status::kPass);
 }
 
-TEST_CASE("blocks of rows with lengths of their own lie where their keys do") {
+TEST_CASE("blocks of rows with different lengths follow their keys") {
   for (const Layout layout : kAllLayouts) {
     for (const BlockMask mask : {BlockMask::kCausal, BlockMask::kSliding}) {
       for (int64_t window = 1; window < 8; ++window) {
@@ -104,7 +104,7 @@ TEST_CASE("blocks of rows with lengths of their own lie where their keys do") {
   }
 }
 
-TEST_CASE("packed positions are counted, not taken over") {
+TEST_CASE("positions of packed tokens are counted, not copied") {
   Case test = BlocksCase(BlockMask::kCausal);
   test.layout = Layout::kThd;
   test.features.ragged = true;

@@ -47,7 +47,7 @@ const exec::Operation* const kDense[] = {
     &exec::kVanilla, &exec::kSdpa,        &exec::kFlashAttention,
     &exec::kRing,    &exec::kBlockSparse, &exec::kUlysses};
 
-TEST_CASE("a bias or a mask that is whole where the query is split") {
+TEST_CASE("a bias or a mask may be replicated where the query is sharded") {
   for (const exec::Operation* operation : kDense) {
     for (const bool packed : {false, true}) {
       Case test = CaseOf(*operation, {4, 8, 8, 8, 4, 8, 0}, AllAxes());
@@ -71,7 +71,7 @@ TEST_CASE("a bias or a mask that is whole where the query is split") {
   }
 }
 
-TEST_CASE("a ring reads columns of the block at hand, in every order") {
+TEST_CASE("a ring reads the columns of the current block, in every order") {
   for (const auto order :
        {exec::SequenceOrder::kContiguous, exec::SequenceOrder::kZigZag,
         exec::SequenceOrder::kStriped}) {
@@ -95,7 +95,7 @@ TEST_CASE("a ring reads columns of the block at hand, in every order") {
   }
 }
 
-TEST_CASE("a ring skips no block of which one key is seen") {
+TEST_CASE("a ring skips no block with a visible key") {
   for (const auto order :
        {exec::SequenceOrder::kContiguous, exec::SequenceOrder::kStriped}) {
     // One token a device: its own block's first key is its last query.
@@ -115,19 +115,19 @@ TEST_CASE("a ring skips no block of which one key is seen") {
   }
 }
 
-TEST_CASE("a zig-zag takes lengths of two chunks a device") {
+TEST_CASE("a zig-zag ring accepts lengths of two chunks a device") {
   Case test = CaseOf(exec::kRing, {2, 6, 6, 4, 4, 8, 0}, AllAxes());
   test.settings.order = exec::SequenceOrder::kZigZag;
   const CaseResult result = RunCase(test);
   CHECK(result.status == Status::kUnsupported);
-  CHECK(result.reason == "lengths 6 and 6 do not cut into 4 chunks");
+  CHECK(result.reason == "lengths 6 and 6 do not split into 4 chunks");
   CHECK(result.axis == "sp");
   test.settings.order = exec::SequenceOrder::kStriped;
   Passes(test);
   // The keys' length counts as the query's does.
   test.sizes.query_length = 4;
   test.settings.order = exec::SequenceOrder::kZigZag;
-  CHECK(RunCase(test).reason == "lengths 4 and 6 do not cut into 4 chunks");
+  CHECK(RunCase(test).reason == "lengths 4 and 6 do not split into 4 chunks");
 }
 
 TEST_CASE("sinks by key head follow heads that are repeated or exchanged") {
@@ -153,7 +153,8 @@ TEST_CASE("sinks by key head follow heads that are repeated or exchanged") {
   Passes(test);
 }
 
-TEST_CASE("an axis that would split two dimensions of an extra splits one") {
+TEST_CASE(
+    "an axis that would shard two dimensions of an extra input shards one") {
   Assignment axes;
   axes.batch = {"dp"};
   axes.key_length = axes.heads = {"tp"};
@@ -176,7 +177,7 @@ TEST_CASE("an axis that would split two dimensions of an extra splits one") {
 }
 
 // Whatever axes a bias arrives split over, and whatever the query is.
-TEST_CASE("a bias or a mask in any layout of its own") {
+TEST_CASE("a bias or a mask may have any legal layout") {
   const std::vector<std::string> names = {"dp", "sp", "tp"};
   exec::RandomSequence random{exec::Random(3)};
   const auto group = [&](uint64_t dims, std::vector<AxisGroup>& to) {
@@ -221,7 +222,7 @@ TEST_CASE("a bias or a mask in any layout of its own") {
   }
 }
 
-TEST_CASE("a latent and its projections are cast to what is computed in") {
+TEST_CASE("a latent and its projections are cast to the compute dtype") {
   for (const Dtype dtype : {Dtype::kBF16, Dtype::kF16}) {
     for (uint64_t seed = 1; seed < 6; ++seed) {
       Assignment axes;
@@ -235,7 +236,8 @@ TEST_CASE("a latent and its projections are cast to what is computed in") {
   }
 }
 
-TEST_CASE("bits are held to those of one device wherever nothing is added") {
+TEST_CASE(
+    "bits must equal one device's wherever no reduction crosses devices") {
   struct Row {
     const exec::Operation* operation;
     bool lengths;  // split over sp

@@ -35,7 +35,7 @@ Matrix MatrixOf(const Request& request) {
   return BuildMatrix(request, *resolver, mesh);
 }
 
-TEST_CASE("features have names of their own") {
+TEST_CASE("features have distinct names") {
   std::set<std::string_view> names;
   for (const Feature feature : AllFeatures()) {
     CHECK(names.insert(FeatureName(feature)).second);
@@ -50,7 +50,8 @@ TEST_CASE("features have names of their own") {
   CHECK_FALSE(ParseFeature("biases"));
 }
 
-TEST_CASE("an operation takes what it says it takes, and refuses the rest") {
+TEST_CASE(
+    "an operation takes the features of its record, and refuses the rest") {
   for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
     Request request = Everywhere(mode);
     request.more.assign(AllFeatures().begin(), AllFeatures().end());
@@ -72,7 +73,7 @@ TEST_CASE("an operation takes what it says it takes, and refuses the rest") {
   }
 }
 
-TEST_CASE("only a feature that was asked for by name shows its refusal") {
+TEST_CASE("only a feature that was requested by name reports its refusal") {
   Request request = Everywhere(Mode::kTrain);
   request.operations = {exec::FindOperation("unified_attention")};
   request.more = {Feature::kBias, Feature::kSoftCap};
@@ -91,7 +92,7 @@ TEST_CASE("only a feature that was asked for by name shows its refusal") {
 }
 
 // Every operation's own long case, as a bare run has it.
-TEST_CASE("a bfloat16 accumulator shows in every operation") {
+TEST_CASE("a bfloat16 accumulator is detected in every operation") {
   for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
     const Request request = Everywhere(mode);
     const Report report = RunMatrix(request, MatrixOf(request), 2);
@@ -116,7 +117,7 @@ TEST_CASE("a bfloat16 accumulator shows in every operation") {
 }
 
 // Sizes of hundreds of keys in bfloat16 are long by themselves.
-TEST_CASE("what is long already needs no other") {
+TEST_CASE("a case that is long already gets no stress case") {
   Request request = Everywhere(Mode::kTrain);
   request.operations = {exec::FindOperation("flash_attn2")};
   request.sizes.key_length = 256;
@@ -136,7 +137,7 @@ TEST_CASE("what is long already needs no other") {
 }
 
 // A latent's keys of every head may be far more than the model's.
-TEST_CASE("what is too large to expand has reduced sizes, and says so") {
+TEST_CASE("a latent too large to expand has reduced sizes, with a remark") {
   Request request = Everywhere(Mode::kPrefill);
   request.operations = {
       exec::FindOperation("multi_latent_ragged_page_attention_v1")};

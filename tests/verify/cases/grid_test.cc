@@ -18,7 +18,8 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 }
 
 // SHARDC_VERIFY_SEED and SHARDC_VERIFY_CASES run others, or more.
-TEST_CASE("legal cases pass, whatever operation, mesh, layout and mask") {
+TEST_CASE(
+    "random legal cases pass for every operation, mesh, layout and mask") {
   const uint64_t seed = FromEnvironment("SHARDC_VERIFY_SEED", 1);
   const uint64_t count = FromEnvironment("SHARDC_VERIFY_CASES", 2400);
   MESSAGE("seed " << seed << ", " << count << " cases");

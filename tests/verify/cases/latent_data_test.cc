@@ -44,7 +44,8 @@ TEST_CASE("the absorbed form is exact over heads and requests") {
   CHECK(result.exact);
 }
 
-TEST_CASE("a split latent adds logits, a split length joins partials") {
+TEST_CASE(
+    "a sharded latent adds logits, a sharded length merges partial results") {
   Assignment axes = Split();
   axes.heads = axes.key_heads = {};
   axes.dim = axes.value_dim = {"tp"};
@@ -68,7 +69,7 @@ exec::Buffer Output(const Case& test, const exec::AttentionProblem& problem) {
   return *whole;
 }
 
-TEST_CASE("all that enters a product is cast to the runtime's dtype") {
+TEST_CASE("all operands of products are cast to the runtime dtype") {
   Case test = Base(Split());
   test.settings.runtime_dtype = Dtype::kBF16;
   const exec::AttentionProblem problem = MakeProblem(test);
@@ -85,7 +86,7 @@ TEST_CASE("all that enters a product is cast to the runtime's dtype") {
   CHECK_FALSE(exec::BitEqual(Output(test, problem), Output(test, cast)));
 }
 
-TEST_CASE("a latent lies on no axes of the batch or the heads") {
+TEST_CASE("a latent is replicated over the axes of batch and heads") {
   for (const bool of_heads : {false, true}) {
     Assignment axes = Split();
     Case test = Base(axes);
@@ -104,7 +105,7 @@ TEST_CASE("a latent lies on no axes of the batch or the heads") {
 }
 
 // They are cut from whole ones, wherever they lie.
-TEST_CASE("segment ids beside a latent are not moved") {
+TEST_CASE("segment ids of latent attention are not resharded") {
   Case test = Base(Split());
   test.features.segments = true;
   test.specs.query_segments = test.specs.key_segments = {{"sp"}, {}};
@@ -112,7 +113,7 @@ TEST_CASE("segment ids beside a latent are not moved") {
   CHECK_MESSAGE(result.status == Status::kPass, result.reason);
 }
 
-TEST_CASE("a latent row has the sizes that it is given") {
+TEST_CASE("a latent row has the sizes given") {
   Case test = Base(Split());
   test.sizes.head_dim = 12;
   test.sizes.latent_rank = 20;
@@ -145,7 +146,7 @@ TEST_CASE("a latent of 512 does not divide over three devices") {
   CHECK(result.axis == "tp");
 }
 
-TEST_CASE("faults of the absorbed form are caught") {
+TEST_CASE("faults of the absorbed form are detected") {
   Assignment axes = Split();
   axes.heads = axes.key_heads = {};
   axes.dim = axes.value_dim = {"tp"};
@@ -158,7 +159,7 @@ TEST_CASE("faults of the absorbed form are caught") {
   }
 }
 
-TEST_CASE("what latent attention cannot do") {
+TEST_CASE("what latent attention cannot run is refused") {
   Case grouped = Base(Split());
   grouped.sizes.key_heads = 2;
   CHECK(RunCase(grouped).reason ==

@@ -18,7 +18,7 @@ Sizes Usual() {
   return out;
 }
 
-TEST_CASE("sizes: of everything there is one at least") {
+TEST_CASE("a size below one is refused") {
   Findings none;
   CHECK(CheckSizes(Usual(), none));
   CHECK(none.empty());
@@ -36,7 +36,9 @@ TEST_CASE("sizes: of everything there is one at least") {
   }
 }
 
-TEST_CASE("sizes: heads in whole groups, queries no longer than keys") {
+TEST_CASE(
+    "heads that groups do not divide and queries longer than keys are "
+    "refused") {
   Sizes sizes = Usual();
   sizes.key_heads = 3;
   Findings findings;

@@ -39,7 +39,7 @@ const CacheTrace* CacheOf(const Matrix& matrix, size_t i) {
                                   : nullptr;
 }
 
-TEST_CASE("insertion inserts, and nothing else does") {
+TEST_CASE("only traces of the insert mode insert") {
   for (const Mode mode : {Mode::kInsert, Mode::kDecode}) {
     const Matrix matrix = MatrixOf(RequestOf({mode}));
     int64_t traces = 0;
@@ -55,7 +55,7 @@ TEST_CASE("insertion inserts, and nothing else does") {
   }
 }
 
-TEST_CASE("rows have lengths of their own wherever they can") {
+TEST_CASE("rows have different lengths wherever possible") {
   const Request request = RequestOf({Mode::kDecode, Mode::kInsert});
   const Matrix matrix = MatrixOf(request);
   for (size_t i = 0; i < matrix.cases.size(); ++i) {

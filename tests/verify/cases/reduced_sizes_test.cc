@@ -149,7 +149,7 @@ TEST_CASE("packed tokens divide as the real ones do") {
   }
 }
 
-TEST_CASE("what a length's parts are exchanged for keeps how it divides") {
+TEST_CASE("heads that lengths are exchanged for keep their divisibility") {
   // Six key heads over four: neither divides the other.
   Splits splits;
   splits.heads = {{1, 1}};
@@ -173,7 +173,7 @@ TEST_CASE("pages' words of heads split as the real ones do") {
   CHECK(ReducedHeads(32, 4, splits).second == 4);
 }
 
-TEST_CASE("a length like another divides alike") {
+TEST_CASE("LengthLike keeps the divisibility of a length") {
   CHECK(LengthLike(256, 18, {3}) == 19);
   CHECK(LengthLike(256, 18, {4, 8}) == 24);
   CHECK(LengthLike(600, 600, {4}) == 600);

@@ -28,7 +28,7 @@ std::string MembersOf(const Case& test, bool all) {
   });
 }
 
-TEST_CASE("blocks in reduced sizes") {
+TEST_CASE("blocks shrink with reduced sizes") {
   struct Fit {
     std::optional<int64_t> asked;
     int64_t given, length;  // of keys
@@ -120,7 +120,8 @@ TEST_CASE("each setting of a record reaches the case, and is shown") {
   CHECK(other.features.custom_blocks);
 }
 
-TEST_CASE("those that take quantised matmuls are those that have them") {
+TEST_CASE(
+    "operations that take quantised matmuls are those that implement them") {
   for (const exec::Operation* operation : exec::Operations()) {
     CAPTURE(operation->name);
     Case test = CaseOf(operation->name, 1, 8);

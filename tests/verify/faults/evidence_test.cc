@@ -13,7 +13,7 @@ exec::Buffer Ones() {
   return out;
 }
 
-TEST_CASE("evidence tells one bit of one element apart") {
+TEST_CASE("one bit of one element changes the evidence") {
   Evidence a, b, c;
   exec::Buffer other = Ones();
   a.Add(Ones());
@@ -31,7 +31,7 @@ TEST_CASE("evidence tells one bit of one element apart") {
   CHECK_FALSE(plus == minus);
 }
 
-TEST_CASE("evidence tells shapes, dtypes, tables and ledgers apart") {
+TEST_CASE("shapes, dtypes, tables and ledgers change the evidence") {
   exec::Buffer long_one = Ones(), narrow = Ones();
   long_one.shape = {4, 1};
   narrow.dtype = Dtype::kBF16;
@@ -56,7 +56,7 @@ TEST_CASE("evidence tells shapes, dtypes, tables and ledgers apart") {
   CHECK_FALSE(a == b);
 }
 
-TEST_CASE("watched seams do what they did, and take it down") {
+TEST_CASE("watched seams give the same results, and record them") {
   Mesh mesh;
   mesh.axes.push_back({"x", 2, AxisType::kAuto});
   const exec::SimMesh sim(mesh);

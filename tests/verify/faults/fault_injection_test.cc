@@ -14,7 +14,7 @@
 namespace shardc::verify {
 namespace {
 
-TEST_CASE("every fault of the catalogue is caught") {
+TEST_CASE("every fault of the catalogue is detected") {
   const SelfTest result = RunSelfTest({}, 2);
   std::set<std::string> names;
   for (const FaultVerdict& fault : result.faults) {
@@ -51,7 +51,7 @@ TEST_CASE("a decorator that changes nothing is not injected") {
         "idle  not injected\n\n0 faults injected, 0 caught\n");
 }
 
-TEST_CASE("a fault that was injected and that nobody notices is missed") {
+TEST_CASE("an injected fault that no check detects is missed") {
   InjectedFault fault{"unseen", "collective", {}, {RingProbe()}};
   // One entry of no bytes more in the ledger, which no total shows.
   fault.injection.seams.Set(exec::CollectiveSeam{
@@ -74,7 +74,7 @@ TEST_CASE("a fault that was injected and that nobody notices is missed") {
 // code, and what they judge is judged by the ordinary build.
 bool RunsOnce() { return std::getenv("SHARDC_VERIFY_ONCE") != nullptr; }
 
-TEST_CASE("each check is the only one to catch some fault") {
+TEST_CASE("each check is the only one to detect some fault") {
   if (RunsOnce()) return;
   // A fault that is missed without a check is one that this check caught. A
   // check that others speak for has none under its name: all are injected.

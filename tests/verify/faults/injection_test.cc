@@ -24,7 +24,7 @@ PerDevice Two(float a, float b) {
   return out;
 }
 
-TEST_CASE("no fault leaves every seam right") {
+TEST_CASE("without a fault every seam is the correct one") {
   const exec::Seams seams = InjectionOf(Fault::kNone).seams;
   const exec::SimMesh mesh = exec::MeshOf({{"x", 2}});
   Machine machine(mesh, 1, seams);
@@ -42,7 +42,7 @@ TEST_CASE("no fault leaves every seam right") {
   }
 }
 
-TEST_CASE("collectives go wrong in values, or in what they send") {
+TEST_CASE("faulty collectives change values, or the bytes that they send") {
   const exec::SimMesh mesh = exec::MeshOf({{"x", 2}});
   const auto sum = [&](Fault fault, int64_t steps) {
     Machine machine(mesh, 1, InjectionOf(fault).seams);
@@ -67,7 +67,7 @@ TEST_CASE("collectives go wrong in values, or in what they send") {
   CHECK(again.ledger().steps() == 4);
 }
 
-TEST_CASE("slots go to other ranks, and every one of them to its own place") {
+TEST_CASE("faulty slots go to other ranks, each to a place of its own") {
   // Position 5 of 8 is slot 1 of rank 1.
   const auto slots = [](Fault fault) {
     const auto seam = InjectionOf(fault).seams.Get<exec::CacheSeam>();

@@ -47,7 +47,7 @@ CaseResult Spoiled(const std::vector<size_t>& devices, bool last = false) {
   return RunCase(Sound(), options);
 }
 
-TEST_CASE("wrong numbers are told with their devices, place and axis") {
+TEST_CASE("wrong numbers are reported with their devices, place and axis") {
   const CaseResult one = Spoiled({3});
   REQUIRE(one.status == Status::kFail);
   CHECK(one.reason.starts_with("output differs by "));
@@ -76,7 +76,7 @@ TEST_CASE("wrong numbers are told with their devices, place and axis") {
   CHECK_FALSE(all.axis.empty());
 }
 
-TEST_CASE("layouts that do not go together are told with both") {
+TEST_CASE("layouts that do not fit each other are both reported") {
   Case test = Sound();
   CHECK_FALSE(LayoutFault(test));
   test.specs.key[0] = {"sp"};

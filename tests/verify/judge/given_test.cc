@@ -12,7 +12,7 @@ namespace shardc::verify {
 namespace {
 
 // What is said of sizes that are not run is what a run of them sends.
-TEST_CASE("shapes alone send what the tensors do") {
+TEST_CASE("the bytes of shapes equal those of tensors") {
   struct Named {
     const char* what;
     std::function<void(Case&)> change;

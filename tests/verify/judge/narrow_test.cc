@@ -40,7 +40,7 @@ Case CaseOf(const Row& row, uint64_t seed) {
   return test;
 }
 
-TEST_CASE("what rounds as asked is right as sharply as what does not") {
+TEST_CASE("narrow arithmetic is judged as sharply as float32") {
   for (const Row& row : kRows) {
     CAPTURE(row.operation);
     CAPTURE(row.bits);
@@ -66,14 +66,15 @@ TEST_CASE("what rounds as asked is right as sharply as what does not") {
   }
 }
 
-TEST_CASE("one integer of an operand or a weight more is noticed") {
+TEST_CASE("an operand or a weight that is larger by one integer is detected") {
   for (const Row& row : kRows) {
     if (row.bits == 0) continue;
     CAPTURE(row.operation);
     Case test = CaseOf(row, 4);
     test.features.dropout = 0;
     RunOptions options;
-    options.replace_inputs = [](const auto&, const auto&, auto&, auto& settings) {
+    options.replace_inputs = [](const auto&, const auto&, auto&,
+                                auto& settings) {
       // A bit less is twice the step.
       settings.dot_bits = settings.dot_bits == 8 ? 4 : 8;
     };
@@ -93,7 +94,7 @@ dense::Inputs Small(double second_logit, double first_value,
   return in;
 }
 
-TEST_CASE("weights by hand") {
+TEST_CASE("weights equal those worked out by hand") {
   dense::Options options;
   options.scale = 1;
   dense::Narrow narrow;
@@ -122,7 +123,7 @@ TEST_CASE("weights by hand") {
   CHECK(got->slack.data[0] < 1e-5);
 }
 
-TEST_CASE("a tie is given a step, and nothing else is") {
+TEST_CASE("a tie widens the tolerance by a step, and nothing else does") {
   dense::Options options;
   options.scale = 1;
   dense::Narrow narrow;

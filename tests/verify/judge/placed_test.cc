@@ -30,7 +30,7 @@ dense::Array Numbers(uint64_t seed) {
   return out;
 }
 
-TEST_CASE("an element that is off is told where it is, however it lies") {
+TEST_CASE("a wrong element is reported at its place in every layout") {
   const Assignment ways[] = {
       {},
       {{"dp"}, {}, {}, {"tp"}, {"tp"}, {}, {}},
@@ -49,7 +49,8 @@ TEST_CASE("an element that is off is told where it is, however it lies") {
   CHECK(wrong.taken == std::vector<std::string>{});
 }
 
-TEST_CASE("an axis that does not tell right devices from wrong ones is wrong") {
+TEST_CASE(
+    "an axis that does not separate right devices from wrong ones is refused") {
   // Whose fault it is, the layouts seem to say.
   Case test = CaseOf({{"dp"}, {}, {}, {}, {}, {}, {}});
   test.specs.key = test.specs.value = {{"tp"}};
@@ -61,7 +62,7 @@ TEST_CASE("an axis that does not tell right devices from wrong ones is wrong") {
         std::vector<std::string>{"one wrong element, reported with axis `tp`"});
 }
 
-TEST_CASE("nothing is offered where everything is allowed") {
+TEST_CASE("no element is offered where the tolerance is infinite") {
   WrongOutputs wrong;
   const dense::Array reference = Numbers(1);
   OfferPlaced(CaseOf({}), reference, {dense::Array::Zeros(reference.shape), 0},

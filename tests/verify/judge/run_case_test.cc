@@ -62,7 +62,7 @@ Case CaseOf(const Operation& operation) {
   return test;
 }
 
-TEST_CASE("bytes are held to the operation's own formula") {
+TEST_CASE("bytes are compared with the operation's own formula") {
   const CaseResult right = RunCase(CaseOf(exec::kFlashAttention));
   CHECK(right.status == Status::kPass);
   CHECK(right.ledger.TotalSent() > 8);
@@ -83,7 +83,7 @@ TEST_CASE("bytes are held to the operation's own formula") {
 
 // The output is computed where the query lies, and brought to where it is asked
 // for.
-TEST_CASE("what brings an output to its own specs is counted") {
+TEST_CASE("resharding an output to its own specs is counted") {
   Assignment axes;
   axes.batch = {"dp"};
   axes.query_length = axes.key_length = {"sp"};
@@ -111,7 +111,7 @@ TEST_CASE("what brings an output to its own specs is counted") {
 
 // Ids, bias and masks follow the tokens of an exchange over a ring, and their
 // bytes the formula, wherever they lie at first.
-TEST_CASE("what lies beside tokens is counted where they are exchanged") {
+TEST_CASE("inputs that follow exchanged tokens are counted") {
   for (const Spec& ids : {Spec{{"dp"}, {"r", "u"}},
                           {{"dp"}, {"u", "r"}},
                           {{"dp"}, {}},
@@ -133,7 +133,7 @@ TEST_CASE("what lies beside tokens is counted where they are exchanged") {
 }
 
 // What a case allows, worked out from what it reports.
-TEST_CASE("a case allows twice what one device is off by, and a little") {
+TEST_CASE("the tolerance is twice the error on one device, and a little") {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
     Case test = CaseOf(exec::kFlashAttention);
     test.dtype = dtype;
@@ -154,7 +154,7 @@ TEST_CASE("a case allows twice what one device is off by, and a little") {
 }
 
 // An output that is off by a few of its roundings, on all devices alike.
-TEST_CASE("an error of some ulps is noticed") {
+TEST_CASE("an error of some ulps is detected") {
   for (const double ulps : {40.0, 400.0}) {
     RunOptions options;
     exec::SliceSeam seam;

@@ -18,7 +18,7 @@ Array Line(std::vector<double> numbers) {
   return out;
 }
 
-TEST_CASE("a large output's rounding forgives nothing in a small one") {
+TEST_CASE("a large output's rounding does not widen a small one's tolerance") {
   const Array reference = Line({4, 0.125});
   Limits limits;
   limits.base = 1e-6;
@@ -36,7 +36,7 @@ TEST_CASE("a large output's rounding forgives nothing in a small one") {
   CHECK_FALSE(passes(0, 0));
 }
 
-TEST_CASE("the element furthest beyond its limit is told") {
+TEST_CASE("the element furthest beyond its tolerance is reported") {
   const Array reference = Line({4, 0.125, 1});
   const Limits limits{SlackOf(Dtype::kBF16, reference), 1e-6};
   const Judgement judged =
@@ -46,7 +46,7 @@ TEST_CASE("the element furthest beyond its limit is told") {
   CHECK(judged.allowed == doctest::Approx(1.3 * 0x1p-11 + 1e-6));
 }
 
-TEST_CASE("errors are measured in these ways, and the worst has its place") {
+TEST_CASE("errors are measured in these ways, and the worst has its position") {
   Array reference = Array::Zeros({2, 2, 1, 2});
   reference.data = {1, 2, 3, 4, 5, 6, 7, 8};
   Array got = reference;
@@ -71,7 +71,7 @@ TEST_CASE("errors are measured in these ways, and the worst has its place") {
   CHECK(CompareOutputs(Line({}), Line({})).mean_abs == 0);
 }
 
-TEST_CASE("what is not finite never passes") {
+TEST_CASE("a non-finite element never passes") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
   const Limits limits{Line({0, 0}), 1e-6};
@@ -82,7 +82,7 @@ TEST_CASE("what is not finite never passes") {
   CHECK(Within(both.error.max_abs, both.allowed));
 }
 
-TEST_CASE("float32 has no slack, and what lies beyond slack is measured") {
+TEST_CASE("float32 has no slack, and the error beyond the slack is measured") {
   const Array reference = Line({1, 2});
   CHECK(SlackOf(Dtype::kF32, reference).data == std::vector<double>{0, 0});
   CHECK(BeyondSlack(Line({1.5, 2.25}), reference, Line({0.5, 0})) == 0.25);
@@ -90,7 +90,8 @@ TEST_CASE("float32 has no slack, and what lies beyond slack is measured") {
 }
 
 // Of a sound program an output's own rounding is all that is left in 16 bits.
-TEST_CASE("an output that is rounded once is within four fifths of its limit") {
+TEST_CASE(
+    "an output that is rounded once is within four fifths of its tolerance") {
   for (const Dtype dtype : {Dtype::kF16, Dtype::kBF16}) {
     for (double largest = 0.01; largest < 70; largest *= 1.01) {
       const Array reference = Line({largest, -largest / 3, largest / 100});

@@ -37,7 +37,7 @@ CacheTraceResult Passes(const CacheTrace& trace) {
   return result;
 }
 
-TEST_CASE("prefill 96, then 64 steps over a split int8 cache") {
+TEST_CASE("64 steps over a sharded int8 cache pass after a prefill of 96") {
   CacheTrace trace = Base();
   trace.kv_dtype = Dtype::kI8;
   const CacheTraceResult result = Passes(trace);
@@ -46,7 +46,7 @@ TEST_CASE("prefill 96, then 64 steps over a split int8 cache") {
   CHECK(result.decode_all_reduce == 4 * 2 * 2 * (16 + 2));
 }
 
-TEST_CASE("traces of other dtypes, layouts and windows") {
+TEST_CASE("traces of other dtypes, layouts and windows pass") {
   for (Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
     CacheTrace trace = Base();
     trace.dtype = trace.kv_dtype = dtype;
@@ -78,7 +78,7 @@ TEST_CASE("traces of other dtypes, layouts and windows") {
   Passes(rolling);
 }
 
-TEST_CASE("a head dimension is split after its rotation") {
+TEST_CASE("a head dimension is sharded after its rotation") {
   for (const auto style :
        {exec::RotaryStyle::kHalves, exec::RotaryStyle::kInterleaved}) {
     for (const Dtype kv : {Dtype::kF32, Dtype::kI8}) {
@@ -105,7 +105,7 @@ TEST_CASE("a head dimension is split after its rotation") {
   }
 }
 
-TEST_CASE("dropout counts a trace's rows and heads as any attention's") {
+TEST_CASE("dropout keys a trace's rows and heads as in any attention") {
   CacheTrace trace = Base();
   trace.prefill = 24;
   trace.steps = 6;
@@ -156,7 +156,7 @@ TEST_CASE("every step is judged, not only the first") {
   }
 }
 
-TEST_CASE("an insertion is looked at before anything follows it") {
+TEST_CASE("an insertion is checked before the next step") {
   CacheTrace trace = Short();
   trace.steps = 0;
   Passes(trace);
@@ -174,7 +174,7 @@ TEST_CASE("an insertion is looked at before anything follows it") {
 }
 
 // A program that attends with other numbers than its cache holds.
-TEST_CASE("what a cache lends is looked at, keys and values") {
+TEST_CASE("keys and values that a cache lends are checked") {
   for (const Dtype stored : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
     for (const bool values : {false, true}) {
       CacheTrace trace = Short();
@@ -237,7 +237,7 @@ TEST_CASE("what a cache lends is looked at, keys and values") {
   }
 }
 
-TEST_CASE("a step attends to nothing before the lent cache is looked at") {
+TEST_CASE("a lent cache is checked before a step attends to it") {
   CacheTrace trace = Short();
   trace.kv_dtype = Dtype::kI8;
   for (const Fault fault :
@@ -262,7 +262,7 @@ exec::RopeScaling ScaledBy(exec::RopeKind kind) {
   return out;
 }
 
-TEST_CASE("keys are turned by the model's base and scaling") {
+TEST_CASE("keys are rotated by the model's base and scaling") {
   const exec::RopeScaling scalings[] = {
       {},
       ScaledBy(exec::RopeKind::kLinear),
@@ -376,7 +376,7 @@ CacheTrace RandomTrace(uint64_t seed) {
   return trace;
 }
 
-TEST_CASE("random traces") {
+TEST_CASE("random traces pass") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     Passes(RandomTrace(seed));
@@ -404,7 +404,7 @@ std::vector<CacheTrace> ShortTraces() {
   return {plain, int8, turned, rolling, short_of_slots};
 }
 
-TEST_CASE("every fault injected into a cache or a rotation is caught") {
+TEST_CASE("every fault injected into a cache or a rotation is detected") {
   const Fault faults[] = {Fault::kCacheOwnerOff,
                           Fault::kCacheAllWrite,
                           Fault::kCacheRankZeroWrites,

@@ -102,7 +102,7 @@ struct Kept {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST_CASE("a key may be what float32's rounding makes of it, to the last") {
+TEST_CASE("a key may differ by float32's rounding, and by no more") {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
     CAPTURE(DtypeName(dtype));
     Kept kept(dtype);
@@ -127,7 +127,8 @@ TEST_CASE("a key may be what float32's rounding makes of it, to the last") {
   }
 }
 
-TEST_CASE("a scale may be what rounding makes of the largest key, no other") {
+TEST_CASE(
+    "a scale may differ by the rounding of the largest key, and by no more") {
   Kept kept(Dtype::kI8);
   REQUIRE(kept.Holds());
   std::set<int64_t> largest;  // in which element
@@ -161,7 +162,7 @@ TEST_CASE("a scale may be what rounding makes of the largest key, no other") {
   CHECK(largest.size() == kDim);
 }
 
-TEST_CASE("a row of zeros holds nothing else") {
+TEST_CASE("a row of zeros may hold only zeros") {
   Kept kept(Dtype::kI8);
   const int64_t head = 3 * kHeads;  // of the token that is zeros
   REQUIRE(kept.Raw(head) == std::vector<float>(kDim, 0));

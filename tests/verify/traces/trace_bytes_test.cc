@@ -28,7 +28,7 @@ CacheTrace Split(const Spec& prefill, const Spec& decode) {
   return trace;
 }
 
-TEST_CASE("what a trace sends, by hand") {
+TEST_CASE("a trace sends what was worked out by hand") {
   // All in place: only the steps' partial softmaxes, 2(n-1) float32 of
   // B_loc H_loc (D + 2) in each of four groups of two.
   const Spec split = {{"dp"}, {"sp"}, {"tp"}};
@@ -49,7 +49,7 @@ TEST_CASE("what a trace sends, by hand") {
   CHECK(TraceBytes(trace).Total() == 8 * 2 * (2 * 40 / 2 * 1) * (8 * 1 + 4));
 }
 
-TEST_CASE("what traces send is what the formulas say") {
+TEST_CASE("traces send what the formulas give") {
   const std::vector<Spec> specs = {{{"dp"}, {}, {"tp"}},
                                    {{"dp"}, {"sp"}, {"tp"}},
                                    {{"dp", "sp"}, {}, {"tp"}},
