@@ -88,7 +88,7 @@ bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
   auto modes = ParseModes(flags.mode, findings);
   if (!modes) return false;
-  // Flags that name both are asked for as they stand.
+  // Flags that name operations and modes override the target's lists.
   if (!modes->empty() && !flags.operations.empty()) request.only.clear();
   const auto any_asks = [&](Mode mode) {
     return std::any_of(

@@ -9,7 +9,7 @@ import struct
 
 try:
     import numpy as np
-except ImportError:  # recompute.py skips its tests, by hand it says so
+except ImportError:  # recompute.py skips its tests
     np = None
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4",

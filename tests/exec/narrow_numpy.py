@@ -9,7 +9,7 @@ from dense_numpy import Inputs, np, rounded, softmax
 
 def cut(x, axis, bits, slack=0.0):
     """Integers and steps of rows along an axis, and which rows keep their
-    integers when each number is off by the relative slack."""
+    integers when each number changes by the relative slack."""
     largest = np.abs(x).max(axis=axis, keepdims=True)
     step = largest / (2.0 ** (bits - 1) - 0.5)
     top = 2.0 ** (bits - 1) - 1

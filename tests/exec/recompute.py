@@ -2,7 +2,7 @@
 
 Written apart from the program: it shares no code and no constants but the
 file format. For every case the stated reference must be the attention of the
-stated inputs to float64 accuracy, the stated result must lie within the
+stated inputs to float64 accuracy, the stated result must be within the
 stated tolerance of it, and the stated error must be the error.
 
 Run by hand on a folder that `shardc verify --dump` wrote:
@@ -53,8 +53,8 @@ def check_case(path):
     size = max(1.0, float(np.abs(own).max(initial=0.0)))
     result = to_bthd(tensors["output"], layout)
     if narrow:
-        # The stated reference rounds as the settings ask, so that the dense
-        # one says nothing of it: both it and the result are held to the
+        # The stated reference rounds as the settings select, so it differs
+        # from the dense one: it and the result are compared with the
         # rounding recomputed here.
         settings["blocked"] = case["operation"] == "flash_attn2"
         return (check_narrow(tensors, settings, layout, reference,
@@ -63,10 +63,10 @@ def check_case(path):
                              dtypes["output"]))
     off = float(np.abs(own - reference).max(initial=0.0))
     if not off <= 1e-11 * size:
-        return f"the stated reference is off by {off}"
+        return f"the stated reference has an error of {off}"
     error = float(np.abs(result - own).max(initial=0.0))
     if case["status"] == "pass" and not error <= case["tolerance"]:
-        return f"the result is off by {error}, tolerance {case['tolerance']}"
+        return f"the result has an error of {error}, tolerance {case['tolerance']}"
     if abs(error - case["max_abs_error"]) > 1e-11 * size:
         return f"error {error}, stated {case['max_abs_error']}"
     return None
@@ -157,7 +157,7 @@ class Recompute(unittest.TestCase):
                 seen += self.check_folder(folder)
         self.assertGreater(seen, 20)
 
-    def test_a_wrong_result_is_noticed(self):
+    def test_a_wrong_result_is_detected(self):
         program = os.environ["SHARDC_DUMP_RANDOM"]
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([program, folder, "3", "1"], check=True)

@@ -183,14 +183,14 @@ def judge(copy, mutation, golden):
 
 def score(copy, mutations, golden):
     """The number of mutations that were detected."""
-    noticed = 0
+    detected = 0
     for mutation in mutations:
         start = time.monotonic()
         by = judge(copy, mutation, golden)
-        noticed += by is not None
+        detected += by is not None
         print(f"{mutation[0]:<36} {by or 'UNNOTICED':<14} "
               f"{time.monotonic() - start:5.1f} s", flush=True)
-    return noticed
+    return detected
 
 
 def main():
@@ -218,12 +218,12 @@ def main():
         if clean:
             print(f"the test {clean} fails without any mutation")
             return 2
-        noticed = score(copy, chosen, not given.without_golden)
+        detected = score(copy, chosen, not given.without_golden)
     except Broken as error:
         print(error)
         return 2
-    print(f"{noticed} of {len(chosen)} detected")
-    return 0 if noticed == len(chosen) else 1
+    print(f"{detected} of {len(chosen)} detected")
+    return 0 if detected == len(chosen) else 1
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 ONLY_TESTS = "tests"
 
 # (file below src, line that stands once in it, expression of it, what it
-# becomes or nothing, why nobody can notice, or ONLY_TESTS).
+# becomes or nothing, why no check can detect it, or ONLY_TESTS).
 MUTANTS = [
     ('dense/attention.cc',
      'OneOf(x.dim(2), {1, n.queries}) && x.dim(3) == n.keys;',
@@ -761,7 +761,7 @@ MUTANTS = [
     ('exec/operations/ring.cc',
      'MakeSlices(machine, staged, GroupMap::kNaive, slices_);',
      'GroupMap::kNaive', 'GroupMap::kGlobal',
-     "key heads lie as the query's there, where both maps are one"),
+     "key heads are sharded as the query's there, where both maps are one"),
     ('exec/operations/ring.cc',
      'for (int d = 0; d < machine_.devices(); ++d) {',
      'd < machine_.devices()', 'd <= machine_.devices()', ''),
@@ -1023,7 +1023,7 @@ MUTANTS = [
     ('verify/judge/run_case.cc',
      'const double logit = OutputDtype(test_) == Dtype::kF32 ? LargestLogit() : 0;',
      '0', '1',
-     'an output in 16 bits asks for no logit'),
+     'an output in 16 bits needs no logit'),
     ('verify/judge/run_case.cc',
      'if (!options_.checks.Has(check)) return true;',
      '!options_.checks.Has(check)', '!(!options_.checks.Has(check))', ''),

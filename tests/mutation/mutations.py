@@ -4,7 +4,7 @@
 stands once in the files of that name (or, where none holds it, in the whole
 source), and `new` is put in its place. Each would mislead somebody: a wrong
 number, threshold, order, plural, key or word. messages.py applies them one
-at a time and asks the tests.
+at a time and runs the tests.
 """
 
 MUTATIONS = [
@@ -337,7 +337,7 @@ MUTATIONS = [
     ("verify-summary-swapped", "verify_json.cc",
      "json.Member(\"fail\", report.Count(verify::Status::kFail)",
      "json.Member(\"fail\", report.Count(verify::Status::kPass)"),
-    # What `suggest` never does: cut heads, blocks or a part of a family alone,
+    # What `suggest` never does: split heads, blocks or a part of a family alone,
     # or believe a name against the sizes of its tree.
     ("suggest-cuts-heads", "choose.cc",
      "[&](int64_t units) { return units % parts == 0; }",

@@ -470,7 +470,7 @@ def main():
     if any(right is None or "fail" in [status for _, status in right]
            for right in judges.right):
         raise Broken("the unchanged program fails")
-    begun = time.monotonic()
+    started = time.monotonic()
     missed, count = [], {"matrix": 0, "self-test": 0, "tests": 0}
 
     def work(mutant):
@@ -480,13 +480,13 @@ def main():
         for mutant, names in pool.map(work, mutants):
             for name in names:
                 count[name] += 1
-            said = ", ".join(names) or "nobody"
+            verdict = ", ".join(names) or "nobody"
             by = ("" if not names else
                   "tests" if names == ["tests"] else "verify")
             if by != mutant.noticers():
-                said += " (NOT AS LISTED)"
+                verdict += " (NOT AS LISTED)"
                 missed.append(mutant)
-            print(f"{said:<24}  {mutant.file}: {mutant.old} -> "
+            print(f"{verdict:<24}  {mutant.file}: {mutant.old} -> "
                   f"{mutant.new or 'nothing'}   in `{mutant.line}`"
                   + ("" if names else f"; {mutant.reason}"), flush=True)
     same = sum(1 for m in mutants if m.noticers() == "")
@@ -498,7 +498,7 @@ def main():
           + ("" if args.all or args.sample or not changing else
              f"; {100 * by_verify / changing:.1f} % by verify itself")
           + f". {same} change none. {len(missed)} are not as listed. "
-          f"{time.monotonic() - begun:.0f} s")
+          f"{time.monotonic() - started:.0f} s")
     return 1 if missed else 0
 
 

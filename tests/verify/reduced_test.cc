@@ -213,7 +213,7 @@ std::vector<std::string> Differences(const Setting& setting,
                     ") for " + full_one + " (" + b.results[i].reason + ")");
     }
     if (i >= sent.cases.size() || !sent.cases[i].given) continue;
-    // Shapes alone say what the run says.
+    // Shapes give the same result as the run.
     std::string reason;
     if (const auto* trace = std::get_if<CacheTrace>(&sent.given_traces[i])) {
       const auto refused = TraceRefusal(*trace);

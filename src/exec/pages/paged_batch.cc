@@ -40,7 +40,7 @@ std::optional<LayoutError> CheckSizes(const RaggedBatch& batch,
   }
   if (batch.sequences < 0 || batch.sequences > requests) {
     return Said(std::to_string(batch.sequences) + " of " +
-                Counted(requests, "request") + " are said to be real");
+                Counted(requests, "request") + " are declared real");
   }
   if (requests % shards != 0 || pool.pages % shards != 0) {
     return Said(Counted(requests, "request") + " and " +

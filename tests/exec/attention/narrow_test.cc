@@ -59,7 +59,7 @@ TEST_CASE("quantised scores are the reference's products") {
 }
 
 TEST_CASE("softmax in a dtype rounds each step") {
-  // 1.0078125 lies between bfloat16's 1 and 1.0078125 (2^-7): it is one of
+  // 1.0078125 is between bfloat16's 1 and 1.0078125 (2^-7): it is one of
   // them; 1.003 is not and becomes 1.
   std::array<float, 3> row = {1.003f, 1.0078125f, -3.0f};
   CHECK(SoftmaxIn(Dtype::kBF16, {}, row));

@@ -120,7 +120,7 @@ TEST_CASE("settings that cannot be used are refused") {
     CHECK_FALSE(Frequencies(c.dim, c.base, 16, c.scaling, why));
     CHECK(why == c.why);
   }
-  // Two positions are the least that tell frequencies apart.
+  // Frequencies differ only from two positions on.
   std::string why;
   yarn.original_length = 1;
   CHECK_FALSE(Frequencies(4, 100, 16, yarn, why));

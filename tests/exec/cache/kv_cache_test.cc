@@ -295,8 +295,8 @@ TEST_CASE("new tokens are resharded to the cache's layout, and charged") {
   };
   const int64_t shard = 2 * 4 * 4 * 2 / 4 * 4;  // bytes of [2, 4, 4, 2] / 4
   const Case cases[] = {
-      {{}, 0},                           // whole: heads are cut for nothing
-      {{{}, {}, {"tp"}}, 0},             // as the cache takes them
+      {{}, 0},                // replicated: slicing heads sends nothing
+      {{{}, {}, {"tp"}}, 0},  // as the cache takes them
       {{{}, {"sp"}, {"tp"}}, 2 * shard}  // (n-1) b over sp
   };
   for (const Case& c : cases) {

@@ -26,7 +26,7 @@ class EachTarget {
 };
 
 // The distance from the exact value in units of the result's last place:
-// the spacing of float32 where the exact value lies, 2^-149 at least.
+// the spacing of float32 at the exact value, at least 2^-149.
 double UlpError(float got, double exact) {
   const double largest = static_cast<double>(std::numeric_limits<float>::max());
   if (exact > largest) {

@@ -69,8 +69,8 @@ bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
          inner_begin + inner_length <= outer_begin + outer_length;
 }
 
-// A dimension split by A in one tensor and by C in another: every A-slice
-// lies inside the device's own C-slice exactly when C is a prefix of A.
+// A dimension is split by A in one tensor and by C in another: every A-slice is
+// inside the device's own C-slice exactly if C is a prefix of A.
 TEST_CASE("a slice nests in another exactly if its axes are a prefix") {
   int pairs = 0, nested = 0;
   for (const SimMesh& mesh : SmallMeshes()) {

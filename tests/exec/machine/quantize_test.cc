@@ -91,7 +91,7 @@ TEST_CASE("quantised matmuls stay inside their tolerance and get near it") {
 }
 
 TEST_CASE("a product in 4 bits equals the one worked out by hand") {
-  // Steps 7.5/7.5 = 1: 7.5 is cut to 7, 2.5 goes to 2, 3.5 to 4.
+  // Steps 7.5/7.5 = 1: 7.5 saturates at 7, 2.5 rounds to 2, 3.5 to 4.
   const Matrix a{1, 3, {7.5, 2.5, 3.5}};
   const Matrix b{3, 1, {1, 1, -15}};
   // b's step is 2: 0.5 goes to 0, -7.5 to -7.

@@ -85,8 +85,8 @@ TEST_CASE("length-split decoding sends 2(n-1)/n * 4 B H (D + 2)") {
   }
 }
 
-// Their exponentials would be infinite beside smaller logits, and theirs,
-// whether the length has an axis of its own or one of the heads'.
+// Exponentials of such sinks relative to smaller logits would be infinite, and
+// the other way round; the length has an axis of its own or one of the heads'.
 TEST_CASE("sinks far above and below the logits stay finite") {
   const SimMesh mesh = MeshOf({{"sp", 4}});
   for (const Spec& query : {Spec{}, Spec{{}, {}, {"sp"}}}) {

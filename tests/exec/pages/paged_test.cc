@@ -167,7 +167,7 @@ TEST_CASE("heads that pages cannot split are replicated, with a remark") {
     CHECK(ran.outcome.remarks[0].starts_with(
         "heads are replicated: 2 key heads do not divide into 4 "
         "parts"));
-    // The queries had to be gathered; the outputs are cut for nothing.
+    // The queries had to be gathered; slicing the outputs sends nothing.
     CHECK(ran.ledger.MostSent(Collective::kAllGather) ==
           3 * (2 * 2 * 2 * 8 * 4));
   }
@@ -205,7 +205,7 @@ TEST_CASE("each packed sequence is a request") {
   std::string why;
   const auto want = dense::Attention(in, verify::OptionsOf(p.options), why);
   REQUIRE_MESSAGE(want, why);
-  // The problem says so too, and anything else is refused.
+  // The problem may state the same positions; others are refused.
   const auto positions = [](const std::vector<int64_t>& x) {
     Buffer out =
         Buffer::Zeros({1, static_cast<int64_t>(x.size())}, Dtype::kI32);
@@ -336,7 +336,7 @@ TEST_CASE("batches that real kernels would misread are errors") {
        [](RaggedBatch& b) {
          b.table.shape = {2, 4};
        }},
-      {"5 of 4 requests are said to be real",
+      {"5 of 4 requests are declared real",
        [](RaggedBatch& b) { b.sequences = 5; }},
       {"cumulative lengths from 0 to 6 for 5 tokens",
        [](RaggedBatch& b) { b.cumulative[4] = 6; }},

@@ -60,7 +60,7 @@ TEST_CASE("the reference uses no table of the operation under test") {
     CHECK(right.status == Status::kPass);
     const exec::Operation& wrong = exec::kBlockSparse;
     const exec::Operation top_left = {.name = "top_left",
-                                      .summary = "a table off by four",
+                                      .summary = "a table shifted by four",
                                       .supports = wrong.supports,
                                       .heads_on_keys = true,
                                       .settings = wrong.settings,

@@ -1,5 +1,5 @@
-// What stands beside query and key, where few random cases would meet it: each
-// in layouts in which its own offset, or its own refusal, is what is right.
+// Inputs besides query and key that few random cases use: each in layouts that
+// need an offset of its own, or a refusal.
 #include <doctest/doctest.h>
 
 #include <iterator>
@@ -133,7 +133,8 @@ TEST_CASE("a zig-zag ring accepts lengths of two chunks a device") {
 TEST_CASE("sinks by key head follow heads that are repeated or exchanged") {
   for (const exec::Operation* operation : kDense) {
     for (const int rank : {1, 2}) {
-      // Two key heads a device that are cut once more, or one that is repeated.
+      // Two key heads a device that are split once more, or one that is
+      // repeated.
       for (const int64_t key_heads : {2, 4}) {
         Case test =
             CaseOf(*operation, {2, 8, 8, 8, key_heads, 8, 0}, AllAxes());

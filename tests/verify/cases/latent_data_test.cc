@@ -56,7 +56,7 @@ TEST_CASE(
   CHECK_FALSE(result.exact);
 }
 
-// Each tensor as it is asked for, whole.
+// The gathered output.
 exec::Buffer Output(const Case& test, const exec::AttentionProblem& problem) {
   const exec::SimMesh mesh(test.mesh);
   exec::Machine machine(mesh);
@@ -104,7 +104,7 @@ TEST_CASE("a latent is replicated over the axes of batch and heads") {
   }
 }
 
-// They are cut from whole ones, wherever they lie.
+// Every device slices them from a replicated copy, whatever their spec.
 TEST_CASE("segment ids of latent attention are not resharded") {
   Case test = Base(Split());
   test.features.segments = true;

@@ -35,7 +35,7 @@ TEST_CASE("reduced heads keep the structure and no more") {
   }
 }
 
-// What must be alike of real and reduced heads, for query heads over a devices
+// What must be equal for real and reduced heads, for query heads over a devices
 // and key heads over c. Written apart from the reduction.
 std::string StructureOf(int64_t heads, int64_t keys, int64_t a, int64_t c) {
   std::string out;
@@ -105,8 +105,9 @@ TEST_CASE("reduced batches and dims keep their parts") {
 
 // Returns the reduced length of one row of self-attention.
 int64_t ReducedLength(int64_t real, int64_t split) {
-  const Sizes sizes{1, real, real, 8, 8, 16, 0};
-  return ReducedSizes(sizes, {.length = {split}}).key_length;
+  Splits splits;
+  splits.length = {split};
+  return ReducedSizes({1, real, real, 8, 8, 16, 0}, splits).key_length;
 }
 
 TEST_CASE("reduced lengths divide as the real ones do") {

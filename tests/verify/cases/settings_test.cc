@@ -113,7 +113,7 @@ TEST_CASE("each setting of a record reaches the case, and is shown") {
   CHECK(test.settings.runtime_dtype == Dtype::kBF16);
   CHECK_FALSE(test.settings.scan_ring);
 
-  // Nothing said, nothing changed.
+  // An empty record changes nothing.
   Case other = test;
   LaySettings({}, other);
   CHECK(MembersOf(other, true) == whole);
@@ -149,7 +149,7 @@ TEST_CASE("a case shows the settings that its operation takes") {
       CHECK(document->root().Find(kSettingNames[i]).has_value() ==
             operation->Takes(static_cast<Setting>(i)));
     }
-    // 1/sqrt(16), as nobody said otherwise.
+    // 1/sqrt(16), the default.
     CHECK(document->root().Find("softmax_scale")->real() == 0.25);
   }
 }

@@ -69,7 +69,7 @@ TEST_CASE("wrong numbers are reported with their devices, place and axis") {
   CHECK(along.axis == "sp");
   CHECK(Spoiled({2, 3}).axis == "dp");
   CHECK(Spoiled({2, 3}).help.starts_with("leave `dp` out of these tensors"));
-  // All alike: any axis that something is split over.
+  // All devices are wrong: any axis that something is split over.
   const CaseResult all = Spoiled({0, 1, 2, 3});
   CHECK(all.reason.find(", on 4 devices from 0 (dp=0 sp=0); first at batch 0, "
                         "token 0, head 0") != std::string::npos);

@@ -11,7 +11,7 @@
 namespace shardc::verify {
 namespace {
 
-// What is said of sizes that are not run is what a run of them sends.
+// The bytes computed for sizes that do not run equal those of a run.
 TEST_CASE("the bytes of shapes equal those of tensors") {
   struct Named {
     const char* what;

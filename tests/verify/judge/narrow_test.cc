@@ -57,7 +57,7 @@ TEST_CASE("narrow arithmetic is judged as sharply as float32") {
       CHECK(result.error.max_abs <= result.tolerance);
       CHECK(wrong.offered == 8);
       for (const std::string& taken : wrong.taken) FAIL_CHECK(taken);
-      // An element beside a tie may be off by a step; most are not.
+      // An element next to a tie may differ by a step; most do not.
       widest = std::max(widest, result.tolerance);
     }
     MESSAGE(row.operation << " " << row.bits << " bits, softmax "

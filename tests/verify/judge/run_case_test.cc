@@ -81,8 +81,7 @@ TEST_CASE("bytes are compared with the operation's own formula") {
   }
 }
 
-// The output is computed where the query lies, and brought to where it is asked
-// for.
+// The output has the query's sharding and is resharded to its own specs.
 TEST_CASE("resharding an output to its own specs is counted") {
   Assignment axes;
   axes.batch = {"dp"};
@@ -110,7 +109,7 @@ TEST_CASE("resharding an output to its own specs is counted") {
 }
 
 // Ids, bias and masks follow the tokens of an exchange over a ring, and their
-// bytes the formula, wherever they lie at first.
+// bytes the formula, whatever their specs are.
 TEST_CASE("inputs that follow exchanged tokens are counted") {
   for (const Spec& ids : {Spec{{"dp"}, {"r", "u"}},
                           {{"dp"}, {"u", "r"}},
@@ -153,7 +152,7 @@ TEST_CASE("the tolerance is twice the error on one device, and a little") {
   }
 }
 
-// An output that is off by a few of its roundings, on all devices alike.
+// An output with an error of a few roundings, the same on all devices.
 TEST_CASE("an error of some ulps is detected") {
   for (const double ulps : {40.0, 400.0}) {
     RunOptions options;

@@ -31,7 +31,7 @@ TEST_CASE("a large output's rounding does not widen a small one's tolerance") {
   CHECK(passes(4 + 0x1p-6, 0.125));
   CHECK(passes(4, 0.125 + 0x1p-11));
   CHECK_FALSE(passes(4, 0.125 + 0x1p-10));  // as truncation is off
-  CHECK_FALSE(passes(4, 0.125 + 0x1p-8));   // an eighth of what 4 may be off by
+  CHECK_FALSE(passes(4, 0.125 + 0x1p-8));   // an eighth of the tolerance at 4
   CHECK_FALSE(passes(4.1, 0.125));
   CHECK_FALSE(passes(0, 0));
 }

@@ -213,7 +213,7 @@ TEST_CASE("keys and values that a cache lends are checked") {
       for (int64_t slot = 0; slot < 32; ++slot) {
         CHECK_FALSE(memory.ViewDifference(mesh, view, {slot, 0, slot, 1}));
       }
-      // One number on one device, by less than its type can tell.
+      // One number on one device, by less than its dtype resolves.
       exec::ShardedTensor& off = values ? view.value : view.key;
       const bool narrow = trace.dtype == Dtype::kBF16;
       off.local[3].real[5] *= narrow ? 1 + 0x1p-12f : 1 + 0x1p-18f;
@@ -283,7 +283,7 @@ TEST_CASE("keys are rotated by the model's base and scaling") {
       trace.kv_dtype = dtype;
       Passes(trace);
     }
-    // The program turns as if nobody had said anything.
+    // The program rotates with the default frequencies.
     std::string why;
     const auto plain = exec::Frequencies(trace.head_dim, 10000, 44, {}, why);
     REQUIRE(plain);
