@@ -29,6 +29,7 @@
   COMMAND(kExport)               \
   COMMAND(kImport)               \
   COMMAND(kLsp)                  \
+  COMMAND(kEval)                 \
   COMMAND(kSchema)               \
   COMMAND(kCompletion)
 

@@ -37,5 +37,30 @@ TEST_CASE("numeric vectors") {
   CHECK(used.size() == NumericDifferences().size() + 1);
 }
 
+std::string CheckText(const std::string& text) {
+  Findings findings;
+  const auto document = JsonDocument::Parse(MakeSource("case", text), findings);
+  REQUIRE(document);
+  return CheckNumeric(document->root());
+}
+
+TEST_CASE("an array of no elements is legal, and has no rows") {
+  CHECK(CheckText(R"({"input": {"op": "rotate_half", "x": [[], []]},
+                      "expect": {"y": [[], []]}})") == "");
+}
+
+TEST_CASE("a case that both refuse passes") {
+  const std::string input =
+      R"({"input": {"op": "precompute_freq_cis", "dim": DIM,
+          "max_position_embeddings": 4, "base": 10000, "rope_type": null},
+          "error": {"type": "ValueError", "kind": "bad", "contains": ""}})";
+  const auto of = [&](const std::string& dim) {
+    std::string text = input;
+    return CheckText(text.replace(text.find("DIM"), 3, dim));
+  };
+  CHECK(of("-2") == "");
+  CHECK(of("4") == "accepted what the source refuses");
+}
+
 }  // namespace
 }  // namespace shardc::vectors

@@ -1,6 +1,8 @@
-// Runs every recorded case of SHARDC_VECTORS through the library, counted by
-// family. Fails on a failed case, on a family that is not in the table, and
-// on more than 3% deliberate differences.
+// Runs every recorded case of SHARDC_VECTORS through the reference systems that
+// tests/reference writes again, and the numeric family through the library,
+// counted by family; product_test.py asks the same of the program. Fails on a
+// failed case, on a family that is not in the table, and on more than 3%
+// deliberate differences.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

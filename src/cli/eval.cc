@@ -1,0 +1,135 @@
+// `shardc eval NAME`: one function of the reference on a JSON input, which is
+// an object, or a list of objects that are evaluated one by one.
+// `echo '{"text": "a"}' | shardc eval get_safe_hash_int`
+//   ->  {"decimal": "16955237001963240173058271559858726497"}
+#include "eval/call.h"
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "emit/verify/tensor_file.h"
+#include "source/file.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+struct EvalFlags {
+  std::string name, input = "-", tensors, save, output;
+};
+
+Strings FunctionNames() {
+  Strings names;
+  for (const eval::Function* function : eval::Functions()) {
+    names.emplace_back(function->name);
+  }
+  return names;
+}
+
+std::string ListText() {
+  std::string out;
+  for (const eval::Function* function : eval::Functions()) {
+    out +=
+        std::string(function->name) + ": " + std::string(function->what) + "\n";
+  }
+  return out;
+}
+
+std::string ListJson() {
+  return JsonText([](JsonWriter& json) {
+           json.BeginObject(JsonLayout::kLines);
+           for (const eval::Function* function : eval::Functions()) {
+             json.Member(function->name, function->what);
+           }
+           json.EndObject();
+         }) +
+         "\n";
+}
+
+bool Save(const eval::Returned& arrays, const std::string& path,
+          Findings& findings) {
+  TensorFile file;
+  for (const auto& [name, buffer] : arrays) file.Add(name, buffer);
+  return PutResult(file.Take(), path, findings);
+}
+
+int RunEval(const EvalFlags& flags, const Common& common, Findings& findings) {
+  if (flags.name.empty()) {
+    const bool json = common.format == "json";
+    return PutResult(json ? ListJson() : ListText(), flags.output, findings)
+               ? kDone
+               : kFailed;
+  }
+  const eval::Function* function = eval::FindFunction(flags.name);
+  if (function == nullptr) {
+    findings.Add(code::kUsage, {},
+                 "there is no function " + ShortQuote(flags.name),
+                 DidYouMean(flags.name, FunctionNames(),
+                            "`shardc eval` lists the functions"));
+    return kFailed;
+  }
+  std::optional<eval::Arrays> arrays;
+  if (!flags.tensors.empty()) {
+    const SourceRef source = ReadSource(flags.tensors, findings);
+    if (source == nullptr) return kFailed;
+    arrays = eval::ReadArrays(source, findings);
+    if (!arrays) return kFailed;
+  }
+  const SourceRef source = ReadSource(flags.input, findings);
+  if (source == nullptr) return kFailed;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return kFailed;
+  eval::Returned aside;
+  bool good = false;
+  const std::string text = JsonText([&](JsonWriter& json) {
+    good =
+        eval::Evaluate(*function, document->root(), arrays ? &*arrays : nullptr,
+                       flags.save.empty() ? nullptr : &aside, json, findings);
+  });
+  if (!good) return kFailed;
+  if (!flags.save.empty() && !Save(aside, flags.save, findings)) return kFailed;
+  return PutResult(text + "\n", flags.output, findings) ? kDone : kFailed;
+}
+
+Options OptionsOf(EvalFlags& flags) {
+  return {
+      {.name = "NAME",
+       .to = &flags.name,
+       .help = "a function; without it they are listed with their inputs",
+       .words = FunctionNames()},
+      {.name = "--input",
+       .to = &flags.input,
+       .value = "FILE",
+       .help = "a JSON object, or a list of them to evaluate one by one "
+               "(default: -, standard input)"},
+      {.name = "--tensors",
+       .to = &flags.tensors,
+       .value = "FILE",
+       .help = "a safetensors file: `{\"tensor\": NAME}` in the input is "
+               "one of its arrays"},
+      {.name = "--save",
+       .to = &flags.save,
+       .value = "FILE",
+       .help = "write the arrays of the result to a safetensors file, and "
+               "their names in their place"},
+      OutputOption(&flags.output, "file to write (default: standard output)")};
+}
+
+}  // namespace
+
+const Command kEval = {
+    .name = "eval",
+    .summary = "evaluate one function of the reference on given inputs",
+    .about = R"(
+Evaluates a function of eformer, EasyDeL or fjformer on a JSON input, by the
+code that the other commands run, and prints its result as JSON. Without a name
+it lists the functions and the members of their inputs.
+
+Rules are written as in shardc-rules(5) and trees as in shardc-manifest(5). A
+list of inputs gives a list of `result` or `error`, and an input that cannot be
+used does not stop the others.)",
+    .example = "echo '{\"text\": \"a\"}' | shardc eval get_safe_hash_int",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOf, RunEval); },
+};
+
+}  // namespace shardc::cli

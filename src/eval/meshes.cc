@@ -1,0 +1,183 @@
+// Functions of meshes: sizes and strings to a mesh, the part of one host, and
+// ranks.
+// create_mesh {"axis_dims": [2, -1], "axis_names": ["dp", "tp"],
+//              "device_count": 8}
+//   ->  {"axis_names": ["dp", "tp"], "shape": [2, 4]}
+#include <algorithm>
+
+#include "eval/call.h"
+#include "model/axis_rules.h"
+#include "model/mesh_layout.h"
+#include "parse/mesh.h"
+#include "source/index.h"
+
+namespace shardc::eval {
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool PutMesh(Call& call, Reply& reply, const std::string& text,
+             int64_t devices) {
+  const auto mesh =
+      ParseMeshString(MakeSource("mesh", text), devices, call.findings());
+  if (!mesh) return false;
+  Names names;
+  Shape shape;
+  for (const MeshAxis& axis : mesh->axes) {
+    names.push_back(axis.name);
+    shape.push_back(axis.size);
+  }
+  JsonWriter& json = reply.json();
+  json.Key("axis_names");
+  json.Array(names);
+  json.Key("shape");
+  json.Array(shape);
+  if (mesh->devices <= 16) {
+    json.Key("device_ids");
+    Shape ids;
+    for (int64_t at = 0; at < mesh->devices; ++at) {
+      ids.push_back(PlaceOf(*mesh, at).device);
+    }
+    json.Array(ids);
+  }
+  return true;
+}
+
+std::string Named(const Names& names, const std::vector<std::string>& sizes) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    text += (i > 0 ? "," : "") + names[i] + ":" + sizes[i];
+  }
+  return text;
+}
+
+// axis_dims and axis_names, by default those of the system.
+bool CreateMesh(Call& call, Reply& reply) {
+  const std::string system = call.TextOr("implementation", "eformer");
+  const bool old = system == "fjformer";
+  Names names = old ? Names{"dp", "fsdp", "tp", "sp"}
+                    : Names{"dp", "fsdp", "ep", "tp", "sp"};
+  Shape sizes = old ? Shape{1, -1, 1, 1} : Shape{1, -1, 1, 1, 1};
+  if (call.Has("axis_names")) names = call.Names("axis_names");
+  if (call.Has("axis_dims")) sizes = call.Integers("axis_dims");
+  const int64_t devices = call.Integer("device_count");
+  if (names.size() != sizes.size()) {
+    call.Fail("there are " + std::to_string(sizes.size()) + " sizes for " +
+                  std::to_string(names.size()) + " axis names",
+              "give one size for each name");
+  }
+  if (!call.Finish()) return false;
+  std::vector<std::string> texts;
+  for (int64_t size : sizes) texts.push_back(std::to_string(size));
+  return PutMesh(call, reply, Named(names, texts), devices);
+}
+
+// `dp:2,tp:4`, in which every name occurs, or `2,4` in the order of the names.
+bool MeshFromString(Call& call, Reply& reply) {
+  std::string text = call.Text("text");
+  const Names names = call.Names("names");
+  const int64_t devices = call.Integer("device_count");
+  if (!call.Finish()) return false;
+  if (text.starts_with('!')) text.erase(0, 1);
+  Names parts = {""};
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  if (text.find(':') == std::string::npos) {
+    if (parts.size() != names.size()) {
+      call.Fail("there are " + std::to_string(parts.size()) + " sizes for " +
+                std::to_string(names.size()) + " names");
+      return false;
+    }
+    return PutMesh(call, reply, Named(names, parts), devices);
+  }
+  std::set<std::string> used;
+  for (const std::string& part : parts) {
+    const std::string name = part.substr(0, part.find(':'));
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      call.Fail("axis `" + name + "` is not among the names");
+      return false;
+    }
+    used.insert(name);
+  }
+  if (used.size() != std::set(names.begin(), names.end()).size()) {
+    call.Fail("not every name has a size");
+    return false;
+  }
+  return PutMesh(call, reply, text, devices);
+}
+
+bool HostMesh(Call& call, Reply& reply) {
+  const Shape global = call.Integers("global_mesh_shape");
+  const int64_t local = call.Integer("local_devices");
+  const int64_t processes = call.Integer("num_processes");
+  if (!call.Finish()) return false;
+  const auto shape = HostShape(global, local, processes);
+  if (!shape) {
+    call.Fail(std::to_string(processes) + " processes of " +
+              std::to_string(local) +
+              " devices cannot share the mesh by its leading axes");
+    return false;
+  }
+  reply.json().Key("shape");
+  reply.json().Array(*shape);
+  return true;
+}
+
+bool RanksAndSize(Call& call, Reply& reply) {
+  const Mesh mesh = call.MeshOf("mesh");
+  const int64_t local = call.Integer("local_device_count");
+  const int64_t processes = call.Integer("process_count");
+  const int64_t process = call.Integer("process_index");
+  if (local <= 0 || processes <= 0 || process < 0) {
+    call.Fail("counts of devices and processes are at least 1");
+  }
+  if (!call.Finish()) return false;
+  const NodeRanks ranks =
+      RanksOf(mesh.SizeOf("tp"), mesh.SizeOf("sp"), local, processes, process);
+  reply.json().Member("mp_node_size", ranks.mp_nodes);
+  reply.json().Member("dp_node_size", ranks.dp_nodes);
+  reply.json().Member("dp_node_rank", ranks.dp_rank);
+  reply.json().Member("mp_node_rank", ranks.mp_rank);
+  return true;
+}
+
+bool NamesInMesh(Call& call, Reply& reply) {
+  const Mesh mesh = call.MeshOf("mesh");
+  const Names names = call.Names("names");
+  if (!call.Finish()) return false;
+  reply.json().Member(
+      "result",
+      std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+        return mesh.Find(name).has_value();
+      }));
+  return true;
+}
+
+constexpr Function kFunctions[] = {
+    {"calculate_host_mesh_shape",
+     "the part of a mesh that one process holds: global_mesh_shape, "
+     "local_devices, num_processes",
+     HostMesh},
+    {"create_mesh",
+     "a mesh of sizes: axis_dims, axis_names, device_count, implementation",
+     CreateMesh},
+    {"get_ranks_and_size",
+     "a process's ranks: mesh, local_device_count, process_count, "
+     "process_index",
+     RanksAndSize},
+    {"names_in_mesh", "whether a mesh has all the axes: mesh, names",
+     NamesInMesh},
+    {"parse_mesh_from_string", "a mesh of a string: text, names, device_count",
+     MeshFromString},
+};
+
+}  // namespace
+
+std::span<const Function> MeshFunctions() { return kFunctions; }
+
+}  // namespace shardc::eval

@@ -1,0 +1,243 @@
+// Functions of whole trees: matching rules, masks, and correcting specs. A tree
+// is written as a manifest is, and rules as in a rules file; matching and
+// correcting are those of a plan under `compat`.
+// match_partition_rules {"rules": {"rules": [{"match": "w$", "spec": [tp]}]},
+//                        "tree": {"a": {"w": {"shape": [8], "dtype": "F32"}}}}
+//   ->  {"specs": {"a/w": ["tp"]}}
+#include <algorithm>
+
+#include "eval/inputs.h"
+#include "legalize/legalize.h"
+#include "parse/manifest.h"
+#include "plan/compile.h"
+#include "source/checked.h"
+#include "source/index.h"
+
+namespace shardc::eval {
+namespace {
+
+std::optional<Manifest> TreeOf(Call& call) {
+  const SourceRef source = call.Source("tree", "tree");
+  if (source == nullptr) {
+    call.Fail("member `tree` is missing");
+    return std::nullopt;
+  }
+  const auto document = JsonDocument::Parse(source, call.findings());
+  if (document == nullptr) return std::nullopt;
+  auto manifest = ParseManifest(*document, call.findings());
+  // The reference joins by a slash, whatever the names hold.
+  if (manifest) manifest->separator = '/';
+  return manifest;
+}
+
+// Every axis that the specs of rules name, of size 1, so that nothing is
+// corrected for a mesh.
+void AddAxes(const SpecSource& source, Mesh& mesh) {
+  const auto* list = std::get_if<SpecList>(&source);
+  if (list == nullptr) return;
+  for (const SpecEntry& entry : list->entries) {
+    for (const SpecName& name : entry.names) {
+      if (FindToken(name.text) == nullptr && !mesh.Find(name.text)) {
+        mesh.axes.push_back({name.text, 1});
+      }
+    }
+  }
+}
+
+// What a system's own matching makes of a resolved spec, before any mesh.
+Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
+                 Compat compat) {
+  const bool by_size = std::any_of(layout.edits.begin(), layout.edits.end(),
+                                   [](const Edit& edit) {
+                                     return edit.reason == Reason::kScalar ||
+                                            edit.reason == Reason::kMinSize;
+                                   });
+  if (by_size) return {};
+  Spec spec = layout.resolved;
+  if (compat == Compat::kEformer && shape && spec.size() > shape->size()) {
+    spec.resize(shape->size());
+  }
+  return spec;
+}
+
+// Compiles the tree under one of the systems; null with a finding.
+std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
+                                            Compat compat) {
+  auto rules = RulesOf(call);
+  auto tree = TreeOf(call);
+  call.Find("implementation");
+  call.Find("strict");
+  if (!rules || !tree || !call.Finish()) return nullptr;
+  if (!strict) {
+    // Without shapes nothing is a scalar, too small or too long.
+    for (TensorType& type : tree->types) type.shape.reset();
+  }
+  Mesh mesh = MeshFor(call, rules->axes);
+  for (const Rule& rule : rules->rules) AddAxes(rule.spec, mesh);
+  CompileOptions options;
+  options.modes = {Mode::kTrain};
+  options.policy.compat = compat;
+  return Compile(std::move(mesh), std::move(*rules), std::move(*tree), options,
+                 call.findings());
+}
+
+bool MatchRules(Call& call, Reply& reply) {
+  const std::string system = call.TextOr("implementation", "eformer");
+  const bool strict = call.Flag("strict", true);
+  if (system != "eformer" && system != "fjformer") {
+    call.Fail("`" + system + "` is neither eformer nor fjformer");
+    return false;
+  }
+  const Compat compat =
+      system == "eformer" ? Compat::kEformer : Compat::kFjformer;
+  const auto compiled = CompileTree(call, strict, compat);
+  if (compiled == nullptr) return false;
+  const Plan& plan = compiled->plan;
+  JsonWriter& json = reply.json();
+  json.Key("specs");
+  json.BeginObject();
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const std::string name(plan.names[i]);
+    const ParamLayout& layout = plan.layouts[plan.params[i].layout];
+    const auto& shape = plan.types[layout.type].shape;
+    // A host value has no shape: eformer replicates it, fjformer fails.
+    const bool host = strict && !shape;
+    if (host && compat == Compat::kFjformer) {
+      call.Fail("`" + name + "` has no shape, which fjformer needs");
+      return false;
+    }
+    if (layout.unmatched && !host) {
+      call.Fail("no rule matches `" + name + "`",
+                "add a rule such as `{match: '.*', spec: []}`");
+      return false;
+    }
+    json.Key(name);
+    WriteSpec(json,
+              host ? Spec() : MatchedSpec(layout.modes[0], shape, compat));
+  }
+  json.EndObject();
+  return true;
+}
+
+bool WeightDecayMask(Call& call, Reply& reply) {
+  const auto exclusions = call.Names("exclusions");
+  auto tree = TreeOf(call);
+  if (!tree || !call.Finish()) return false;
+  CompileOptions options;
+  options.modes = {Mode::kTrain};
+  options.policy.unmatched = UnmatchedPolicy::kReplicate;
+  auto& patterns = options.weight_decay_exclude.emplace();
+  for (const std::string& text : exclusions) patterns.push_back({text, {}});
+  const auto compiled = Compile(MeshFor(call, AxisRules()), RuleSet(),
+                                std::move(*tree), options, call.findings());
+  if (compiled == nullptr) return false;
+  JsonWriter& json = reply.json();
+  json.Key("mask");
+  json.BeginObject();
+  for (size_t i = 0; i < compiled->plan.params.size(); ++i) {
+    json.Member(compiled->plan.names[i], compiled->plan.params[i].weight_decay);
+  }
+  json.EndObject();
+  return true;
+}
+
+// The names of a tree's leaves, in the manifest's order.
+bool NamedTree(Call& call, Reply& reply) {
+  const auto tree = TreeOf(call);
+  if (!tree || !call.Finish()) return false;
+  std::vector<std::string_view> names;
+  for (const Tensor& tensor : tree->tensors) names.push_back(tensor.name);
+  reply.json().Key("names");
+  reply.json().Array(names);
+  return true;
+}
+
+// The legal spec of a shape, as eformer corrects it; nothing with a finding.
+std::optional<Spec> Corrected(Call& call, const Spec& spec, const Shape& shape,
+                              const Mesh& mesh) {
+  LegalizeOptions options;
+  options.compat = Compat::kEformer;
+  Legal legal = Legalize(spec, shape, mesh, options);
+  if (legal.problems.empty()) return std::move(legal.spec);
+  const Edit& problem = legal.problems[0];
+  call.Fail("axis `" + problem.axis + "` occurs twice in spec " +
+                SpecText(legal.spec),
+            "a mesh axis can split one dimension only");
+  return std::nullopt;
+}
+
+bool CorrectedSharding(Call& call, Reply& reply) {
+  const Shape shape = call.Integers("shape");
+  const auto spec = MeshSpecOf(call, "spec");
+  const Mesh mesh = call.MeshOf("mesh");
+  const bool needs_mesh = call.Flag("raise_mesh_error", true);
+  if (!spec || !call.Finish()) return false;
+  if (mesh.axes.empty() && needs_mesh) {
+    call.Fail("there is no mesh", "give one, or `\"raise_mesh_error\": false`");
+    return false;
+  }
+  const auto corrected =
+      mesh.axes.empty() ? Spec() : Corrected(call, *spec, shape, mesh);
+  if (!corrected) return false;
+  reply.json().Key("spec");
+  WriteSpec(reply.json(), *corrected);
+  return true;
+}
+
+// eformer corrects the spec of a constraint and leaves an array alone without
+// a mesh; fjformer applies the spec where the mesh has all its axes.
+bool ShardingConstraint(Call& call, Reply& reply) {
+  const std::string system = call.TextOr("implementation", "eformer");
+  const Shape shape = call.Integers("shape");
+  const auto spec = MeshSpecOf(call, "spec");
+  const Mesh mesh = call.MeshOf("mesh");
+  if (system != "eformer" && system != "fjformer") {
+    call.Fail("`" + system + "` is neither eformer nor fjformer");
+  }
+  if (!spec || !call.Finish()) return false;
+  bool applied = !mesh.axes.empty();
+  if (system == "fjformer") {
+    for (const AxisGroup& group : *spec) {
+      for (const std::string& axis : group) {
+        applied = applied && mesh.Find(axis).has_value();
+      }
+    }
+  } else if (spec->empty()) {
+    applied = false;
+  }
+  auto result = std::optional(*spec);
+  if (applied && system == "eformer") {
+    result = Corrected(call, *spec, shape, mesh);
+    if (!result) return false;
+  }
+  reply.json().Member("applied", applied);
+  reply.json().Key("spec");
+  if (applied) {
+    WriteSpec(reply.json(), *result);
+  } else {
+    reply.json().Null();
+  }
+  return true;
+}
+
+constexpr Function kFunctions[] = {
+    {"get_corrected_named_sharding",
+     "a spec made legal for a shape: shape, spec, mesh, raise_mesh_error",
+     CorrectedSharding},
+    {"get_weight_decay_mask", "which leaves decay: exclusions, tree",
+     WeightDecayMask},
+    {"match_partition_rules",
+     "specs of a tree's leaves: rules, tree, implementation (eformer or "
+     "fjformer), strict",
+     MatchRules},
+    {"named_tree_map", "the paths of a tree's leaves: tree", NamedTree},
+    {"with_sharding_constraint",
+     "the spec that a constraint applies: shape, spec, mesh, implementation",
+     ShardingConstraint},
+};
+
+}  // namespace
+
+std::span<const Function> RuleFunctions() { return kFunctions; }
+
+}  // namespace shardc::eval

@@ -1,0 +1,63 @@
+"""The recorded answers judge the program: a change of one line in the resolver,
+in matching, in correcting and in the reader of meshes makes some of them fail.
+
+The changed sources are linked before the objects of the build, switchable by
+the variable SHARDC_MUTANT, as tests/mutation/trial.py does it, and linked once.
+"""
+
+import os
+import sys
+import unittest
+
+ROOT = os.environ["SHARDC_SOURCE_ROOT"]
+sys.path.insert(0, os.path.join(ROOT, "tests", "mutation"))
+
+import trial  # noqa: E402
+
+trial.TRIAL = os.path.join(trial.BUILD, "trial-vectors")
+
+import product_test  # noqa: E402
+
+# (file below src, a line of it, an expression, what it becomes), and the
+# families of which one must fail.
+CHANGES = (
+    (("resolve/resolve.cc",
+      "if (!IsGeneration(mode)) return OfRegisteredRule(rule);",
+      "!IsGeneration(mode)", "IsGeneration(mode)"), ["register"]),
+    (("resolve/resolve.cc",
+      "if (auto twin = DecodeTwin(rule); twin && IsGeneration(mode)) {",
+      "twin && IsGeneration(mode)", "!IsGeneration(mode) && twin"),
+     ["resolve", "attn_rules", "bundles"]),
+    (("match/name_scan.cc",
+      "rules.empty() ? Matches::kNone : "
+      "static_cast<int32_t>(rules.front());",
+      "rules.front()", "rules.back()"), ["match"]),
+    (("legalize/legalize.cc",
+      "return parts && size % block == 0 && size / block % *parts == 0;",
+      "size / block % *parts == 0", "size / block % *parts != 0"),
+     ["correct", "bundles"]),
+    (("parse/mesh_finish.cc",
+      "mesh.axes[*sizes.free].size = devices / sizes.product;",
+      "devices / sizes.product", "devices"), ["mesh"]),
+)
+
+
+class Changes(unittest.TestCase):
+    def test_a_change_of_one_line_fails(self):
+        mutants = [trial.Mutant(*change, "") for change, _ in CHANGES]
+        compiler = trial.Compiler(mutants)
+        compiler.build(["src/cli/shardc"])
+        os.environ["SHARDC_BIN"] = os.path.join(trial.TRIAL, "shardc")
+        for number, (change, families) in enumerate(CHANGES, start=1):
+            for switch, expected in ((0, False), (number, True)):
+                found = product_test.run(
+                    families, {**os.environ, "SHARDC_MUTANT": str(switch)})
+                failed = [name for outcomes in found.values()
+                          for name, o in outcomes if o.kind == "failed"]
+                with self.subTest(change=change, switch=switch):
+                    self.assertEqual(bool(failed), expected, failed[:3])
+            print(f"{change[0]}: {len(failed)} answers change")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)
