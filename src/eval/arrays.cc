@@ -175,7 +175,7 @@ class CacheRun {
     mesh.axes.push_back({"sp", parts});
     mesh.devices = parts;
     exec::SimMesh devices(mesh);
-    exec::Complaint why;
+    exec::LayoutError why;
     auto cache = exec::MakeCache(devices, config, {{}, {"sp"}}, why);
     if (!cache) {
       call.Fail(why.message, why.help);
@@ -187,7 +187,7 @@ class CacheRun {
   bool Step(const dense::Array& key, const dense::Array& value,
             const dense::Array& mask, Call& call, Reply& reply) {
     exec::Machine machine(mesh_);
-    exec::Complaint why;
+    exec::LayoutError why;
     if (!exec::AppendTokens(machine, cache_, Scattered(key), Scattered(value),
                             {}, why)) {
       call.Fail(why.message, why.help);
@@ -217,7 +217,7 @@ class CacheRun {
 
   void Put(std::string_view name, const exec::ShardedTensor& tensor,
            Reply& reply) const {
-    exec::Complaint why;
+    exec::LayoutError why;
     const auto all = exec::Gather(mesh_, tensor, why);
     if (!all) return;
     std::vector<double> data(all->real.begin(), all->real.end());
