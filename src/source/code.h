@@ -34,7 +34,7 @@ inline constexpr Code kUnreadable{3, "unreadable", Level::kError,
 inline constexpr Code kNotRegular{4, "not-regular", Level::kError,
                                   "a path is not a regular file"};
 inline constexpr Code kLimit{5, "limit", Level::kError,
-                             "an input is larger than any real one"};
+                             "an input exceeds a limit"};
 inline constexpr Code kEncoding{6, "encoding", Level::kError,
                                 "a file is not UTF-8 text"};
 inline constexpr Code kEmpty{7, "empty", Level::kError,
@@ -43,8 +43,9 @@ inline constexpr Code kYamlSyntax{10, "yaml-syntax", Level::kError,
                                   "a file is not well-formed YAML"};
 inline constexpr Code kYamlDepth{11, "yaml-depth", Level::kError,
                                  "YAML is nested too deeply"};
-inline constexpr Code kYamlAlias{12, "yaml-alias", Level::kError,
-                                 "YAML aliases go in circles or explode"};
+inline constexpr Code kYamlAlias{
+    12, "yaml-alias", Level::kError,
+    "YAML aliases form a cycle or expand to too many nodes"};
 inline constexpr Code kYamlTag{13, "yaml-tag", Level::kError,
                                "YAML tags are not supported"};
 inline constexpr Code kMergeKey{14, "merge-key", Level::kError,
@@ -58,7 +59,7 @@ inline constexpr Code kJsonDepth{17, "json-depth", Level::kError,
 inline constexpr Code kDuplicateKey{20, "duplicate-key", Level::kError,
                                     "a key or name is given twice"};
 inline constexpr Code kUnknownKey{21, "unknown-key", Level::kError,
-                                  "a key is not one that this file knows"};
+                                  "a key is not defined in this file format"};
 inline constexpr Code kSchema{22, "schema", Level::kError,
                               "a value has the wrong type or form"};
 inline constexpr Code kNumber{23, "number", Level::kError,
@@ -72,21 +73,21 @@ inline constexpr Code kAxisName{26, "axis-name", Level::kError,
 inline constexpr Code kSpec{27, "spec", Level::kError,
                             "a partition spec cannot be read"};
 inline constexpr Code kUnknownName{28, "unknown-name", Level::kError,
-                                   "a name in a spec means nothing"};
+                                   "a name in a spec is not defined"};
 inline constexpr Code kCycle{29, "cycle", Level::kError,
-                             "definitions refer to each other in a circle"};
+                             "definitions refer to each other in a cycle"};
 inline constexpr Code kRegexSyntax{30, "regex-syntax", Level::kError,
                                    "a pattern is not a valid RE2 expression"};
 inline constexpr Code kRegexLimit{31, "regex-limit", Level::kError,
                                   "a pattern is too large to compile"};
 inline constexpr Code kRegexSemantic{32, "regex-semantic", Level::kError,
-                                     "a pattern can never mean what it says"};
+                                     "a pattern can never match as written"};
 inline constexpr Code kDeviceCount{40, "device-count", Level::kError,
                                    "axis sizes and devices do not agree"};
 inline constexpr Code kSeparator{41, "separator", Level::kError,
-                                 "the separator of names cannot be told"};
+                                 "the separator of names cannot be inferred"};
 inline constexpr Code kHeader{50, "header", Level::kError,
-                              "a binary file's header is broken"};
+                              "a binary file's header is malformed"};
 inline constexpr Code kDtype{51, "dtype", Level::kError,
                              "a data type is not known"};
 inline constexpr Code kOffsets{52, "offsets", Level::kError,
@@ -105,13 +106,14 @@ inline constexpr Code kTensorExtra{57, "tensor-extra", Level::kError,
                                    " lacks"};
 inline constexpr Code kWrite{60, "write", Level::kError,
                              "an output cannot be written"};
-inline constexpr Code kReference{61, "reference", Level::kError,
-                                 "a name refers to nothing"};
+inline constexpr Code kReference{
+    61, "reference", Level::kError,
+    "a name refers to something that does not exist"};
 inline constexpr Code kInexpressible{62, "inexpressible", Level::kError,
-                                     "another system's format cannot say"
+                                     "another system's format cannot express"
                                      " this"};
 inline constexpr Code kPythonSyntax{63, "python-syntax", Level::kError,
-                                    "a file is not Python that can be read"};
+                                    "a file is not well-formed Python"};
 inline constexpr Code kForeignSyntax{64, "foreign-syntax", Level::kError,
                                      "another system's text is malformed"};
 }  // namespace code
