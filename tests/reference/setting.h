@@ -1,5 +1,5 @@
-// A random setting of the manager, told to the native resolver and to the
-// reference alike: axis rules, registered tokens, and lists of axes that use
+// A random setting of the manager, given to the native resolver and to the
+// reference: axis rules, registered tokens, and lists of axes that use
 // them. A function of its seed.
 #ifndef SHARDC_TESTS_REFERENCE_SETTING_H_
 #define SHARDC_TESTS_REFERENCE_SETTING_H_

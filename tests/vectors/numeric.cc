@@ -210,7 +210,7 @@ std::string QuantizeCase(const Case& c) {
     for (int8_t value : values) {
       q.push_back(value);
       back.push_back(exec::DequantizeInt8(value, s));
-      // The source's default, which the library never asks for.
+      // The source's default, which the library never uses.
       shifted.push_back(exec::DequantizeInt8(value, s, 1e-6f));
     }
   }

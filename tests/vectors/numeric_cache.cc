@@ -203,7 +203,7 @@ class Replay {
     std::vector<double> got;
     for (size_t i = 0; i < U(config_.batch * n * config_.length); ++i) {
       // The source's sharded step leaves the caller's mask as it is; else
-      // queries of a step see alike what is written.
+      // all queries of a step see what is written.
       const bool written = i % U(config_.length) < U(cache_.index[0]);
       const double shown = owner_writes || written ? 1 : 0;
       got.push_back(shown * given[i % given.size()]);

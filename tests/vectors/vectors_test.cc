@@ -1,7 +1,7 @@
 // Runs every recorded case of SHARDC_VECTORS through the reference systems that
 // tests/reference writes again, and the numeric family through the library,
-// counted by family; product_test.py asks the same of the program. Fails on a
-// failed case, on a family that is not in the table, and on more than 3%
+// counted by family; product_test.py runs the same through the program. Fails
+// on a failed case, on a family that is not in the table, and on more than 3%
 // deliberate differences.
 #include <algorithm>
 #include <cstdio>
@@ -132,7 +132,7 @@ std::string Folder() {
   return std::string(root == nullptr ? "." : root) + "/testdata/vectors";
 }
 
-// A file that lacks its own members is told as one that cannot be run.
+// A file that lacks its own members is reported as one that cannot be run.
 bool RunReadable(const std::string& path, Counts& total) {
   try {
     return RunFile(path, total);
