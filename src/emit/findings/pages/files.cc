@@ -14,7 +14,7 @@ std::span<const CodePage> FilePages() {
                   "value that the command does not have, an input that is "
                   "required and absent, or options that exclude each other.",
           .why = "A command that ignored an unknown option would plan for "
-                 "something else than was asked for, and the difference would "
+                 "something else than intended, and the difference would "
                  "show only on the devices.",
           .fix = "Run the command with `--help` for its options. The message "
                  "names the option or the value, and suggests the closest one "
@@ -111,7 +111,7 @@ $ shardc rules --rules rules.yaml
                    "An empty rules file would be a rule set without rules, and "
                    "most often it is the result of a failed write or merge.",
                .fix = "Write the document. A rules file that has no rules on "
-                      "purpose says `rules: []`.",
+                      "purpose contains `rules: []`.",
                .bad = R"(--- rules.yaml
 # TODO: rules
 $ shardc rules --rules rules.yaml
