@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kBlock = 16;
 
 // c . w[h] for all tokens, to dims [0, w's) of each head's row of `out`. Rows
-// of `out` lie far apart, so a block of sums is kept together.
+// of `out` are far apart in memory, so that a block of sums is kept together.
 void Project(const Array& c, const Array& w, Array& out) {
   const int64_t tokens = c.dim(0) * c.dim(1), rank = c.dim(2);
   const int64_t heads = w.dim(0), dim = w.dim(2), row = out.dim(3);

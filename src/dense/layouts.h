@@ -15,7 +15,7 @@ namespace shardc::dense {
 Array ToBthd(const Array& x, Layout layout);
 Array FromBthd(const Array& x, Layout layout);
 
-// Positions of packed tokens, whose segments tell the sequences apart: a key's
+// Positions of packed tokens, which segments divide into sequences: a key's
 // is its number among its segment's keys, and a segment's last query is at its
 // last key. Tokens of no segment (a negative id) are at -1.
 struct Packed {

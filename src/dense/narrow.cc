@@ -1,6 +1,7 @@
 // The dense reference gives every weight and the log of its denominator, and so
-// every logit; from there a row is rounded as it was asked to be, three times
-// over: as it is, and at both ends of what float32 may have made of it.
+// every logit. From these a row is rounded as the settings require, three
+// times: as it is, and at both ends of the interval within which float32 may
+// compute it.
 //
 //   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, 0.31 is 4.65 steps,
 //   so 5, with 4.6499 and 4.6501 as well: no slack. 4.5000001 has one step.

@@ -1,7 +1,8 @@
-// Attention whose arithmetic is asked to be narrower than float32, in double:
-// products of operands cut to few bits, and softmax in 16 bits. What is right
-// then is not attention of the whole inputs, from which 4 bits lead further
-// than zeros are, but the same roundings done again, from the definition.
+// Attention whose settings require narrower arithmetic than float32, in double:
+// products of operands rounded to few bits, and softmax in 16 bits. What is
+// right then is not attention of the whole inputs, from which 4 bits lead
+// further than zeros are, but the same roundings done again, from the
+// definition.
 //
 // Quantised products. A row of query, of key, and for each dim the values of a
 // block of keys are integers times step, step = max |x| / (2^(bits-1) - 0.5),
@@ -32,7 +33,7 @@ namespace shardc::dense {
 struct Narrow {
   int bits = 0;  // of the products' operands; 0: whole
   Dtype softmax = Dtype::kF32;
-  // Weights and values are cut within blocks of so many keys; 0: of all.
+  // Weights and values are quantised in blocks of so many keys; 0: in one.
   int64_t block = 0;
 
   bool IsNarrow() const { return bits != 0 || softmax != Dtype::kF32; }

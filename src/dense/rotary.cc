@@ -1,4 +1,4 @@
-// Pair i of position p is the vector (x, y) turned by p * base^(-2i/dim):
+// Pair i at position p is the vector (x, y) rotated by a = p * base^(-2i/dim):
 //
 //   x cos a - y sin a,  y cos a + x sin a
 //

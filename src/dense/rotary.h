@@ -50,8 +50,8 @@ class Rotary {
   // Turns a row of heads in place: pair i by position * frequencies()[i], in
   // float32's arithmetic, with sin and cos rounded to it.
   void Turn(int64_t position, std::span<float> heads) const;
-  // How far float32's arithmetic may take element d of a turned head from the
-  // turned number itself, `at`.
+  // Element d of a rotated head, `at`, and the error that float32 arithmetic
+  // may have.
   struct Turned {
     double at = 0, off = 0;
   };

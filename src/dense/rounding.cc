@@ -1,6 +1,6 @@
-// A double's low bits are cut off where the narrower type has none; half of
-// what is cut, less one where the last bit kept is 0, makes it go to the
-// nearer neighbour, and a tie to the even one:
+// Rounds to nearest, ties to even: half a unit of the last kept bit, less one
+// if that bit is 0, is added to a double's bits before the low ones are
+// dropped:
 //
 //   BF16 keeps 7 of 52 bits after the point: 1 + 2^-8 is a tie, and 1; what
 //   is a little more is 1 + 2^-7

@@ -1,7 +1,7 @@
-// A model's step on one device: every op of a graph over whole tensors, in
-// plain loops, to judge sharded runs by. Over complex numbers it is its own
-// check: the imaginary part of the loss at p + ihv over h is the derivative
-// along v, exact to roundoff.
+// A model's step on one device: every op of a graph over unsharded tensors, in
+// plain loops; the reference for sharded runs. Run over complex numbers it
+// checks its own gradients: the imaginary part of the loss at p + ihv, divided
+// by h, is the derivative along v, exact to roundoff.
 #ifndef SHARDC_DENSE_STEP_H_
 #define SHARDC_DENSE_STEP_H_
 
@@ -14,14 +14,14 @@
 
 namespace shardc::dense {
 
-// Dimensions in the order of the value's labels; row-major. Whole numbers are
-// kept as numbers too.
+// Dimensions in the order of the value's labels; row-major. Integers are stored
+// as T too.
 template <typename T>
 struct StepTensor {
   std::vector<int64_t> shape = {};
   std::vector<T> data = {};
-  // Of a dropout's result: by what each element is multiplied, 0 or more than
-  // 1; none: it keeps all.
+  // For the result of a dropout: the factor of each element, 0 or more than 1;
+  // empty: nothing is dropped.
   std::vector<double> factors = {};
 };
 
@@ -32,17 +32,17 @@ using StepValues = std::vector<StepTensor<T>>;
 std::vector<int64_t> ShapeOf(const step::Graph& graph, const step::Sizes& sizes,
                              step::ValueId value);
 
-// `values` holds what inputs are, and what dropouts keep; all others are set.
-// Only ops of phases up to `last` run. T is float, double or
+// Runs the ops of phases up to `last`. `values` holds the inputs and the
+// factors of dropouts; all other values are set. T is float, double or
 // std::complex<double>.
 template <typename T>
 void RunStep(const step::Graph& graph, const step::Sizes& sizes,
              step::Phase last, StepValues<T>& values);
 
-// How far the graph's gradients are from the derivatives of its loss at
-// `values` (inputs set): of each parameter one derivative along a direction
-// that `seed` draws, the greatest difference relative to the greater of the two
-// and of a hundredth of the largest.
+// Returns the largest relative error of the graph's gradients at `values`,
+// which hold the inputs. For each parameter, one derivative of the loss along a
+// random direction is compared; the difference is relative to the larger of the
+// two and of a hundredth of the largest derivative.
 double ComplexStepError(const step::Graph& graph, const step::Sizes& sizes,
                         const StepValues<double>& values, uint64_t seed);
 

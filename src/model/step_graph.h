@@ -1,9 +1,11 @@
-// One step of a model as ops over named dimensions: forward, and with it
-// backward and the optimizer's update. Nothing here knows of meshes, and sizes
-// stand apart, so that one graph serves real and small ones.
+// One step of a model as ops over named dimensions: the forward pass, and after
+// Differentiate and AppendOptimizer the backward pass and the optimizer's
+// update. A graph knows no mesh and no sizes, so that one graph serves real
+// sizes and reduced ones.
 #ifndef SHARDC_MODEL_STEP_GRAPH_H_
 #define SHARDC_MODEL_STEP_GRAPH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,22 +19,24 @@ using ValueId = int32_t;  // index into Graph::values
 inline constexpr LabelId kNoLabel = -1;
 inline constexpr ValueId kNoValue = -1;
 
-// A dimension by name. The size of one with factors, (n h), is their product,
-// the first one outermost; of one with parts, (c + r), their sum, side by side.
-// A number that is no dimension but scales with them (a window, how many
-// experts a token goes to) is a label too, which no value has.
+// A dimension label. The size of a label with factors, (n h), is their product,
+// the first factor outermost; of a label with parts, (c+r), their sum, one part
+// after the other. Numbers that are reduced together with dimensions, such as
+// an attention window or the number of experts of a token, are labels that no
+// value has.
 struct DimLabel {
   std::string name = {};
   std::vector<LabelId> factors = {};
   std::vector<LabelId> parts = {};
-  std::string semantic = {};  // HEAD, EMBED, ...; empty: none
+  std::string semantic = {};  // the logical axis, HEAD, EMBED ...; empty: none
 };
 
-// By LabelId; what a graph is run or priced with.
+// By LabelId: the sizes with which a graph is lowered or run.
 using Sizes = std::vector<int64_t>;
 
-// Labels of a result are those of its value; `label`, `to`, `index`, `fn` ...
-// are the op's own fields.
+// What an op computes. The labels of its result are those of the value;
+// `label`, `to`, `index`, `fn` and so on are attributes of Op. The records in
+// step/op_def.h state which attributes an op uses and how it is sharded.
 enum class OpKind : uint8_t {
   kInput,       // a parameter, a moment, or data
   kEinsum,      // two operands; labels that the result lacks are summed
@@ -54,7 +58,7 @@ enum class OpKind : uint8_t {
   kIndex,       // row `index` of `label`, which leaves
   kUnindex,     // the same, zeros elsewhere
   kRename,      // `label` is called `to`
-  kIdentity,    // the same values, at another anchor
+  kIdentity,    // the same values, under another sharding constraint
   kRope,        // (x, positions) along `label` by ropes[index], times `sign`
   kMask,        // (scores, positions of queries, of keys): minus infinity where
                 // `fn` hides a key: "causal", or "all" that hides none; counts:
@@ -82,18 +86,21 @@ enum class OpKind : uint8_t {
                 // the last}; `fn`: "before" the query, or "both" ways apart
 };
 
+inline constexpr size_t kOpKinds = static_cast<size_t>(OpKind::kDistance) + 1;
+
 inline constexpr std::string_view kInSlices = "slices";
 inline constexpr std::string_view kOpen = "open";
 
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 
-// constant * product of (size of label)^power, by global sizes.
+// constant * product of (size of label)^power, at global sizes.
 struct Scale {
   double constant = 1;
   std::vector<std::pair<LabelId, double>> powers = {};
 };
 
-// A turn of heads by their positions.
+// A rotary embedding: pairs of a head's elements are rotated by an angle that
+// is proportional to the token's position.
 struct Rope {
   double base = 10000;
   std::string scaling = {};  // "", "linear", "yarn", "llama3" ...
@@ -109,8 +116,8 @@ struct Rope {
 
 struct Value {
   std::vector<LabelId> labels = {};
-  bool integral = false;  // ids, positions, choices: compared bitwise
-  ValueId cotangent_of = kNoValue;
+  bool integral = false;            // ids, positions, choices: compared bitwise
+  ValueId cotangent_of = kNoValue;  // the forward value whose gradient it is
 };
 
 struct Op {
@@ -118,8 +125,8 @@ struct Op {
   Phase phase = Phase::kForward;
   std::vector<ValueId> in = {};
   ValueId out = kNoValue;
-  std::string name = {};        // as the report tells it: `linear q`
-  std::string constraint = {};  // role whose semantic axes the result lies by
+  std::string name = {};        // as reports show it: `linear q`
+  std::string constraint = {};  // the role of the result's sharding constraint
   // kFn: a row of the table of functions (step/functions.h), whose constant
   // is scale.constant.
   std::string fn = {};
@@ -129,11 +136,11 @@ struct Op {
   Scale scale = {};
   std::vector<LabelId> counts = {};
   int8_t sign = 1;  // kRope, kRoll
-  // Backward makes the result again from what it is made of, rather than keep
-  // it.
+  // Backward computes the result again, rather than keep it.
   bool recompute = false;
   int32_t layer = -1;  // -1: outside the repeated part
-  // The op of the forward phase that is run anew in the backward one; -1: none.
+  // The op of the forward phase that this op of the backward phase repeats; -1:
+  // none.
   int32_t recompute_of = -1;
   int32_t micro = -1;  // the micro-batch, where there are several
 };
@@ -163,8 +170,8 @@ struct Data {
   ValueId value = kNoValue;
 };
 
-// What one layer keeps for later tokens: `before` is data in decoding, absent
-// in prefill.
+// Keys or values that one layer keeps for later tokens. `before` is an input in
+// decoding and absent in prefill.
 struct Cache {
   int32_t layer = -1;
   ValueId before = kNoValue;
@@ -179,10 +186,10 @@ struct Adam {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double decay = 0.1;
   double clip = 1;   // global norm
-  int64_t step = 1;  // the one that is taken
+  int64_t step = 1;  // the number of this step, from 1
 };
 
-// Labels that every description has beside its own.
+// Labels that every model has in addition to those of its description.
 struct CommonLabels {
   LabelId batch = kNoLabel, query = kNoLabel, key = kNoLabel;
   // An encoder's tokens, where there is one.
@@ -193,7 +200,7 @@ struct CommonLabels {
   LabelId experts = kNoLabel;  // that the router chooses from
 };
 
-// Tokens that pass round a ring: of `query` and `key`, in blocks.
+// The labels of ring attention: `query` and `key` in blocks, one a device.
 struct RingLabels {
   LabelId turns = kNoLabel;                           // blocks
   LabelId queries = kNoLabel, query_rows = kNoLabel;  // (turns query_rows)
@@ -213,12 +220,11 @@ struct Graph {
   int32_t encoder_layer = -1;
   RingLabels ring = {};
   Adam adam = {};
-  // Where the queues of experts have no limit, a slot for every token holds
-  // them all.
+  // Experts' queues have no limit, so that no token is dropped.
   bool dropless = false;
   ValueId loss = kNoValue;    // [] in training
   ValueId logits = kNoValue;  // [b, t, v]
-  // Of backward and optimizer, by parameter; empty before.
+  // By parameter, after Differentiate and AppendOptimizer; empty before.
   std::vector<ValueId> gradients = {};
   ValueId gradient_norm = kNoValue;  // [], before clipping
   std::vector<ValueId> updated = {};

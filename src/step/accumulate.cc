@@ -1,9 +1,11 @@
-// All ops but inputs of parameters are written once for each micro-batch. First
-// come all that count tokens, so that each loss is divided by their sum; a
-// gradient is added to that of the micro-batches before as soon as it is there.
+// All ops but parameters are written once for each micro-batch. The ops that
+// count tokens come first, so that each loss is divided by the tokens of all
+// micro-batches; a gradient is added to the sum of earlier ones at once.
 //
 //   count 0, count 1, their sum   forward 0, backward 0, forward 1, backward 1
-//   d:w = d:w of 0 + d:w of 1     pending, and reduced there; or each before
+//   d:w = d:w of 0 + d:w of 1     both partial, and the sum is reduced; or,
+//   with
+//                                 --reduce-each, each is reduced before
 #include "step/accumulate.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@
 namespace shardc::step {
 namespace {
 
-// Between keys of what micro-batches draw.
+// The distance between the random keys of two micro-batches.
 constexpr int64_t kKeysApart = 7919;
 
 class Accumulator {
@@ -52,8 +54,9 @@ class Accumulator {
   }
 
  private:
-  // What is added to the loss is a mean over a micro-batch: the step has their
-  // mean.
+  // Finds the ops of losses that are means over a micro-batch, such as router
+  // losses: the step's loss has the mean of these. Returns false if a term of
+  // the loss is no scaled value.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
       const int32_t at = producer_[AsIndex(loss.in[i])];
@@ -71,7 +74,8 @@ class Accumulator {
     return true;
   }
 
-  // Which ops count tokens, and which divides by them.
+  // Finds the ops that count tokens and the op that divides by the count.
+  // Returns false if the loss is no sum divided by a count.
   bool FindCount() {
     producer_.assign(graph_.values.size(), -1);
     for (size_t i = 0; i < ops_.size(); ++i) {
@@ -107,7 +111,7 @@ class Accumulator {
     return own < 0 ? value : own;
   }
 
-  // A value of the micro-batch's own.
+  // Makes the micro-batch's copy of a value.
   ValueId Own(int64_t micro, ValueId value) {
     if (micro == 0) return value;
     Value copy = graph_.values[AsIndex(value)];
@@ -160,7 +164,7 @@ class Accumulator {
     }
   }
 
-  // The tokens of all, and what they divide by.
+  // Writes the sum of all micro-batches' tokens and its reciprocal.
   void WriteWhole() {
     const Op& divide = ops_[AsIndex(divide_)];
     Op sum;

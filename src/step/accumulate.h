@@ -1,4 +1,4 @@
-// A step in several micro-batches, whose gradients are added.
+// Gradient accumulation over micro-batches.
 #ifndef SHARDC_STEP_ACCUMULATE_H_
 #define SHARDC_STEP_ACCUMULATE_H_
 
@@ -9,14 +9,14 @@
 namespace shardc::step {
 
 enum class Reduction : uint8_t {
-  kOnce,  // gradients are added as they are, and reduced after the last
+  kOnce,  // partial gradients are added, and the sum is reduced at the end
   kEach,  // each micro-batch reduces its own
 };
 
-// Of the graph of one micro-batch with its backward phase and without the
-// optimizer. Each runs forward and back before the next begins, on data of its
-// own; losses are divided by the tokens of all of them. False where the loss is
-// no sum over its tokens' number.
+// Changes the graph of one micro-batch, with its backward phase and without the
+// optimizer, to that of several. Each runs forward and backward before the next
+// starts, on its own data; losses are divided by the tokens of all of them.
+// Returns false if the loss is not a sum divided by the number of its tokens.
 bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction);
 
 }  // namespace shardc::step

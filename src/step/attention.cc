@@ -1,10 +1,9 @@
-// The softmax is written once, for keys that come in one block or in several: a
-// running maximum, and what was summed so far scaled to it. Plain attention is
-// one block of all keys. Round a ring each device keeps its block of queries
-// and sees the blocks of keys pass: tokens are split in (turns, rows), so that
-// queries and keys of a block stand side by side along `turns`, which the
-// ring's axes cut; before each turn but the first, keys and values roll on by
-// one.
+// Plain attention is a softmax over all keys. Ring attention keeps a block of
+// queries on each device and passes blocks of keys and values round the ring,
+// with an online softmax: a running maximum, and the sums so far scaled to it.
+// Tokens are split into (turns, rows). Queries and keys of the same index of
+// `turns`, which the ring's axes shard, are on one device; before each turn but
+// the first, keys and values roll by one index.
 //
 //   4 devices, turn 1:  keys   [b, turns, rows, k, h]  ppermute
 //                       scores [b, n, turns, rows, rows'], of block r with
@@ -25,13 +24,13 @@ bool Holds(const Labels& labels, LabelId label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-// What is written of the keys that are at hand.
+// A block of keys and values, and the positions of its keys.
 struct Block {
   std::vector<ValueId> keys = {};
   ValueId values = kNoValue, positions = kNoValue;
 };
 
-// So far.
+// The state of the online softmax after the blocks so far.
 struct Running {
   ValueId greatest = kNoValue, less = kNoValue;  // and its negative
   ValueId sum = kNoValue, out = kNoValue;
@@ -51,7 +50,7 @@ class Writer {
                                           : write.graph().common.query),
         key_(settings.key != kNoLabel ? settings.key
                                       : write.graph().common.key) {
-    // Heads are [n], or [k, g] where they come in groups.
+    // Query heads are [n], or [k, g] for groups g of KV heads k.
     const Labels& labels = write.LabelsOf(queries[0]);
     heads_ = {labels.begin() + 2, labels.end() - 1};
   }
@@ -77,7 +76,8 @@ class Writer {
     return x;
   }
 
-  // Of [b, s, k, h], each of the heads several times over.
+  // Returns keys or values [b, s, k, h] with copies of each head, or as they
+  // are.
   ValueId Copied(ValueId x) {
     const LabelId copied = settings_.copied_heads;
     if (copied == kNoLabel) return x;
@@ -106,7 +106,7 @@ class Writer {
     op.in = {x};
     op.label = ring_.turns;
     const bool integral = graph().values[AsIndex(x)].integral;
-    // Positions are no more than the number of the block.
+    // Positions are small enough to keep.
     op.recompute = !integral;
     return write_.Append(std::move(op), write_.LabelsOf(x), integral);
   }
@@ -137,21 +137,21 @@ class Writer {
   }
 
   bool InTurns() const { return query_ == ring_.query_rows; }
-  // Batch, and the blocks.
+  // The labels of batch and blocks.
   Labels Leading() const {
     Labels out = {write_.graph().common.batch};
     if (InTurns()) out.push_back(ring_.turns);
     return out;
   }
 
-  // [.., k, h] with a row for each of the query's heads; where these come in
-  // groups, the group has one row.
+  // Returns [.., k, h] with a row for each query head. Query heads in groups
+  // share the row of their KV head.
   ValueId Repeated(ValueId x) {
     const Labels& labels = write_.LabelsOf(x);
     const bool shared =
         std::any_of(heads_.begin(), heads_.end(),
                     [&](LabelId head) { return Holds(labels, head); });
-    // Batch, blocks, keys, heads and what is contracted.
+    // Labels are batch, blocks, keys, heads and the contracted one.
     if (labels.size() < Leading().size() + 3 || shared) return x;
     Op op;
     op.kind = OpKind::kRepeat;
@@ -203,7 +203,7 @@ class Writer {
     return Masked(scores, block.positions);
   }
 
-  // Round a ring backward computes scores again.
+  // In a ring, backward recomputes the scores from op `from` on.
   void MarkRecomputed(size_t from) {
     if (!InTurns()) return;
     for (size_t i = from; i < graph().ops.size(); ++i) {
@@ -212,7 +212,7 @@ class Writer {
     }
   }
 
-  // e to the scores less the greatest.
+  // Returns exp(scores - maximum).
   ValueId Weights(ValueId scores, ValueId less) {
     return write_.Fn("exp", write_.Add({scores, less}));
   }
@@ -229,12 +229,12 @@ class Writer {
     return out;
   }
 
-  // All keys at once.
+  // Attention over all keys at once.
   ValueId Whole(const Block& keys) {
     const ValueId scores = Scores(keys);
     ValueId greatest = write_.Max(scores, key_);
     if (sinks_ != kNoValue) {
-      // A row that is much less than its sink would overflow otherwise.
+      // exp(sink - maximum) would overflow for a sink far above the scores.
       greatest = write_.Greater(greatest, sinks_);
     }
     const ValueId less = Negative(greatest);

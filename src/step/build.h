@@ -27,28 +27,27 @@ namespace shardc::step {
 
 struct StepModel {
   Graph graph = {};
-  // Of the description's dimensions and counts; 0 for those of tokens and, by
-  // FinishSizes, for what is made of others.
+  // By LabelId: sizes of the description's dimensions and counts; 0 for tokens.
   Sizes sizes = {};
-  // Slots of an expert's queue by tokens times top_k over experts; 0: as many
-  // as come.
+  // Slots of an expert's queue, as a factor of tokens * top_k / experts; 0: no
+  // limit.
   double capacity = 0;
   int64_t encoder_length = 0;  // tokens; 0: as many as the model's own
 };
 
-// Nothing after findings: a parameter without a role, a shape that is not what
-// the dimensions say, a line that means nothing. `config` may be null where
-// the tree tells every size. Insertion is decoding. Of the layers only those
-// named are written, by their true numbers; all where none is. Attention is
-// written in its form. Roles that are known already are not looked for again.
+// Builds the forward graph of a mode; inserting a prompt is built as decoding.
+// Returns nothing after findings: a parameter without a role, a shape that does
+// not match its role's dimensions, a line that cannot be resolved. `config` may
+// be null if the tree determines every size. Only the layers named are built,
+// with their own numbers; all if none is named. `roles` are those of an earlier
+// AssignRoles; null: they are assigned here.
 std::optional<StepModel> BuildForward(
     const ModelDescription& description, const ModelConfig* config,
     const Manifest& manifest, Mode mode, Findings& findings,
     const std::vector<int32_t>& only_layers = {},
     const AttentionForm& attention = {}, const Roles* roles = nullptr);
 
-// Whether the model has such a step: an encoder does not decode, nor yet a
-// model that has one beside it.
+// Returns whether the model has a step of this mode: encoders do not decode.
 bool HasMode(const ModelDescription& description, const ModelConfig* config,
              Mode mode);
 

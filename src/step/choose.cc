@@ -1,13 +1,14 @@
-// For each axis the labels at which some operand, or the wanted layout of the
-// result, carries it are its options. One option is taken; of several,
-// `published` lets weights move over data axes and activations over the
-// others, and asks the cost where that does not decide; `cost` tries all
-// combinations. The least key wins: bytes at real sizes, collectives, local
-// work, options in the order of the mesh's axes and of the op's labels, whole
-// last. So ties never depend on anything but the files.
+// The options of a mesh axis are the labels that it shards in some operand or
+// in the preferred sharding of the result. An axis with one option takes it. Of
+// several, the policy `published` keeps activations in place over data axes and
+// weights over the others, and compares costs if that leaves a choice; the
+// policy `cost` compares all combinations. The cheapest is chosen by bytes at
+// real sizes, then collectives, then elements of the local loop nest, then the
+// order of the mesh's axes and of the op's labels, unsharded last. Ties thus
+// depend on nothing but the input files.
 //
-//   linear y [b:fsdp t d], w [f:tp d:fsdp]   fsdp: b or d; published: b, and
-//                                            the weight is gathered
+//   linear y [b:fsdp t d], w [f:tp d:fsdp]   fsdp may shard b or d; published
+//                                            takes b and gathers the weight
 #include "step/choose.h"
 
 #include <algorithm>
@@ -19,8 +20,8 @@ namespace shardc::step {
 namespace {
 
 // What an axis does in an op: a label's index, or one of these.
-constexpr int8_t kUnsharded = -1;     // nobody has it cut
-constexpr int8_t kStaysPartial = -2;  // it stays pending
+constexpr int8_t kUnsharded = -1;     // it shards nothing
+constexpr int8_t kStaysPartial = -2;  // operand and result are partial over it
 using Assignment = std::array<int8_t, kMaxAxes>;
 
 struct Key {
@@ -31,7 +32,7 @@ struct Key {
   }
 };
 
-// Who carries an axis, and where.
+// Which labels an axis shards, by operands and result.
 struct Carried {
   std::vector<int8_t> options;  // labels, in their order
   uint32_t by_weights = 0, by_activations = 0, by_wanted = 0;  // label bits
@@ -54,7 +55,8 @@ class Chooser {
     std::vector<Carried> carried;
     carried.reserve(n);
     for (AxisId a = 0; a < n; ++a) carried.push_back(Carriers(a));
-    // A first round by default, so that costs see every axis somewhere.
+    // Each axis starts with its default, so that the cost of one axis is known
+    // while others are still to be chosen.
     for (AxisId a = 0; a < n; ++a) chosen_[a] = Default(carried[a], a);
     if (set_.policy == Policy::kCost) {
       ChooseByCost(carried);
@@ -108,7 +110,7 @@ class Chooser {
       }
     }
     out.partial = partial > 0;
-    const bool together = RuleOf(q_.op->kind).linear == Linear::kTogether;
+    const bool together = DefOf(q_.op->kind).linear == Linear::kTogether;
     out.stays_partial =
         partial > 0 && linear && others == 0 &&
         (together ? partial == q_.operands.size() : partial == 1) &&
@@ -116,8 +118,8 @@ class Chooser {
     return out;
   }
 
-  // Whether the result is larger than what is pending, which is then better
-  // reduced before.
+  // Returns whether the result is larger than the partial operands, which are
+  // then cheaper to reduce before the op.
   bool Grows(AxisId axis) const {
     int64_t most = 0;
     for (const OperandView& operand : q_.operands) {
@@ -155,8 +157,8 @@ class Chooser {
 
   static int Count(uint32_t bits) { return __builtin_popcount(bits); }
 
-  // Whether the axis may as well be gathered before: the result has the label,
-  // and is wanted without the axis anywhere.
+  // Returns whether gathering the axis before the op is an option: the result
+  // has the label, and its preferred sharding does not use the axis.
   bool MayBeWhole(AxisId axis, const Carried& carried) const {
     return q_.wanted != nullptr && !Holds(q_.wanted->cut(), axis) &&
            carried.options.size() == 1 &&
@@ -176,7 +178,7 @@ class Chooser {
         carried.by_weights | (q_.gradient ? carried.by_wanted : 0U);
     const bool has_weight = weights != 0;
     const uint32_t stays = data ? carried.by_activations : weights;
-    if (has_weight && Count(stays) == 1) return;  // as by default
+    if (has_weight && Count(stays) == 1) return;  // keeps the default
     chosen_[axis] = Cheapest(axis, carried.options);
   }
 
@@ -202,7 +204,7 @@ class Chooser {
       std::vector<int8_t> of = carried[a].options;
       if (carried[a].stays_partial) of.insert(of.begin(), kStaysPartial);
       if (of.empty()) continue;
-      // Two matching shards are never gathered to save bytes.
+      // Operands that are sharded over the axis in the same way stay sharded.
       if (of.size() > 1 || MayBeWhole(a, carried[a])) of.push_back(kUnsharded);
       if (of.size() < 2) continue;
       open.push_back(a);
@@ -228,9 +230,10 @@ class Chooser {
     chosen_ = best;
   }
 
-  // The axes that serve a label in the order of who has most of them, and of
-  // such the largest, as the others are cheaper to move; then what is wanted,
-  // then the operands. As far as they divide.
+  // Returns the axes that shard a label, as far as they divide it, in the order
+  // of the value that has most of them; of several such values the largest, as
+  // the others are cheaper to reshard, with the preferred result before the
+  // operands.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {
@@ -351,7 +354,7 @@ class Chooser {
     return key;
   }
 
-  // Elements of the whole loop nest on one device.
+  // Returns the number of elements of the op's loop nest on one device.
   int64_t Work(const Assignment& assignment) const {
     double out = 1;
     for (size_t label = 0; label < labels_.count; ++label) {

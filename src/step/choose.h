@@ -1,4 +1,4 @@
-// Which label of an op an axis serves.
+// Chooses which label of an op each mesh axis shards.
 #ifndef SHARDC_STEP_CHOOSE_H_
 #define SHARDC_STEP_CHOOSE_H_
 
@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "step/op_rules.h"
+#include "step/op_def.h"
 #include "step/program.h"
 #include "step/reshard.h"
 
@@ -16,8 +16,8 @@ enum class Policy : uint8_t { kPublished, kCost };
 
 struct OperandView {
   const Value* value = nullptr;
-  const Sharding* sharding = nullptr;  // as consumers see it
-  // Every layout in which it is at hand.
+  const Sharding* sharding = nullptr;  // from which consumers start
+  // The shardings of all its copies.
   std::vector<const Sharding*> copies = {};
   bool weight = false;    // a parameter, or made of parameters only
   bool repeated = false;  // the same value as an earlier operand
@@ -28,9 +28,9 @@ struct Question {
   const OpLabels* labels = nullptr;
   std::vector<OperandView> operands = {};
   const Value* result = nullptr;
-  // How the result, or what is made of it, is to lie; null where nothing says.
+  // The preferred sharding of the result; null: there is none.
   const Sharding* wanted = nullptr;
-  bool gradient = false;  // of a parameter: what is wanted stands for a weight
+  bool gradient = false;  // the result counts as a weight
 };
 
 struct Answer {

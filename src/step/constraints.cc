@@ -1,5 +1,6 @@
-// A role is a list of pairs: a dimension whose label means the first token is
-// cut by the axes of the second. What a role does not list stays whole.
+// A role is a list of pairs of logical axes: a dimension whose label has the
+// first is sharded over the mesh axes of the second. Dimensions that the role
+// does not list are unsharded.
 //
 //   resid [b, t, d]      BATCH, QUERY_LENGTH, EMBED   ->  b:fsdp+dp t:sp d:tp
 //   k [b, t, k, h]       t is KV_LENGTH here          ->  b:fsdp+dp t:sp k:tp
@@ -57,7 +58,7 @@ constexpr Role kRoles[] = {
     {"moe_exp", {{kBatch, kExpert}}, false, true},
     {"moe_mlp", {{kBatch, kExpert, kMlp}}, false, true},
     {"kcache", {{kBatch, kKeys, kKvHead}}},
-    // Of an attention operation that runs on its slices.
+    // Operands and result of an attention operation that runs as a kernel.
     {"op_q", {{kBatch, kQuery, kHead}}},
     {"op_given", {{kBatch, kKeys, kKvHead, kHead}}},
     {"op_k", {{kBatch, kKeys, kKvHead, kHead}}},
@@ -87,7 +88,7 @@ const AxisGroup& AxesFor(const ShardingConstraints& constraints,
   return constraints.by_axis[TokenIndex(token)];
 }
 
-// The token by which the role cuts a label's dimension.
+// Returns the logical axis over which the role shards a label, or none.
 std::string_view TokenOf(const Role& role, std::string_view semantic) {
   if (semantic.empty()) return {};
   for (const TokenPair& pair : role.pairs) {
@@ -102,7 +103,8 @@ void Note(std::vector<std::string>& notes, std::string text) {
   }
 }
 
-// The leading axes that are still free and divide.
+// Returns the leading axes that no earlier dimension uses and that divide the
+// size; reports the others in `notes`.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {
@@ -111,7 +113,7 @@ AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
   for (AxisId axis : list) {
     if (Holds(used, axis)) {
       Note(notes, where + ": " + axes.names[axis] +
-                      " cuts an earlier dimension too and is left out here");
+                      " shards an earlier dimension too and is left out here");
       continue;
     }
     parts *= axes.sizes[axis];
@@ -131,7 +133,7 @@ AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
 
 ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   ShardingConstraints out;
-  Findings none;  // built-in tokens always resolve
+  Findings none;  // built-in logical axes always resolve
   const auto resolved = [&](std::string_view token) {
     SpecList list;
     SpecEntry entry;
@@ -144,7 +146,8 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   for (size_t i = 0; i < kConstraintAxes.size(); ++i) {
     out.by_axis[i] = resolved(kConstraintAxes[i]);
   }
-  // Many queries gather the keys; of one, parts of its softmax are joined.
+  // With many queries the keys are gathered. A single query, in decoding, sees
+  // the keys of each device, and the parts of its softmax are combined.
   if (!IsGeneration(mode)) out.overrides.push_back({"krep", "KV_LENGTH", {}});
   for (std::string_view token : {"BATCH", "QUERY_LENGTH", "FSDP"}) {
     for (const std::string& axis : resolved(token)) {

@@ -1,4 +1,5 @@
-// How activations lie: the semantic axes of a mode, by the role of a value.
+// Sharding constraints of activations: the logical axes of a mode, by the role
+// of a value.
 #ifndef SHARDC_STEP_CONSTRAINTS_H_
 #define SHARDC_STEP_CONSTRAINTS_H_
 
@@ -14,13 +15,13 @@
 
 namespace shardc::step {
 
-// The tokens that labels and roles speak of.
+// The logical axes that labels and roles refer to.
 inline constexpr std::array<std::string_view, 12> kConstraintAxes = {
     "BATCH",   "QUERY_LENGTH",     "KV_LENGTH",   "HEAD",
     "KV_HEAD", "HEAD_DIM",         "KV_HEAD_DIM", "EMBED",
     "VOCAB",   "MLP_INTERMEDIATE", "EXPERT",      "EXPERT_GATE"};
 
-// In place of a token's own axes, for the values of one role.
+// Mesh axes for the values of one role, in place of the logical axis' own.
 struct ShardingConstraintOverride {
   std::string role = {};
   std::string token = {};
@@ -34,16 +35,17 @@ struct ShardingConstraints {
 };
 ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode);
 
-// The layout of a value with these labels; nothing where the role says
-// nothing. An axis that comes twice stays at its first place, one that does
-// not divide falls away with those after it; both are told in `notes`.
+// Returns the sharding that a role requires of a value with these labels, or
+// nothing if there is no such role. An axis that would be used twice is used
+// for its first dimension; an axis that does not divide the dimension is left
+// out with those after it. Both are reported in `notes`.
 std::optional<Sharding> ConstrainedSharding(
     const ShardingConstraints& constraints, const Axes& axes,
     const Graph& graph, const Sizes& sizes, std::string_view role,
     const std::vector<LabelId>& labels, std::vector<std::string>& notes);
 
-// That only forward has: it says where something is gathered, whose transpose
-// is a reduce_scatter.
+// Returns whether a role constrains the forward pass only: it determines where
+// a value is gathered, whose transpose is a reduce_scatter.
 bool IsForwardOnly(std::string_view role);
 
 }  // namespace shardc::step

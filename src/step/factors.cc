@@ -1,12 +1,13 @@
-// (n h) cut by axes: they go to n while their product divides |n|, and to h
-// once n is used up; what is left over must leave first. Merging is the mirror:
-// h's axes stay only if n is used up. Heads repeated from kv heads may be cut
-// further than these; summed back, the axes that no longer divide the kv heads
-// leave the sum pending.
+// Splitting (n h), its axes shard n while their product divides |n|, and h once
+// each device holds one n; axes that fit neither are gathered before the split.
+// Merging is the inverse: axes of h stay only if each device holds one n. Query
+// heads that are repeated from KV heads may be sharded further than those;
+// summed back by group, the value is partial over the axes that no longer
+// divide the KV heads.
 //
-//   n 8, (n h) cut by tp 4          n:tp
-//   n 2, (n h) cut by [a 2, b 2]    n:a h:b
-//   n 8 cut by tp 4, summed to k 2 cut by [a 2, b 2]   k:a pending b
+//   n 8, (n h) sharded over tp 4          n:tp
+//   n 2, (n h) sharded over [a 2, b 2]    n:a h:b
+//   n 8 sharded over [a 2, b 2], summed to k 2   k:a, partial over b
 #include "step/factors.h"
 
 #include <algorithm>
@@ -35,7 +36,8 @@ struct Context {
   }
 };
 
-// The axes of `list` by factor, and those that could be placed.
+// Returns the axes of `list` that shard each factor, and in `placed` those of
+// them that fit.
 std::vector<AxisList> Distribute(const Context& at, LabelId whole,
                                  const AxisList& list, AxisList& placed) {
   const std::vector<LabelId>& factors = at.Factors(whole);
@@ -53,8 +55,8 @@ std::vector<AxisList> Distribute(const Context& at, LabelId whole,
   return out;
 }
 
-// The dimensions of the factors joined; the operand's lists are cut to what
-// may stay.
+// Returns the axes of the merged dimension. Axes of the operand that cannot
+// stay are removed from it.
 AxisList Join(const Context& at, LabelId whole,
               const std::vector<LabelId>& labels, Sharding& operand) {
   AxisList out;
@@ -71,7 +73,7 @@ AxisList Join(const Context& at, LabelId whole,
   return out;
 }
 
-// Copies the dimensions that both have.
+// Copies the shardings of the labels that both have, and the partial axes.
 void CopyCommon(const std::vector<LabelId>& from_labels, const Sharding& from,
                 const std::vector<LabelId>& to_labels, Sharding& to) {
   to.rank = static_cast<uint8_t>(to_labels.size());
@@ -101,8 +103,9 @@ void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
   to.dims[DimOf(to_labels, op.label)] = Join(at, op.label, from_labels, from);
 }
 
-// Heads may be cut further than their kv heads, along the same axes; those that
-// a kernel sees in slices, as they come.
+// Returns the axes of the repeated heads: those of the preferred sharding if
+// they extend the axes of the KV heads, or whatever they are in a kernel that
+// sees slices of the heads; else the axes of the KV heads.
 AxisList Repeated(const Context& at, const Op& op, const Sharding& from,
                   const AxisList& kv, const Sharding* wanted,
                   size_t heads_dim) {
@@ -115,7 +118,7 @@ AxisList Repeated(const Context& at, const Op& op, const Sharding& from,
   return fits ? preferred : kv;
 }
 
-// What of the heads' axes the kv heads can keep.
+// Returns the leading axes of the query heads that divide the KV heads.
 AxisList Grouped(const Context& at, LabelId kv, const AxisList& heads) {
   AxisList out;
   int64_t parts = 1;

@@ -1,4 +1,4 @@
-// How axes go over between a dimension and what it is made of.
+// Shardings across ops that split, merge or repeat dimensions.
 #ifndef SHARDC_STEP_FACTORS_H_
 #define SHARDC_STEP_FACTORS_H_
 
@@ -8,9 +8,10 @@
 
 namespace shardc::step {
 
-// Of an op that splits, merges, repeats or sums groups: how its operand must
-// lie so that every device has what its part of the result is made of, and how
-// the result then lies. `wanted` (may be null) is how the result is wished.
+// For an op that splits or merges a dimension, repeats heads or sums groups of
+// them: the sharding that the operand must have so that every device can
+// compute its part of the result, and the result's sharding. `wanted` is the
+// preferred sharding of the result; may be null.
 struct Structural {
   Sharding operand = {};
   Sharding result = {};
@@ -18,8 +19,8 @@ struct Structural {
 Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
                        const Sizes& sizes, const Sharding& operand,
                        const Sharding* wanted);
-// The operand's layout from which the result comes out as wanted, as far as
-// there is one.
+// Returns the sharding of the operand that gives the result the sharding
+// `wanted`, as far as there is one.
 Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
                   const Sizes& sizes, const Sharding& wanted);
 

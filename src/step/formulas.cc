@@ -1,6 +1,7 @@
-// A description's dimensions are what a family's `let` is, so that families'
-// arithmetic serves: `h: head_dim ?? d // n` finds d and n as dimensions and
-// head_dim in the config.json, in its part for text where it has one.
+// Expressions are evaluated by the arithmetic of model families, with the
+// description's dimensions as a family's `let`. In `h: head_dim ?? d // n`, d
+// and n are dimensions and head_dim is a key of the config.json, or of its part
+// for text if it has one.
 #include "step/formulas.h"
 
 #include <array>
@@ -125,7 +126,7 @@ std::optional<double> Formulas::Real(const DescribedText& text) {
     return value->json.real();
   }
   if (value->kind == families::Value::Kind::kText) {
-    // What formulas have no whole number for: '0.1'.
+    // Numbers that are not integers are written as text: '0.1'.
     const std::string& digits = value->text;
     double number = 0;
     const auto [end, error] =

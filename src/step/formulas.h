@@ -1,5 +1,5 @@
-// Expressions of a description over a model's config.json: sizes, numbers,
-// words and conditions, some of them layer by layer.
+// Evaluates the expressions of a description over a model's config.json: sizes,
+// numbers, words and conditions, some of which depend on the layer.
 #ifndef SHARDC_STEP_FORMULAS_H_
 #define SHARDC_STEP_FORMULAS_H_
 
@@ -21,30 +21,29 @@ namespace shardc::step {
 
 class Formulas {
  public:
-  // Without a configuration only what needs none has a value. All but
-  // `findings` may go afterwards.
+  // Without a configuration, only expressions that need none have a value.
+  // Keeps a reference to `findings` alone.
   static std::unique_ptr<Formulas> Make(const ModelDescription& description,
                                         const ModelConfig* config,
                                         Findings& findings);
 
   // The counter `i`; -1: outside the layers.
   void SetLayer(int64_t layer);
-  // A dimension whose size is known otherwise.
+  // Sets the size of a dimension that is inferred from shapes.
   void SetDim(const std::string& name, int64_t size);
 
-  // Nothing after a finding, and where `optional` and the value is null or
-  // needs what the configuration lacks.
+  // Returns nothing after a finding.
   std::optional<int64_t> Integer(const DescribedText& text);
-  // Of one of the description's dimensions; nothing without a finding where
-  // it is not known.
+  // Returns the size of one of the description's dimensions; nothing, without a
+  // finding, if it is unknown.
   std::optional<int64_t> Dim(std::string_view name);
-  // The same of what was set, or is written as a number.
+  // Returns a size that was set or that the description gives as a number.
   std::optional<int64_t> Known(std::string_view name) const;
-  // Null is nothing, without a finding.
+  // Return nothing, without a finding, if the value is null.
   std::optional<double> Real(const DescribedText& text);
   std::optional<std::string> Word(const DescribedText& text);
   bool Condition(const DescribedText& text);
-  // A key of the configuration as a number; nothing where it has none.
+  // Returns a key of the configuration if it is a number.
   std::optional<double> Key(const std::string& name);
 
   bool has_config() const { return has_config_; }
@@ -53,15 +52,15 @@ class Formulas {
   Formulas() = default;
   const families::Expression* Parsed(const DescribedText& text);
   std::optional<families::Value> Value(const DescribedText& text);
-  // Settings may be absent where all of the configuration is.
+  // Without a configuration, a setting that needs one is absent, not an error.
   families::Evaluator& Settings() { return has_config_ ? *loud_ : *quiet_; }
 
   Findings* findings_ = nullptr;
-  Findings unsaid_;  // of what may be absent
+  Findings unsaid_;  // findings about settings that may be absent
   families::Description family_;
   std::unique_ptr<const JsonDocument> document_;
   std::unique_ptr<families::Evaluator> loud_, quiet_;
-  // What is none was told once.
+  // Expressions with syntax errors, which are reported once, have no value.
   std::map<std::string, std::optional<families::Expression>, std::less<>>
       parsed_;
   std::map<std::string, int64_t, std::less<>> dims_;

@@ -1,6 +1,6 @@
-// The functions of one number that a step's graph is made of. A row names its
-// derivative, a function too, so that backward graphs need nothing else. `c` is
-// the op's constant.
+// The functions of one number that a step's ops apply. The derivative of each
+// is again a function of the table, so that backward graphs need no others. `c`
+// is the op's constant.
 #ifndef SHARDC_STEP_FUNCTIONS_H_
 #define SHARDC_STEP_FUNCTIONS_H_
 
@@ -11,7 +11,7 @@ namespace shardc::step {
 
 struct Function {
   std::string_view name;
-  // "": zero everywhere; "=": the function's own result.
+  // "": zero everywhere, no gradient passes; "=": the function's own result.
   std::string_view derivative;
   std::string_view meaning;
 };
@@ -56,7 +56,7 @@ inline constexpr std::array<Function, 35> kFunctions = {{
     {"floor", "", "the greatest whole number that is not above x"},
 }};
 
-// Two operands: "max2", the greater one, through which no gradient flows.
+// Of two operands: "max2", the greater one, through which no gradient passes.
 inline constexpr std::string_view kGreater = "max2";
 
 constexpr const Function* FindFunction(std::string_view name) {

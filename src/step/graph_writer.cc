@@ -1,5 +1,5 @@
-// Every op goes through Append, which gives it the name, phase and layer that
-// are set and remembers it as the producer of its result:
+// Every op is appended by Append, which sets its name, phase and layer to the
+// current ones and records it as the producer of its result:
 //
 //   Split(x [b, t, (n h)], (n h))  ->  kSplit with `label` (n h), result
 //                                      [b, t, n, h]

@@ -1,5 +1,5 @@
-// Ops appended to a step's graph, one function a kind: what labels the result
-// has follows from the op.
+// Appends ops to a step's graph, by one function for each kind of op. The
+// labels of the result follow from the op.
 //
 //   GraphWriter write(graph);
 //   write.name = "norm";
@@ -24,7 +24,7 @@ class GraphWriter {
  public:
   explicit GraphWriter(Graph& graph);
 
-  // What the ops that follow are part of.
+  // Of the ops that are appended next.
   std::string name = {};
   Phase phase = Phase::kForward;
   int32_t layer = -1;
@@ -58,13 +58,14 @@ class GraphWriter {
   ValueId Part(ValueId x, LabelId whole, size_t index);
   ValueId Index(ValueId x, LabelId label, int64_t row);
   ValueId Rename(ValueId x, LabelId from, LabelId to);
-  // By one place along `label`, on or (-1) back; zeros come in.
+  // Moves rows of `label` by one place, forward or (-1) back; zeros move in.
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // An op that the list above lacks; its result has `labels`.
+  // Appends any other op; its result has `labels`.
   ValueId Append(Op op, Labels labels, bool integral = false);
-  // The value's place; a value that is anchored elsewhere already is copied.
+  // Sets the value's sharding constraint. A value that has another one, or is
+  // an input, is copied first.
   ValueId Constrained(ValueId value, std::string_view constraint);
 
   static Labels Without(const Labels& labels, LabelId gone);

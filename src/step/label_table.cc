@@ -1,4 +1,4 @@
-// A label's name tells how it is made, and is what it is known by:
+// Composite labels are found by their names, which show how they are made:
 //
 //   factors n, and parts c and r  ->  (n (c+r))
 #include "step/label_table.h"

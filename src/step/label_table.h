@@ -1,5 +1,5 @@
-// The dimensions of a step as they are made: tokens, those that a description
-// names, and what is made of several of them, (c + r) and (n h), each once.
+// The labels of a step: tokens, the dimensions of a description, and composites
+// of these, (c+r) and (n h), each of which is made once.
 #ifndef SHARDC_STEP_LABEL_TABLE_H_
 #define SHARDC_STEP_LABEL_TABLE_H_
 
@@ -23,18 +23,19 @@ class LabelTable {
   LabelTable(const ModelDescription& description, Graph& graph, Sizes& sizes)
       : description_(description), graph_(graph), sizes_(sizes) {}
 
-  // The common ones and the description's, of these sizes.
+  // Makes the common labels and the description's, the latter of these sizes.
   void MakeCommon(std::span<const int64_t> dims);
 
-  // `size` is 0 where it follows from others or from the tokens.
+  // `size` is 0 for labels whose size follows from others or from the tokens.
   LabelId New(std::string name, std::string_view semantic, int64_t size);
-  // One label of several that lie behind one another, or within one another.
+  // Returns the label (a+b) of parts, or (a b) of factors; a single one itself.
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
-  // As a role has it: factors, each of one dimension or of parts.
+  // Returns the label of a role's dimension: factors, each of which may have
+  // parts.
   LabelId Of(const DescribedDim& dim);
 
-  // Of the description's dimensions the one at this place.
+  // Returns the label of the description's dimension at this index.
   LabelId Dim(int32_t at) const { return dims_[AsIndex(at)]; }
   int64_t SizeOf(LabelId label) const { return sizes_[AsIndex(label)]; }
   DimLabel& operator[](LabelId label) { return graph_.labels[AsIndex(label)]; }

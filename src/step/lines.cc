@@ -1,10 +1,10 @@
-// An op's signature says what each argument is, since a name may be a variable
-// and a role at once:
+// An op's signature determines what each argument is, since one name may be a
+// variable and a role:
 //
 //   q = linear(y, q)   signature "vr": the variable y, the role q
 //
-// v a variable, r a role, d a dimension (or parts of one), n a number, w a
-// word; what stands behind `?` may be left out, the last before `*` repeats.
+// v is a variable, r a role, d a dimension or parts of one, n a number, w a
+// word. Arguments after `?` are optional; the one before `*` may be repeated.
 #include "step/lines.h"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ class Resolver {
 
   Lines Run() {
     out_.stacks.resize(description_.stacks.size());
-    // What the encoder makes is known behind it.
+    // The encoder, the last stack, comes first: other stacks use its results.
     for (size_t i = description_.stacks.size(); i > 0;) {
       --i;
       Section(description_.stacks[i].begin, out_.stacks[i].begin);

@@ -1,5 +1,5 @@
-// A description's lines with their names looked up once: variables, roles,
-// dimensions and numbers.
+// The lines of a description's model section with their names resolved: to
+// variables, roles, dimensions and numbers.
 #ifndef SHARDC_STEP_LINES_H_
 #define SHARDC_STEP_LINES_H_
 
@@ -16,33 +16,33 @@ namespace shardc::step {
 
 enum class LineOp : uint8_t {
   kLookup,
-  kRows,      // of a value that is a table
-  kPatches,   // data, contracted with a role but for the dimension that is left
-  kToken,     // one of them
-  kFrames,    // data, several a token
-  kConvolve,  // along tokens, by a role; of several frames a token one
+  kRows,      // rows of a value that is a table
+  kPatches,   // data, contracted with a role over all dimensions but one
+  kToken,     // one token
+  kFrames,    // data, several vectors a token
+  kConvolve,  // along tokens; keeps one of several frames of a token
   kLinear,
   kRmsNorm,
   kLayerNorm,
   kGated,       // gate by the model's activation, times up
-  kGatedFused,  // the same of one weight, (z f)
+  kGatedFused,  // the same with one weight for both, (z f)
   kSwiglu,
   kGeglu,
   kActivation,
-  kFunction,  // with a number or a constant behind it: by that
-  kTake,      // a role's parameter itself
+  kFunction,  // of the table, with an optional constant
+  kTake,      // a role's parameter
   kAdd,
   kMultiply,
   kScale,
   kDivide,
-  kRoot,  // times the root of a dimension's size, or another power of it
+  kRoot,  // times the root, or another power, of a dimension's size
   kCap,
   kPart,
   kIndex,
-  kRename,  // a dimension, by one of its size
+  kRename,  // a dimension, as another one of its size
   kRope,
   kAttention,
-  kAttentionNear,  // with a table by how far apart query and key are
+  kAttentionNear,  // with position biases, by the distance of query and key
   kMoe,
   kMoeFused,
 };
@@ -59,7 +59,7 @@ struct Line {
   LineOp op = LineOp::kAdd;
   std::vector<int32_t> results = {};
   std::vector<LineArgument> arguments = {};
-  std::string name = {};  // as the report tells it: `linear q`
+  std::string name = {};  // as reports show it: `linear q`
   std::string constraint = {};
   const DescribedLine* described = nullptr;
 };
@@ -68,14 +68,14 @@ struct LineStack {
   std::vector<Line> begin = {}, layer = {}, end = {};
 };
 struct Lines {
-  std::vector<LineStack> stacks = {};       // as the description's
+  std::vector<LineStack> stacks = {};       // by the description's stacks
   std::vector<std::string> variables = {};  // 0: ids, 1: pos
 };
 inline constexpr int32_t kIdsVariable = 0;
 inline constexpr int32_t kPositionsVariable = 1;
 
-// Findings: an op that does not exist, too few or too many arguments, a name
-// that is nothing.
+// Reports ops that do not exist, too few or too many arguments, and unknown
+// names; returns nothing then.
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings);
 

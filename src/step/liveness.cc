@@ -1,16 +1,17 @@
-// Every slot has a home, which is its own or an operand's: of a view, of what
-// is updated in place, and of an elementwise op's operand that dies there. A
-// home is held from the instruction that fills it to the last that reads it,
-// in any of its slots; sums over instructions follow from the two ends.
+// Every slot is stored in a buffer: its own, or an operand's for views, for
+// updates in place, and for elementwise ops whose operand is read last there. A
+// buffer is live from the instruction that fills it to the last that reads any
+// of its slots; the bytes at each instruction are sums over live buffers.
 //
-//   t = x * w   home of its own     u = tanh(t)   t's home, if t dies there
-//   v = split u   the same          p' = adamw(p, ...)   p's
+//   t = x * w   a buffer of its own    u = tanh(t)   t's, if t is read last
+//   v = split u   u's                  p' = adamw(p, ...)   p's
 #include "step/liveness.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "source/index.h"
+#include "step/op_def.h"
 
 namespace shardc::step {
 namespace {
@@ -75,7 +76,7 @@ class BufferLiveness {
       set(cache.before, Held::kCaches, true);
       set(cache.after, Held::kCaches, true);
     }
-    // Of micro-batches, until they are added.
+    // Gradients of single micro-batches are live until they are added.
     for (size_t i = graph_.ops.size(); i > 0;) {
       --i;
       const Op& op = graph_.ops[i];
@@ -87,36 +88,23 @@ class BufferLiveness {
     set(graph_.logits, Held::kActivations, graph_.loss == kNoValue);
   }
 
-  // The operand in whose place a result stands whatever follows, or -1.
-  static int64_t PlaceOf(const Op& op) {
-    switch (op.kind) {
-      case OpKind::kSplit:
-      case OpKind::kMerge:
-      case OpKind::kRename:
-      case OpKind::kIdentity:
-      case OpKind::kCacheWrite:
+  // The operand in whose buffer the result is stored, or -1.
+  static int64_t StoredIn(const Op& op) {
+    switch (DefOf(op.kind).storage) {
+      case Storage::kFirstOperand:
         return 0;
-      case OpKind::kAdamW:
+      case Storage::kUpdated:
+        // (p, g, m, v, clip): result 0 updates p, 1 updates m, 2 updates v.
         return op.index == 0 ? 0 : op.index + 1;
       default:
         return -1;
     }
   }
 
-  bool IsElementwise(const Op& op) const {
-    switch (op.kind) {
-      case OpKind::kEinsum:
-        return SumsNothing(op);
-      case OpKind::kAdd:
-      case OpKind::kScale:
-      case OpKind::kFn:
-      case OpKind::kRope:
-      case OpKind::kMask:
-      case OpKind::kDropout:
-        return true;
-      default:
-        return false;
-    }
+  bool MayOverwrite(const Op& op) const {
+    const Storage storage = DefOf(op.kind).storage;
+    return storage == Storage::kOverwrites ||
+           (storage == Storage::kIfNothingSums && SumsNothing(op));
   }
 
   bool SumsNothing(const Op& op) const {
@@ -135,7 +123,7 @@ class BufferLiveness {
       int32_t& home = home_[AsIndex(step.out)];
       home = step.out;
       if (step.kind != InstructionKind::kLocal) continue;
-      const int64_t place = PlaceOf(graph_.ops[AsIndex(step.op)]);
+      const int64_t place = StoredIn(graph_.ops[AsIndex(step.op)]);
       if (place < 0 || AsIndex(place) >= step.in.size()) continue;
       home = home_[AsIndex(step.in[AsIndex(place)])];
     }
@@ -176,7 +164,7 @@ class BufferLiveness {
     return copy ? Held::kGathered : held;
   }
 
-  // Elementwise ops move in with an operand that dies.
+  // Elementwise ops overwrite an operand of their size that is read last here.
   void Settle() {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
@@ -184,8 +172,7 @@ class BufferLiveness {
       const bool reduces = step.kind == InstructionKind::kCollective &&
                            step.collective == Collective::kAllReduce;
       if (home_[AsIndex(step.out)] != step.out ||
-          !(reduces ||
-            (local && IsElementwise(graph_.ops[AsIndex(step.op)])))) {
+          !(reduces || (local && MayOverwrite(graph_.ops[AsIndex(step.op)])))) {
         continue;
       }
       HeldBuffer& own = homes_[AsIndex(step.out)];
@@ -194,7 +181,7 @@ class BufferLiveness {
         if (other.end != static_cast<int64_t>(i) || other.bytes != own.bytes) {
           continue;
         }
-        // Here its bytes are what is made in it.
+        // At this instruction the result's buffer counts, not the operand's.
         --other.end;
         break;
       }

@@ -1,4 +1,4 @@
-// What a device holds while a program runs, and when it holds most.
+// The memory of a device while a program runs, and its peak.
 #ifndef SHARDC_STEP_LIVENESS_H_
 #define SHARDC_STEP_LIVENESS_H_
 
@@ -15,10 +15,10 @@ namespace shardc::step {
 enum class Held : uint8_t {
   kParameters,
   kMoments,
-  kGradients,  // whole or still pending
+  kGradients,  // partial ones too
   kCaches,
   kInputs,       // ids, labels, positions
-  kGathered,     // parameters in another layout than their own
+  kGathered,     // copies of parameters in other shardings
   kActivations,  // everything else
 };
 inline constexpr size_t kHeldCount = 7;
@@ -38,14 +38,14 @@ struct PeakMemory {
   int64_t Total() const { return TotalOf(bytes); }
 };
 
-// Of any device: all parts are alike. What the step is given and what it
-// leaves behind is held from the first instruction to the last, and updates
-// take the place of what they update. Dimensions that are split, merged,
-// renamed or left as they are cost nothing; an elementwise op writes over an
-// operand of its size that nobody reads later. Nothing else is fused.
+// Returns the peak of any device; all parts have the same size. Inputs and
+// results of the step are held from the first instruction to the last, and
+// updates overwrite what they update. Ops that split, merge or rename
+// dimensions cost nothing; an elementwise op overwrites an operand of its size
+// that no later op reads. Nothing else is fused.
 PeakMemory PeakOf(const Graph& graph, const Program& program,
                   const Sizes& sizes, const ElementBytes& bytes);
-// By instruction: all that is held while it runs.
+// Returns the bytes that are held while each instruction runs.
 std::vector<HeldBytes> HeldOver(const Graph& graph, const Program& program,
                                 const Sizes& sizes, const ElementBytes& bytes);
 

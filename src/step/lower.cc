@@ -1,32 +1,26 @@
-// Op by op: how its operands must lie is chosen, they are moved there (from the
-// copy from which that is cheapest, and the copy is kept for who comes later),
-// the op runs on shards, and its result is brought to its anchor. Wishes go
-// backwards first: a result without an anchor of its own is wished as its only
-// consumer wants it, so that a gradient's op sees the parameter's layout
-// through the merge that follows it.
+// Lowers a graph op by op. For each op the shardings of its operands are chosen
+// (choose.h); each operand is resharded from the copy from which that is
+// cheapest, and the new copy is kept for later ops; the op runs on shards; and
+// its result is resharded to its sharding constraint. Before that,
+// PropagatePreferred gives values without a constraint the sharding that their
+// only consumer prefers.
 //
 //   y [b:dp t d] @normed, q [(n h):tp d:fsdp]
 //     all_gather fsdp of q; linear q -> [b:dp t (n h):tp]
 #include "step/lower.h"
 
 #include <algorithm>
-#include <map>
-#include <string_view>
 #include <utility>
 
 #include "source/index.h"
 #include "step/factors.h"
+#include "step/preferences.h"
 #include "step/weights.h"
 
 namespace shardc::step {
 namespace {
 
-struct PreferredSharding {
-  std::optional<Sharding> sharding;
-  bool gradient = false;
-};
-
-// How an op that is run again was lowered the first time.
+// How an op of the forward pass was lowered, for its copy in the backward pass.
 struct Lowered {
   std::vector<Sharding> operands;
   Sharding result;
@@ -55,8 +49,8 @@ class Lowerer {
     }
     settings_.data = out_.axes.SetOf(request_.constraints.data);
     copies_.resize(graph_.values.size());
-    FindFixed();
-    PropagatePreferred();
+    preferred_ = PropagatePreferred(request_, out_.axes, out_.notes);
+    FindRecomputed();
     out_.slots.reserve(graph_.ops.size() * 2);
     out_.code.reserve(graph_.ops.size() * 2);
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -78,141 +72,16 @@ class Lowerer {
     return graph_.values[AsIndex(value)];
   }
 
-  // Values that lie as their parameter does.
-  void FindFixed() {
-    fixed_.assign(graph_.values.size(), -1);
-    const auto fix = [&](const std::vector<ValueId>& values) {
-      for (size_t i = 0; i < values.size(); ++i) {
-        if (values[i] >= 0)
-          fixed_[AsIndex(values[i])] = static_cast<int32_t>(i);
-      }
-    };
-    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
-      const ValueId value = graph_.parameters[i].value;
-      fixed_[AsIndex(value)] = static_cast<int32_t>(i);
-    }
-    fix(graph_.gradients);
-    fix(graph_.updated);
-    for (const auto* list : {&graph_.moments, &graph_.updated_moments}) {
-      for (size_t i = 0; i < list->size(); ++i) {
-        for (ValueId value : {(*list)[i].first, (*list)[i].second}) {
-          if (value >= 0) fixed_[AsIndex(value)] = static_cast<int32_t>(i);
-        }
-      }
-    }
-    FixGradients();
-    parameter_.resize(graph_.parameters.size());
-    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
-      parameter_[i] = ParameterSharding(i);
-    }
-  }
-
-  // Those of single micro-batches too, where each is reduced.
-  void FixGradients() {
-    std::map<std::pair<std::string_view, int32_t>, int32_t> known;
-    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
-      const Parameter& parameter = graph_.parameters[i];
-      known[{parameter.role, parameter.layer}] = static_cast<int32_t>(i);
-    }
-    for (const Op& op : graph_.ops) {
-      constexpr std::string_view kGradient = "grad:";
-      if (op.micro < 0 || !op.constraint.starts_with(kGradient)) continue;
-      const auto found = known.find(
-          {std::string_view(op.constraint).substr(kGradient.size()), op.layer});
-      if (found != known.end()) fixed_[AsIndex(op.out)] = found->second;
-    }
-  }
-
-  Sharding ParameterSharding(size_t i) const {
-    const Value& value = ValueOf(graph_.parameters[i].value);
-    Sharding out;
-    out.rank = static_cast<uint8_t>(std::min(value.labels.size(), kMaxRank));
-    if (i >= request_.parameters.size()) return out;
-    const Spec& spec = request_.parameters[i];
-    for (size_t d = 0; d < out.rank && d < spec.size(); ++d) {
-      out.dims[d] = out_.axes.Of(spec[d]);
-    }
-    return out;
-  }
-
-  // The layout that an op's result is brought to.
-  std::optional<Sharding> ConstraintOf(const Op& op) {
-    const int32_t fixed = fixed_[AsIndex(op.out)];
-    if (fixed >= 0) return parameter_[AsIndex(fixed)];
-    if (op.constraint.empty()) return std::nullopt;
-    if (op.phase != Phase::kForward && IsForwardOnly(op.constraint)) {
-      return std::nullopt;
-    }
-    return ConstrainedSharding(request_.constraints, out_.axes, graph_,
-                               request_.sizes, op.constraint,
-                               ValueOf(op.out).labels, out_.notes);
-  }
-
-  void PropagatePreferred() {
-    const size_t values = graph_.values.size();
-    std::vector<int32_t> consumers(values, 0);
-    // What reads a value that is computed anew reads the value.
-    std::vector<ValueId> first(values);
-    for (size_t v = 0; v < values; ++v) first[v] = static_cast<ValueId>(v);
-    for (const Op& op : graph_.ops) {
-      if (op.recompute_of >= 0)
-        first[AsIndex(op.out)] = graph_.ops[AsIndex(op.recompute_of)].out;
-    }
-    for (const Op& op : graph_.ops) {
-      if (op.recompute_of >= 0) continue;
-      for (ValueId value : op.in) ++consumers[AsIndex(first[AsIndex(value)])];
-    }
-    preferred_.resize(values);
-    constrained_.assign(values, 0);
-    is_gradient_.assign(values, 0);
-    for (ValueId value : graph_.gradients) {
-      if (value >= 0) is_gradient_[AsIndex(value)] = 1;
-    }
-    for (const Op& op : graph_.ops) {
-      const bool of_micro = op.micro >= 0 && op.phase == Phase::kBackward;
-      if (of_micro && fixed_[AsIndex(op.out)] >= 0)
-        is_gradient_[AsIndex(op.out)] = 1;
-    }
-    for (size_t i = graph_.ops.size(); i > 0;) {
-      --i;
-      const Op& op = graph_.ops[i];
-      if (op.recompute_of >= 0) continue;
-      PreferredSharding& own = preferred_[AsIndex(op.out)];
-      if (std::optional<Sharding> constraint = ConstraintOf(op)) {
-        own = {constraint, is_gradient_[AsIndex(op.out)] != 0};
-        constrained_[AsIndex(op.out)] = 1;
-      }
-      if (!own.sharding.has_value() || !RuleOf(op.kind).passes_preference)
-        continue;
-      for (ValueId value : op.in) {
-        const bool alike =
-            ValueOf(value).labels.size() == ValueOf(op.out).labels.size() ||
-            RuleOf(op.kind).structural;
-        const ValueId own_value = first[AsIndex(value)];
-        if (!alike || consumers[AsIndex(own_value)] != 1) continue;
-        if (op.kind == OpKind::kAdd &&
-            ValueOf(value).labels != ValueOf(op.out).labels) {
-          continue;
-        }
-        if (value != op.in[0] && op.kind != OpKind::kAdd) continue;
-        preferred_[AsIndex(own_value)] = {
-            PullBack(graph_, op, out_.axes, request_.sizes, *own.sharding),
-            own.gradient};
-      }
-    }
+  void FindRecomputed() {
     lowered_.resize(graph_.ops.size());
     is_recomputed_.assign(graph_.ops.size(), 0);
     for (const Op& op : graph_.ops) {
-      if (op.recompute_of < 0) continue;
-      is_recomputed_[AsIndex(op.recompute_of)] = 1;
-      const ValueId of = graph_.ops[AsIndex(op.recompute_of)].out;
-      preferred_[AsIndex(op.out)] = preferred_[AsIndex(of)];
-      constrained_[AsIndex(op.out)] = constrained_[AsIndex(of)];
+      if (op.recompute_of >= 0) is_recomputed_[AsIndex(op.recompute_of)] = 1;
     }
   }
 
-  // Gathered copies are fetched again in backward, and by each micro-batch;
-  // reduced ones are kept.
+  // Drops gathered copies, so that backward and each micro-batch gather weights
+  // again; reduced copies are kept.
   void EnterPhase(Phase phase) {
     phase_ = phase;
     if (phase == Phase::kOptimizer || request_.keep_gathered) return;
@@ -234,10 +103,11 @@ class Lowerer {
     return out_.slots[AsIndex(slot)].sharding;
   }
 
-  // The slot in which consumers see a value.
+  // Returns the slot from which consumers start to reshard a value.
   int32_t Seen(ValueId value) const { return copies_[AsIndex(value)].front(); }
 
-  // From a slot to a layout, by slices and collectives.
+  // Appends the slices and collectives that lead from a slot to a sharding.
+  // Returns the last slot.
   int32_t EmitCollectives(int32_t from, const Sharding& to) {
     bool gathered = gathered_[AsIndex(from)];
     for (const ReshardStep& step : PlanReshard(ShardingOf(from), to)) {
@@ -261,7 +131,7 @@ class Lowerer {
     return from;
   }
 
-  // A slot of the value that lies so.
+  // Returns a slot of the value with this sharding; makes it if there is none.
   int32_t Reshard(ValueId value, const Sharding& to) {
     std::vector<int32_t>& copies = copies_[AsIndex(value)];
     int32_t best = -1;
@@ -281,7 +151,7 @@ class Lowerer {
     }
     const AxisSet before = ShardingOf(best).partial;
     const int32_t out = EmitCollectives(best, to);
-    // Once reduced, nobody reduces it again.
+    // Later consumers start from the reduced copy, so that it is reduced once.
     if (before != 0 && to.partial == 0) {
       copies.insert(copies.begin(), out);
     } else {
@@ -304,10 +174,11 @@ class Lowerer {
     if (op.kind == OpKind::kRoll && op.fn.empty() && LowerRoll(op)) return true;
     if (op.recompute_of >= 0)
       return LowerRecomputed(op, lowered_[AsIndex(op.recompute_of)]);
-    return RuleOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
+    return DefOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
   }
 
-  // As the first time, so that it sends what was sent then.
+  // Lowers an op that the backward pass runs again exactly as in the forward
+  // pass, so that it sends the same bytes.
   bool LowerRecomputed(const Op& op, const Lowered& first) {
     std::vector<int32_t> operands;
     operands.reserve(op.in.size());
@@ -318,8 +189,8 @@ class Lowerer {
     return true;
   }
 
-  // Numbers that are pending over the same axes are added before these are
-  // reduced: one collective for all of them.
+  // Adds scalars that are partial over the same axes before they are reduced,
+  // so that they share one collective.
   void LowerScalars(const Op& op) {
     std::vector<std::pair<AxisSet, std::vector<int32_t>>> groups;
     for (ValueId value : op.in) {
@@ -390,7 +261,7 @@ class Lowerer {
   bool LowerStructural(const Op& op) {
     const Sharding from = ShardingOf(Seen(op.in[0]));
     Sharding have = from;
-    // Repeating makes more of what is pending: it is reduced before.
+    // A repeated value is larger, so that a partial one is reduced first.
     if (op.kind == OpKind::kRepeat) have.partial = 0;
     const Structural passed =
         PassThrough(graph_, op, out_.axes, request_.sizes, have, WantedOf(op));
@@ -399,8 +270,8 @@ class Lowerer {
     return true;
   }
 
-  // Where every device has one row, rows move on from device to device. False
-  // where they do not lie so.
+  // Lowers a roll of a dimension of which each device holds one row to a
+  // ppermute. Returns false if the dimension is sharded otherwise.
   bool LowerRoll(const Op& op) {
     const int32_t from = Seen(op.in[0]);
     const std::vector<LabelId>& labels = ValueOf(op.out).labels;
@@ -497,15 +368,15 @@ class Lowerer {
                            .max = true});
       slot = reduced;
     }
-    if (constrained_[AsIndex(op.out)] != 0) {
+    if (preferred_[AsIndex(op.out)].constrained) {
       slot = EmitCollectives(slot, *preferred_[AsIndex(op.out)].sharding);
-      // Where it is brought to is where it lies, not a copy.
+      // The sharding of the constraint is the value's own, not a copy's.
       gathered_[AsIndex(slot)] = false;
     }
     copies_[AsIndex(op.out)] = {slot};
   }
 
-  // Nothing that leaves the step is pending.
+  // Reduces the results of the step that are partial.
   void FinishResults() {
     const auto finish = [&](ValueId value) {
       if (value < 0 || copies_[AsIndex(value)].empty()) return;
@@ -535,13 +406,9 @@ class Lowerer {
   std::vector<std::vector<int32_t>> copies_;  // by value: slots, seen one first
   const std::vector<char> weight_;            // by value
   std::vector<bool> gathered_;                // by slot
-  std::vector<int32_t> fixed_;  // by value: the parameter it lies as, or -1
-  std::vector<Sharding> parameter_;
   std::vector<PreferredSharding> preferred_;  // by value
-  std::vector<char> constrained_;             // by value: the wish is an anchor
-  std::vector<char> is_gradient_;
-  std::vector<char> is_recomputed_;  // by op
-  std::vector<Lowered> lowered_;     // by op that is run again
+  std::vector<char> is_recomputed_;           // by op
+  std::vector<Lowered> lowered_;              // by op that is run again
 };
 
 }  // namespace

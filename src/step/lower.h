@@ -1,4 +1,4 @@
-// From a graph and a plan to a program.
+// Lowers a graph under a plan's specs to a program.
 #ifndef SHARDC_STEP_LOWER_H_
 #define SHARDC_STEP_LOWER_H_
 
@@ -16,16 +16,16 @@ namespace shardc::step {
 struct LowerRequest {
   const Graph* graph = nullptr;
   Mesh mesh = {};
-  Sizes sizes = {};  // the real ones: choices depend on bytes
+  Sizes sizes = {};  // real sizes: choices depend on bytes
   int64_t element_bytes = 2;
   Policy policy = Policy::kPublished;
-  // Copies that forward gathered serve backward too.
+  // Backward uses the copies that forward has gathered.
   bool keep_gathered = false;
   std::vector<Spec> parameters = {};  // by Graph::parameters, as stored
   ShardingConstraints constraints = {};
 };
 
-// Why there is no program.
+// The reason why a graph cannot be lowered, and the op and axis at fault.
 struct Unsupported {
   std::string message = {};  // lower case, no final period
   std::string op = {};

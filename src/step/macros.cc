@@ -1,8 +1,8 @@
-// Nothing here knows of layouts: what a split dimension costs follows from the
-// ops. A norm over a hidden size that is split, for one,
+// Macros know nothing of shardings: what a sharded dimension costs follows from
+// the ops. For example, a norm over a sharded hidden size:
 //
-//   einsum(x, x -> b t)   pending over d's axes
-//   scale 1/d, rsqrt      not linear, so the sum is reduced before
+//   einsum(x, x -> b t)   partial over d's axes
+//   scale 1/d, rsqrt      not linear, so that the sum is reduced before rsqrt
 //   einsum(x, r), einsum(.., w)
 #include "step/macros.h"
 
@@ -26,7 +26,7 @@ ValueId Negative(GraphWriter& write, ValueId x) {
   return write.Scaled(x, {-1, {}});
 }
 
-// A value with the label of a weight whole, though it may have its factors.
+// Merges a value's factors of `label`, if it has the factors.
 ValueId Whole(GraphWriter& write, ValueId x, LabelId label) {
   return write.Has(x, label) ? x : write.Merge(x, label);
 }
@@ -39,7 +39,7 @@ ValueId SplitAll(GraphWriter& write, ValueId x) {
   return x;
 }
 
-// x / sqrt(mean of squares + epsilon) over `label`.
+// Returns x / sqrt(mean of squares + epsilon), the mean over `label`.
 ValueId Normed(GraphWriter& write, ValueId x, LabelId label, double epsilon) {
   const Labels rest = GraphWriter::Without(write.LabelsOf(x), label);
   const ValueId squares = write.Einsum(x, x, rest);
@@ -84,7 +84,7 @@ ValueId Softmax(GraphWriter& write, ValueId x, LabelId label) {
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
   const Labels stored = write.LabelsOf(weight);
   Labels out;
-  // What the two have in common goes, save for a dimension of experts.
+  // Common labels are contracted, but for the dimension of experts.
   Labels common;
   for (const LabelId label : stored) {
     const auto& factors = At(write, label).factors;
@@ -94,7 +94,7 @@ ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
     if (merged) x = write.Merge(x, label);
     if (write.Has(x, label)) common.push_back(label);
   }
-  const bool stacked = common.size() > 1;  // the first one: by expert
+  const bool stacked = common.size() > 1;  // the first label is the experts'
   for (const LabelId label : write.LabelsOf(x)) {
     const bool kept = stacked && label == common[0];
     if (!Holds(common, label) || kept) out.push_back(label);
@@ -127,7 +127,7 @@ ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
   };
   const int64_t middle = settings.width / 2;
   add(x, middle);
-  // What was so many places before has a row so much earlier.
+  // A token shifted by i places meets the kernel's row i before the middle one.
   for (const int8_t sign : {int8_t{1}, int8_t{-1}}) {
     ValueId shifted = x;
     for (int64_t i = 1; i <= middle; ++i) {
@@ -153,7 +153,7 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
 
 namespace {
 
-// The `count` best, 0 or 1.
+// Returns 1 for the `count` best experts of a token, else 0.
 ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
              LabelId count) {
   Op op;
@@ -167,8 +167,9 @@ ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
   return chosen;
 }
 
-// Of the one that is `chosen`, by a softmax over those that are not `beyond`
-// and whose logits are near the greatest one's.
+// Returns the weight of the `chosen` expert: a softmax over the experts that
+// are not excluded by `beyond` and whose logits are within the jitter of the
+// greatest.
 ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
                         ValueId chosen, ValueId beyond, LabelId experts,
                         double jitter) {
@@ -176,7 +177,7 @@ ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
   const ValueId size =
       write.Greater(write.Greater(logits, Negative(write, logits)), greatest);
   const ValueId room = write.Scaled(size, {2 * jitter, {}});
-  // How far below, beyond the room there is.
+  // 1 for logits that are further below the greatest than the jitter allows.
   const ValueId far =
       write.Fn("step", Negative(write, write.Add({room, logits, less})));
   ValueId near = write.Fn("shift", Negative(write, far), 1);
@@ -189,7 +190,8 @@ ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
   return write.Times(p, chosen);
 }
 
-// The best one is weighed among all, the second among all but the best.
+// Phi-MoE's sparse mixer, as it is evaluated: the best expert is weighted among
+// all, the second best among all but the best.
 Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
                    const RouterSettings& settings) {
   const ValueId first = Best(write, logits, experts, settings.first);
@@ -198,7 +200,7 @@ Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
   const ValueId greatest = write.Max(logits, experts);
   const ValueId least =
       Negative(write, write.Max(Negative(write, logits), experts));
-  // The best one put where the least is.
+  // The logits with the best one replaced by the least.
   const ValueId fall = write.Add({least, Negative(write, greatest)});
   const ValueId rest = write.Add({logits, write.Times(first, fall)});
   const ValueId one = WeightAmongNear(write, logits, greatest, first, kNoValue,
@@ -208,7 +210,7 @@ Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
   return {write.Add({one, two}), both};
 }
 
-// Divided by the root of the sum of their powers.
+// Divides by the norm of the given power, 1 or 2.
 ValueId Renormalised(GraphWriter& write, ValueId weights, LabelId experts,
                      int power) {
   const ValueId powers = power == 2 ? write.Times(weights, weights) : weights;
@@ -312,7 +314,7 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
 
 namespace {
 
-// Of [.., z, f], the dimension that the weight behind lacks.
+// Returns the label of [.., z, f] that the down projection lacks: the halves.
 LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   for (const LabelId label : write.LabelsOf(fused)) {
     const bool data = write.Has(down, label) ||
@@ -323,8 +325,8 @@ LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   return kNoLabel;
 }
 
-// A weight that holds its experts one below the other, with a dimension for
-// them.
+// Splits a weight whose rows are those of one expert after the other, so that
+// experts have a dimension.
 ValueId Apart(GraphWriter& write, ValueId weight, LabelId experts) {
   const Labels labels = write.LabelsOf(weight);
   for (const LabelId label : labels) {

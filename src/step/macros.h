@@ -1,5 +1,5 @@
-// What a description's lines are made of: norms, softmax, gated layers, experts
-// and the loss as programs of the op table; attention has a file of its own.
+// Norms, softmax, gated layers, experts and the loss as sequences of ops.
+// Attention is in attention.h.
 #ifndef SHARDC_STEP_MACROS_H_
 #define SHARDC_STEP_MACROS_H_
 
@@ -19,7 +19,7 @@ struct NormSettings {
   bool plus_one = false;  // the weight is 1 + what is stored
 };
 
-// x [.., d] (or with d's factors apart); absent weights are left out.
+// x is [.., d], or has the factors of d. A weight or bias may be kNoValue.
 ValueId RmsNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
                 const NormSettings& settings);
 ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
@@ -27,13 +27,13 @@ ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
 
 ValueId Softmax(GraphWriter& write, ValueId x, LabelId label);
 
-// Contracts what both have, x's factors merged where the weight has them as
-// one; a result's factors are split again.
+// Contracts the labels that both have. Factors of x are merged if the weight
+// has them as one label, and the result's factors are split.
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias);
 
-// A convolution along tokens by a weight's `kernel`, of odd size `width`:
-// around the ends there are zeros. Of `frames`, if there are some, each token
-// has the first one's.
+// A convolution along tokens with the weight's label `kernel`, of odd size
+// `width`, padded by zeros. If a token has several `frames`, only the result of
+// the first frame is kept.
 struct Convolution {
   LabelId tokens = kNoLabel, frames = kNoLabel;
   LabelId kernel = kNoLabel;
@@ -42,10 +42,10 @@ struct Convolution {
 ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
                   const Convolution& settings);
 
-// `activation` of the gate times the other half.
+// The activation of the gate, times the other projection.
 struct Activation {
   std::string fn = "silu";
-  bool clamped = false;  // gpt-oss's: both clamped, 1 added to the other half
+  bool clamped = false;  // gpt-oss: both clamped, 1 added to the projection
   double limit = 7, alpha = 1.702;
 };
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
@@ -60,17 +60,17 @@ struct RouterSettings {
   };
   Score score = Score::kSoftmax;
   bool renormalise = false;
-  int power = 0;  // weights are divided by this norm of theirs; 0: not
+  int power = 0;  // weights are divided by their norm of this power; 0: not
   double scale = 1;
   double jitter = 0;         // kSparseMixer
   LabelId first = kNoLabel;  // kSparseMixer: counts one
-  bool before = false;       // weights scale what experts are given
+  bool before = false;       // weights scale the experts' inputs
   // Groups of experts, of which some are chosen first; kNoLabel: none.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
   bool group_by_two = true;       // a group counts its two best, not its best
   ValueId correction = kNoValue;  // [e], added for the choice alone
 };
-// Weights [b, t, e] of the experts, 0 for those not chosen, and the choice.
+// Weights [b, t, e] of the experts, 0 for experts not chosen, and the choice.
 struct Routed {
   ValueId weights = kNoValue, chosen = kNoValue;
   bool before = false;
@@ -78,7 +78,8 @@ struct Routed {
 Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
              const RouterSettings& settings);
 
-// What one layer's router is trained by beside the loss.
+// The statistics of one layer's router from which its auxiliary losses are
+// made.
 struct RouterStatistics {
   ValueId often = kNoValue;   // [e], how many tokens chose it
   ValueId likely = kNoValue;  // [e], their probabilities' sum
@@ -87,7 +88,8 @@ struct RouterStatistics {
 RouterStatistics Statistics(GraphWriter& write, ValueId logits, ValueId chosen,
                             LabelId experts);
 
-// Of all layers' routers; a coefficient of 0: none.
+// The auxiliary losses of all layers' routers; a coefficient of 0: no such
+// loss.
 struct RouterLosses {
   double balance = 0, z = 0;
 };
@@ -102,12 +104,12 @@ struct ExpertWeights {
   ValueId down = kNoValue;          // [e, d, f] or [(e f), d]
   ValueId down_bias = kNoValue;     // [e, d]
 };
-// Of x [b, t, d]: into queues and back.
+// Sends tokens of x [b, t, d] to the queues of their experts and back.
 ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
                 LabelId experts, const ExpertWeights& weights,
                 const Activation& activation);
 
-// The mean over weighted tokens.
+// The mean cross-entropy over weighted tokens.
 ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
                      ValueId weights, LabelId vocabulary, double z_loss = 0);
 

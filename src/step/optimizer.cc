@@ -1,5 +1,5 @@
-// A parameter's sum of squares is one einsum of its gradient with itself, so it
-// is pending over just the axes that split it, and copies count once:
+// A gradient's sum of squares is one einsum with itself. It is partial over the
+// axes that shard the gradient and over no others, so that replicas count once:
 //
 //   einsum(g, g -> )  per parameter, added, sqrt  ->  norm
 //   clip = min(1, most / norm)

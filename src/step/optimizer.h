@@ -7,9 +7,10 @@
 
 namespace shardc::step {
 
-// Behind Differentiate: moments as inputs, `gradient_norm`, `updated` and
-// `updated_moments`, absent for parameters without a gradient. Results have the
-// anchor `new:ROLE`. Settings are those of `graph.adam` by then.
+// Appends the optimizer to a graph with gradients: moments as inputs,
+// `gradient_norm`, `updated` and `updated_moments`, which parameters without a
+// gradient lack. Results have the constraint `new:ROLE`. The settings are
+// `graph.adam`.
 void AppendOptimizer(Graph& graph);
 
 }  // namespace shardc::step

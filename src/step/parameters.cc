@@ -1,5 +1,6 @@
-// What is outside the layers first, then layer by layer. A parameter that a
-// layer lacks may be its stack's first layer's or, by another role, a tied one:
+// Parameters outside of layers come first, then those of each layer. A
+// parameter that a layer lacks may be shared by the first layer of its stack,
+// or tied to another role:
 //
 //   lm_head, tied to embed  ->  embed's value
 #include "step/parameters.h"
@@ -44,7 +45,7 @@ void Parameters::Make(std::span<const int32_t> only_layers,
   write_.layer = -1;
 }
 
-// Layers that lack their own take this one's.
+// Returns whether layers without a parameter of their own share this one.
 bool Parameters::Serves(size_t role, int64_t layer) const {
   const DescribedRole& described = description_.roles[role];
   return described.shared && layer == roles_.BeginOf(described.stack);
@@ -65,7 +66,7 @@ void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels) {
   write_.layer = layer;
   write_.name = name;
   values_[at] = write_.Input(labels);
-  // Norms and biases do not decay.
+  // Norms and biases, which have one dimension, have no weight decay.
   write_.graph().parameters.push_back(
       {name, layer, values_[at], roles_.rows[at], labels.size() > 1});
 }

@@ -17,20 +17,22 @@ namespace shardc::step {
 
 class Parameters {
  public:
-  // What is given stays with the caller.
+  // Keeps references to the arguments.
   Parameters(const ModelDescription& description, const Roles& roles,
              GraphWriter& write)
       : description_(description), roles_(roles), write_(write) {}
 
-  // Of the layers named, all where none is; and of those that serve others.
+  // Makes the inputs of the named layers, of all if none is named, and of
+  // layers whose parameters others share.
   void Make(std::span<const int32_t> only_layers, LabelTable& labels);
 
-  // Absent: kNoValue. A tied role is another's tensor, and a shared one that of
-  // its stack's first layer; outside the layers `layer` is -1.
+  // Returns the parameter of a role, or kNoValue. A tied role has the tensor of
+  // another role, a shared one that of the first layer of its stack. `layer` is
+  // -1 outside of layers.
   ValueId Of(int32_t role, int32_t layer) const;
-  // The role's bias; what it is called follows from the role.
+  // Returns the parameter of the role's bias, ROLE.bias, or kNoValue.
   ValueId BiasOf(int32_t role, int32_t layer);
-  // -1: there is none.
+  // Returns -1 if there is none.
   int32_t RoleNamed(std::string_view name) const;
 
  private:
@@ -45,7 +47,7 @@ class Parameters {
   std::map<int32_t, int32_t> biases_;  // by role
 };
 
-// Whether a layer is among them; all are where none is named.
+// Returns whether a layer is named, or none is.
 bool IsWritten(std::span<const int32_t> only_layers, int32_t layer);
 
 }  // namespace shardc::step

@@ -1,6 +1,6 @@
-// Shapes and bytes of a program, asked for at any sizes: a dimension of size L
-// cut by axes of n parts holds L / n on each device, and a collective sends
-// what comm's formulas say of the part that it starts from.
+// Shapes and bytes of a program at given sizes. A dimension of size L that is
+// sharded over axes of n parts has L / n elements on each device, and a
+// collective sends the bytes that the formulas of comm give for its operand:
 //
 //   q [b, t, n, h] at b:dp n:tp, 8 x 4 x 16 x 4 on dp2 tp4  ->  4 x 4 x 4 x 4
 #include "step/program.h"

@@ -1,7 +1,7 @@
-// Room: step. One step of a model: its graph, and what a mesh makes of it.
-// A program is the graph's ops on shards with the collectives between them. It
-// is symbolic in sizes: bytes and shapes are formulas, asked for at real sizes
-// and at small ones alike.
+// Room: step. One step of a model as a graph of ops, and the program to which
+// the graph is lowered for a mesh: the same ops on shards, with the collectives
+// between them. A program holds no sizes, so that shapes and bytes can be
+// computed at real sizes and at reduced ones.
 #ifndef SHARDC_STEP_PROGRAM_H_
 #define SHARDC_STEP_PROGRAM_H_
 
@@ -28,7 +28,7 @@ inline constexpr size_t kMaxRank = 8;
 inline AxisSet Bit(AxisId axis) { return static_cast<AxisSet>(1U << axis); }
 inline bool Holds(AxisSet set, AxisId axis) { return (set & Bit(axis)) != 0; }
 
-// Axes in the order in which they cut a dimension, the major one first.
+// The axes that shard a dimension, the major one first.
 class AxisList {
  public:
   AxisList() = default;
@@ -71,16 +71,16 @@ struct Axes {
 
   size_t count() const { return names.size(); }
   int64_t Parts(const AxisList& list) const;
-  // Axes of size 1 and those the mesh lacks fall away.
+  // Leaves out axes of size 1 and axes that the mesh lacks.
   AxisList Of(const AxisGroup& group) const;
   AxisGroup Group(const AxisList& list) const;
   AxisSet SetOf(const AxisGroup& group) const { return Of(group).set(); }
 };
 Axes AxesOf(const Mesh& mesh);
 
-// How a value lies: for each of its dimensions the axes that cut it, and the
-// axes over which what the devices hold has still to be summed. An axis stands
-// at most once in all of it; one that stands nowhere replicates.
+// The sharding of a value: for each dimension the axes that shard it, and the
+// axes over which the value is partial, that is, still to be summed. An axis is
+// used at most once; the value is replicated over axes that are not used.
 struct Sharding {
   std::array<AxisList, kMaxRank> dims{};
   uint8_t rank = 0;
@@ -92,7 +92,8 @@ struct Sharding {
 };
 Spec SpecOf(const Axes& axes, const Sharding& sharding);
 
-// A value in one layout.
+// A value in one sharding. A program has several slots for a value that it
+// reshards.
 struct Slot {
   ValueId value = kNoValue;
   Sharding sharding = {};
@@ -102,27 +103,27 @@ enum class InstructionKind : uint8_t { kInput, kLocal, kSlice, kCollective };
 
 struct Instruction {
   InstructionKind kind = InstructionKind::kLocal;
-  int32_t op = -1;  // of the graph: what it does, or what it is moved for
+  int32_t op = -1;  // of the graph: what it runs, or for which it reshards
   std::vector<int32_t> in = {};  // slots
   int32_t out = -1;
   // Of slices and collectives.
   AxisList axes = {};
-  uint8_t dim = 0;    // cut, joined, or scattered
-  uint8_t other = 0;  // all_to_all: the dimension that is joined
+  uint8_t dim = 0;    // the dimension that is sliced, gathered or scattered
+  uint8_t other = 0;  // all_to_all: the dimension that is gathered
   Collective collective = Collective::kAllGather;
   bool max = false;  // all_reduce of maxima
-  // ppermute: whole shards go so many places on along `axes`; 0: to where `out`
-  // has these in another order.
+  // ppermute: shards move by so many indices along `axes`; 0: to the devices
+  // that hold them when the axes are in the order that `out` has.
   int8_t shift = 0;
 };
 
-// An op for which an axis could serve several labels.
+// An op in which an axis could shard several labels.
 struct ShardingConflict {
   int32_t op = -1;
   AxisId axis = 0;
   std::vector<LabelId> labels = {};
   LabelId chosen = kNoLabel;  // kNoLabel: gathered
-  int64_t bytes = 0;          // sent by a device for the choice, real sizes
+  int64_t bytes = 0;          // sent by a device for the choice, at real sizes
   LabelId cheapest = kNoLabel;
   int64_t least = 0;
 };
@@ -132,27 +133,29 @@ struct Program {
   std::vector<Slot> slots = {};
   std::vector<Instruction> code = {};
   std::vector<ShardingConflict> conflicts = {};
-  // By ValueId: the slot it ends in, or -1.
+  // By ValueId: the slot of the value at the end of the step, or -1.
   std::vector<int32_t> result = {};
-  // What an anchor could not be given, in words.
+  // Axes of sharding constraints that dimensions cannot have, as messages.
   std::vector<std::string> notes = {};
 };
 
-// Sizes of a value's dimensions, and of each device's part.
+// Return the global shape of a value, the shape of each device's part of a
+// slot, and the number of elements of a part.
 Shape ShapeOf(const Graph& graph, ValueId value, const Sizes& sizes);
 Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
                    const Sizes& sizes);
 int64_t LocalElements(const Axes& axes, const Value& value,
                       const Sharding& sharding, const Sizes& sizes);
 
-// What one device sends for an instruction: the busiest one. `element_bytes`
-// is that of real values; whole ones take 4.
+// Returns the bytes that the busiest device sends for an instruction.
+// `element_bytes` is the width of real values; integers have 4 bytes.
 int64_t SentBytes(const Graph& graph, const Program& program,
                   const Instruction& instruction, const Sizes& sizes,
                   int64_t element_bytes);
 inline constexpr int64_t kWholeBytes = 4;
 
-// `b:fsdp+dp d:tp | pending dp`, as reports show it.
+// Returns `b:fsdp+dp d:tp pending dp`, or `whole` if the value is replicated.
+// The spelling is part of shardc.step/v1 and of committed steps.
 std::string ShardingText(const Graph& graph, const Axes& axes, ValueId value,
                          const Sharding& sharding);
 

@@ -1,8 +1,8 @@
-// Ops stand after those whose results they take, so that one way back finds
-// what is needed:
+// Ops come after those whose results they take, so that one pass in reverse
+// order finds all values that results need:
 //
-//   e = encoder(..), k = linear(e, w), kept [b, s, k, h], logits of `kept`
-//     ->  k and with it e and all that e was made of are gone
+//   e = encoder(..), k = linear(e, w), a cache of k from prefill, logits of the
+//   cache: k, e and the ops of the encoder are removed
 #include "step/prune.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Leaves out of a graph what nothing needs.
+// Removes ops whose results are not needed.
 #ifndef SHARDC_STEP_PRUNE_H_
 #define SHARDC_STEP_PRUNE_H_
 
@@ -6,9 +6,9 @@
 
 namespace shardc::step {
 
-// Of a forward graph: ops and data that neither its loss, its logits nor a
-// cache is made of go, and values are numbered anew. Parameters stay: devices
-// hold them.
+// Removes from a forward graph the ops and data that neither loss, logits nor
+// caches depend on, and renumbers values. Parameters stay, since devices hold
+// them.
 void Prune(Graph& graph);
 
 }  // namespace shardc::step

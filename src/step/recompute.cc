@@ -1,7 +1,8 @@
-// From the values of a layer that its backward ops read, its forward ops are
-// walked back as far as something is kept; what is passed is run again, in its
-// order and under the same key where it draws. What the walk does not reach is
-// neither kept nor run again.
+// Starting from the values of a layer that its backward ops read, walks back
+// through its forward ops until it reaches values that are kept. The ops it
+// passes are run again in the backward phase, in their order and with the same
+// random keys. Values that the walk does not reach are neither kept nor
+// recomputed.
 //
 //   nothing_saveable   d:linear q reads the normed input: r:rmsnorm norm1 of
 //                      the layer's input, which is kept
@@ -17,11 +18,13 @@
 
 #include "source/after_last.h"
 #include "source/index.h"
+#include "step/op_def.h"
 
 namespace shardc::step {
 namespace {
 
-// The tensors that policies name, by the last word of their weight's role.
+// The names that policies use for the results of projections, by the last part
+// of the weight's role; `also` is MaxText's name.
 struct NamedTensor {
   std::string_view role, name, also;
 };
@@ -79,7 +82,8 @@ class Recomputer {
     return made == kNoValue ? value : made;
   }
 
-  // Which layer's own a value is: not of one that others read, nor an input.
+  // Finds the layer that owns each value: no layer owns inputs and values that
+  // other layers read, which are always kept.
   void FindForward() {
     const size_t values = graph_.values.size();
     producer_.assign(values, -1);
@@ -124,18 +128,11 @@ class Recomputer {
     to.also = from.also;
   }
 
-  // A projection with its bias and its heads apart is the projection still.
+  // Adding a bias or splitting heads does not change a projection's name.
   bool KeepsName(const Op& op) const {
-    switch (op.kind) {
-      case OpKind::kSplit:
-      case OpKind::kMerge:
-      case OpKind::kIdentity:
-        return true;
-      case OpKind::kAdd:
-        return op.in.size() == 2 && weight_[AsIndex(op.in[1])] != nullptr;
-      default:
-        return false;
-    }
+    if (DefOf(op.kind).keeps_name) return true;
+    return op.kind == OpKind::kAdd && op.in.size() == 2 &&
+           weight_[AsIndex(op.in[1])] != nullptr;
   }
 
   const NamedTensor* NamedBy(const Op& op) const {
@@ -149,8 +146,8 @@ class Recomputer {
     return nullptr;
   }
 
-  // As jax.lax.dot_general tells dimensions apart: one that both operands have
-  // is a batch's where the result has it too, and else contracted.
+  // Distinguishes dimensions as jax.lax.dot_general does: a dimension of both
+  // operands is a batch dimension if the result has it, and else contracted.
   Made MadeBy(const Op& op) const {
     if (op.kind != OpKind::kEinsum || op.in[0] == op.in[1]) return Made::kOther;
     const auto& a = graph_.values[AsIndex(op.in[0])].labels;
@@ -176,7 +173,7 @@ class Recomputer {
     }
     for (size_t i = 0; i < ops.size(); ++i) {
       if (recompute_[i] == 0) continue;
-      // Forward ops stand where they stood.
+      // Forward ops keep their indices in the new list.
       Op op = graph_.ops[i];
       op.phase = Phase::kBackward;
       op.recompute_of = static_cast<int32_t>(i);

@@ -1,5 +1,5 @@
-// What a gradient checkpoint policy makes of a step: forward values that it
-// does not keep are computed anew where the backward phase reads them.
+// Rematerialisation: forward values that a gradient checkpoint policy does not
+// keep are computed again where the backward phase reads them.
 #ifndef SHARDC_STEP_RECOMPUTE_H_
 #define SHARDC_STEP_RECOMPUTE_H_
 
@@ -8,10 +8,10 @@
 
 namespace shardc::step {
 
-// Of a graph with its backward phase (vjp.h) and without the optimizer. A layer
-// is what is computed anew at once, in front of the first op of its backward:
-// what comes from outside it is kept, and of its own values those that the
-// policy may keep and that are asked for.
+// Changes a graph with its backward phase (vjp.h) and without the optimizer.
+// The ops of a layer are recomputed together, before the first op of the
+// layer's backward. Values from outside the layer are kept, and those of its
+// own values that the policy keeps and backward reads.
 void Recompute(Graph& graph, const Remat& policy);
 
 }  // namespace shardc::step

@@ -1,6 +1,6 @@
-// A policy is a name, and in parentheses the names or the two policies that it
-// takes. What a policy may keep and the layer's second forward pass does not
-// need is not kept: JAX drops it.
+// A policy is a name, followed in parentheses by tensor names or by two
+// policies. A tensor that a policy allows to keep is kept only if the
+// recomputed forward pass of the layer needs it; JAX drops the others:
 //
 //   dots_saveable keeps q_proj, and not down_proj, which only the next layer
 //   reads
@@ -58,7 +58,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// What commas outside parentheses part.
+// Splits at commas outside parentheses.
 std::vector<std::string_view> Parts(std::string_view text) {
   std::vector<std::string_view> out;
   int depth = 0;
@@ -146,7 +146,7 @@ bool IsNamed(const Remat& policy, const Candidate& tensor) {
   return std::any_of(
       policy.names.begin(), policy.names.end(), [&](const std::string& name) {
         return name == tensor.name || name == tensor.also ||
-               // MaxText's name of both halves.
+               // MaxText's name for gate and up projections together.
                (name == "mlpwi" && tensor.also.starts_with("mlpwi"));
       });
 }

@@ -1,5 +1,5 @@
 // Gradient checkpoint policies: which of a layer's tensors stay in memory
-// between the forward pass and the backward pass, and which are computed anew.
+// between the forward and the backward pass, and which are rematerialised.
 //
 //   dots_saveable
 //   save_only_these_names(q_proj,context)
@@ -33,16 +33,16 @@ struct Remat {
   std::vector<std::string> names;
   std::vector<Remat> both;
   std::string text = "everything_saveable";  // as written
-  // Nothing is computed anew, so that no layer's tensors come back.
+  // Whether anything is rematerialised.
   bool Recomputes() const { return keep != Keep::kEverything; }
 };
 
-// As Python's names have it; two of the ten are other names of two more.
+// Returns the ten names of JAX; two of them are aliases.
 std::span<const std::string_view> RematNames();
-// Nothing, and why, where it is no policy.
+// Returns nothing, and the reason in `why`, if the text is no policy.
 std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
 
-// How a tensor of a layer comes to be.
+// How a tensor of a layer is computed.
 enum class Made : uint8_t {
   kCarried,   // the layer's input, which every policy keeps
   kDot,       // a product with a weight
@@ -55,8 +55,8 @@ struct Candidate {
   std::string_view also;  // as MaxText calls it; may be empty
   Made made = Made::kOther;
   bool named = false;  // has a name that a policy can ask for
-  // The backward pass reads it where nothing is computed anew; and the forward
-  // pass of a layer, run again, is spared work by it.
+  // Whether the backward pass reads it if nothing is rematerialised, and
+  // whether keeping it saves work in the recomputed forward pass.
   bool read = true, spares = true;
 };
 bool Keeps(const Remat& policy, const Candidate& tensor);

@@ -1,12 +1,14 @@
-// The first that applies, again and again: slice, reduce_scatter, all_to_all
-// (each where the target of a dimension goes on with an axis that is free,
-// pending, or at the minor end of another dimension), all_reduce of what is
-// pending for good, a ppermute where a dimension's axes only change order, and
-// last an all_gather of the minor axis of a dimension that must lose it. What
-// makes shards smaller comes first, so that the rest moves less. Neighbours of
-// one dimension are one collective over the joined list.
+// Takes the first step that applies until the target is reached. The order puts
+// steps that make shards smaller first, so that later ones move less:
+//   1. slice, if a dimension's next axis is unused
+//   2. reduce_scatter, if the value is partial over the next axis
+//   3. all_to_all, if the next axis is the minor one of another dimension
+//   4. all_reduce of axes over which the target is not partial
+//   5. ppermute, if a dimension's axes only change their order
+//   6. all_gather of the minor axis of a dimension that loses it
+// Consecutive steps of one kind on one dimension become one over several axes.
 //
-//   [b:dp t d] pending tp, to [b:dp t:tp d]     reduce_scatter tp on t
+//   [b:dp t d] partial tp, to [b:dp t:tp d]     reduce_scatter tp on t
 //   [d:fsdp+tp], to [d]                         all_gather fsdp+tp
 #include "step/reshard.h"
 
@@ -35,8 +37,8 @@ class Planner {
   }
 
  private:
-  // The axis with which dimension d's target goes on, where it begins as the
-  // dimension does now.
+  // Returns the next axis of dimension d's target, if the axes that the
+  // dimension has now are a prefix of it.
   std::optional<AxisId> Next(size_t d) const {
     const AxisList& now = now_.dims[d];
     const AxisList& to = to_.dims[d];

@@ -1,4 +1,4 @@
-// From one layout of a value to another: which collectives, in which order.
+// The collectives that lead from one sharding of a value to another.
 #ifndef SHARDC_STEP_RESHARD_H_
 #define SHARDC_STEP_RESHARD_H_
 
@@ -17,12 +17,12 @@ struct ReshardStep {
   Sharding after = {};
 };
 
-// Nothing where the layouts are the same. What is pending in `to` is pending
-// in `from` too.
+// Returns the steps in order; none if the shardings are equal. Axes over which
+// `to` is partial must be partial in `from` too.
 std::vector<ReshardStep> PlanReshard(const Sharding& from, const Sharding& to);
 
-// What one device sends for steps of a value from `from`, and by how many
-// collectives.
+// The bytes that the busiest device sends for the steps, starting from `from`,
+// and the number of collectives.
 struct ReshardCost {
   int64_t bytes = 0;
   int64_t collectives = 0;

@@ -4,8 +4,9 @@
 //   q: ['layers\.$i\.self_attn\.q_proj\.weight$', [n h, d]]
 //   model.layers.7.self_attn.q_proj.weight  ->  role q, layer 7
 //
-// Sizes come from the configuration, else from shapes: a stored dimension with
-// one unknown factor tells it. Then every shape is compared.
+// Sizes come from the configuration. Without one they are inferred from shapes:
+// a stored dimension with one unknown factor determines the factor. Then every
+// shape is checked.
 #include "step/roles.h"
 
 #include <algorithm>
@@ -50,6 +51,47 @@ RolePattern MakePattern(const std::string& text) {
     out.text += text[i];
   }
   return out;
+}
+
+std::string Text(const DescribedDim& dim) {
+  std::string out;
+  for (const auto& parts : dim.factors) {
+    if (!out.empty()) out += ' ';
+    if (parts.size() > 1) out += '(';
+    for (size_t i = 0; i < parts.size(); ++i) {
+      out += (i > 0 ? "+" : "") + parts[i];
+    }
+    if (parts.size() > 1) out += ')';
+  }
+  return out;
+}
+
+void AddNames(const DescribedLine& line,
+              std::set<std::string, std::less<>>& used) {
+  for (const DescribedArgument& argument : line.arguments) {
+    for (const std::string& name : argument.names) {
+      used.insert(name);
+      used.insert(name + ".bias");
+    }
+  }
+}
+
+// Returns the names that lines, tied roles and the router's correction use.
+std::set<std::string, std::less<>> UsedNames(
+    const ModelDescription& description) {
+  std::set<std::string, std::less<>> used;
+  for (const DescribedStack& stack : description.stacks) {
+    for (const auto* lines : {&stack.begin, &stack.layer, &stack.end}) {
+      for (const DescribedLine& line : *lines) AddNames(line, used);
+    }
+  }
+  for (const DescribedRole& role : description.roles) {
+    if (used.contains(role.name) && !role.tied.empty()) used.insert(role.tied);
+  }
+  if (const auto* correction = description.Setting("router.correction")) {
+    used.insert(correction->text);
+  }
+  return used;
 }
 
 class Assigner {
@@ -160,7 +202,7 @@ class Assigner {
     return at.role >= 0 && out_.InLayers(at.role);
   }
 
-  // As the configuration says, or one more than the last that there is.
+  // Counts layers by the configuration, or by the largest layer number.
   bool CountStack(size_t stack) {
     const DescribedText& repeat = description_.stacks[stack].repeat;
     int64_t layers = 0;
@@ -183,8 +225,8 @@ class Assigner {
     return false;
   }
 
-  // What lies behind the last layer is another model's, such as layers that
-  // predict more tokens.
+  // Tensors of layers beyond the last belong to another model, such as layers
+  // that predict additional tokens.
   bool CountLayers() {
     for (size_t stack = 0; stack < description_.stacks.size(); ++stack) {
       if (!CountStack(stack)) return false;
@@ -228,7 +270,8 @@ class Assigner {
     }
   }
 
-  // The stored dims of a role, without the one that counts its tensors.
+  // The dimensions of one tensor of a role: without that of experts, if each
+  // expert has a tensor of its own.
   std::span<const DescribedDim> Stored(int32_t role) const {
     const std::span<const DescribedDim> dims =
         description_.roles[AsIndex(role)].dims;
@@ -240,7 +283,7 @@ class Assigner {
     return type.shape ? &*type.shape : nullptr;
   }
 
-  // One tensor of each role in each round, until nothing more is learned.
+  // Infers sizes from one tensor of each role, until a round adds none.
   void InferSizes() {
     bool learned = true;
     while (learned) {
@@ -279,7 +322,8 @@ class Assigner {
     return -1;
   }
 
-  // The one factor of one part that is not known yet.
+  // Sets the size of the only unknown factor of a dimension. Returns whether a
+  // size was set.
   bool Learn(const DescribedDim& dim, int64_t size) {
     const std::string* unknown = nullptr;
     int64_t known = 1;
@@ -345,19 +389,6 @@ class Assigner {
     return product;
   }
 
-  static std::string Text(const DescribedDim& dim) {
-    std::string out;
-    for (const auto& parts : dim.factors) {
-      if (!out.empty()) out += ' ';
-      if (parts.size() > 1) out += '(';
-      for (size_t i = 0; i < parts.size(); ++i) {
-        out += (i > 0 ? "+" : "") + parts[i];
-      }
-      if (parts.size() > 1) out += ')';
-    }
-    return out;
-  }
-
   void CheckShapes() {
     std::vector<Shape> expected(roles());
     for (size_t role = 0; role < roles(); ++role) {
@@ -416,30 +447,8 @@ class Assigner {
     }
   }
 
-  static void AddNames(const DescribedLine& line,
-                       std::set<std::string, std::less<>>& used) {
-    for (const DescribedArgument& argument : line.arguments) {
-      for (const std::string& name : argument.names) {
-        used.insert(name);
-        used.insert(name + ".bias");
-      }
-    }
-  }
-
   void CheckUnused() {
-    std::set<std::string, std::less<>> used;
-    for (const DescribedStack& stack : description_.stacks) {
-      for (const auto* lines : {&stack.begin, &stack.layer, &stack.end}) {
-        for (const DescribedLine& line : *lines) AddNames(line, used);
-      }
-    }
-    for (const DescribedRole& role : description_.roles) {
-      if (used.contains(role.name) && !role.tied.empty())
-        used.insert(role.tied);
-    }
-    if (const auto* correction = description_.Setting("router.correction")) {
-      used.insert(correction->text);
-    }
+    const auto used = UsedNames(description_);
     for (size_t role = 0; role < roles(); ++role) {
       const std::string& name = description_.roles[role].name;
       if (used.contains(name) || FirstTensor(role) < 0) continue;

@@ -1,5 +1,5 @@
-// Which parameter of a tree plays which role of a description: each exactly
-// one, and its shape what the dimensions say.
+// The role in a description of each parameter of a tree. Every parameter must
+// have exactly one role, and the shape that the role's dimensions give.
 //
 //   const auto roles = AssignRoles(description, config, manifest, findings);
 //   roles->rows[role * layers + layer]  // the manifest's rows, by expert
@@ -76,9 +76,9 @@ struct Roles {
   std::vector<bool> exists = {};  // in models of this configuration
 };
 
-// What can be said of a tree is in `problems`; findings are about the
-// description itself: patterns, formulas. Without a configuration sizes come
-// from the tree.
+// Problems of the tree are in `problems`. Returns nothing after findings, which
+// are about the description itself: its patterns and formulas. Without a
+// configuration, sizes are inferred from the tree.
 std::optional<Roles> AssignRoles(const ModelDescription& description,
                                  Formulas& formulas, const Manifest& manifest,
                                  Findings& findings);

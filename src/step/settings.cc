@@ -1,5 +1,5 @@
-// A setting is a word of a few, a number or a condition, each of which the
-// description may leave to the config.json:
+// A setting is a word out of a list, a number or a condition. Each may be an
+// expression over the config.json:
 //
 //   activation: hidden_act     and "hidden_act": "silu"  ->  fn silu
 //   router: {renormalise: norm_topk_prob}                ->  a condition
@@ -13,7 +13,7 @@
 namespace shardc::step {
 namespace {
 
-// What configurations call the functions of the table.
+// Names of activations in configurations, and the functions they mean.
 struct ActivationName {
   std::string_view name, fn;
 };
@@ -113,7 +113,8 @@ std::optional<double> SettingsReader::Constant(const std::string& word) {
   return formulas_.Key(word);
 }
 
-// The one word of a choice, or the one that an expression gives.
+// Returns the setting's word: the text itself if it is one of the choices, else
+// the value of the expression.
 std::optional<std::string> SettingsReader::WordOf(
     std::string_view key, std::span<const std::string_view> choices) {
   const DescribedText* const text = description_.Setting(key);
@@ -131,7 +132,7 @@ std::optional<std::string> SettingsReader::WordOf(
   return std::nullopt;
 }
 
-// A setting that cannot be as it is.
+// Reports a setting that the model cannot have.
 void SettingsReader::Refuse(std::string_view key, const std::string& message) {
   findings_.Add(code::kSchema, description_.Setting(key)->place, message);
   failed_ = true;
@@ -211,9 +212,8 @@ void SettingsReader::ReadEncoder(AttentionView view, ModelSettings& out) {
   out.encoder_length =
       static_cast<int64_t>(Number("encoder.length").value_or(0));
   if (view == AttentionView::kGlobal) return;
-  findings_.Add(
-      code::kSchema, description_.stacks[kEncoderStack].repeat.place,
-      "a model with an encoder beside it runs attention as described");
+  findings_.Add(code::kSchema, description_.stacks[kEncoderStack].repeat.place,
+                "a model with an encoder runs attention as described");
   failed_ = true;
 }
 

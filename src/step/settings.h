@@ -1,5 +1,5 @@
-// What a model's section says of norms, activations, attention, routers and
-// rotations, by the config.json: of the whole model, and layer by layer.
+// The settings of a description's norms, activations, attention, routers and
+// rotary embeddings: of the model, and of each layer.
 #ifndef SHARDC_STEP_SETTINGS_H_
 #define SHARDC_STEP_SETTINGS_H_
 
@@ -26,7 +26,7 @@ struct ModelSettings {
   Activation activation;
   AttentionSettings attention;
   bool causal = true;
-  double scale = 0;  // of scores; 0: by the root of what they contract
+  double scale = 0;  // of scores; 0: 1 / sqrt(size of the contracted label)
   RouterSettings router;
   RouterLosses router_losses;
   std::string correction;  // the role added for the choice alone; empty: none
@@ -43,7 +43,7 @@ struct LayerSettings {
 
 class SettingsReader {
  public:
-  // What is given stays with the caller; `config` may be null.
+  // Keeps references to the arguments; `config` may be null.
   SettingsReader(const ModelDescription& description, const ModelConfig* config,
                  Formulas& formulas, Findings& findings)
       : description_(description),
@@ -51,17 +51,17 @@ class SettingsReader {
         formulas_(formulas),
         findings_(findings) {}
 
-  // Nothing after findings: a word that is not known, what cannot be together.
-  // Labels of experts and of windows are made.
+  // Makes the labels of experts and windows. Returns nothing after findings:
+  // unknown words, settings that exclude each other.
   std::optional<ModelSettings> Read(Mode mode, AttentionView view,
                                     CommonLabels& common, LabelTable& labels);
-  // Layers are counted in their stack.
+  // `layer` counts within its stack.
   std::optional<LayerSettings> ReadLayer(int32_t layer,
                                          const ModelSettings& model,
                                          CommonLabels& common,
                                          LabelTable& labels);
 
-  // Settings that a line or the loss asks for.
+  // Single settings that lines or the loss need; `otherwise` if absent.
   std::optional<double> Number(std::string_view key);
   bool Holds(std::string_view key, bool otherwise);
   // A constant of the description, or a key of the configuration.

@@ -18,7 +18,7 @@ void FinishSizes(const Graph& graph, Sizes& sizes) {
     size(ring.query_rows) = size(graph.common.query) / size(ring.turns);
     size(ring.key_rows) = size(graph.common.key) / size(ring.turns);
   }
-  // Labels are made after those that they are made of.
+  // Factors and parts come before the labels that they make up.
   for (size_t i = 0; i < graph.labels.size(); ++i) {
     const DimLabel& label = graph.labels[i];
     if (!label.parts.empty()) {

@@ -1,4 +1,4 @@
-// How large the dimensions of a step are.
+// The sizes of a step's labels.
 #ifndef SHARDC_STEP_SIZES_H_
 #define SHARDC_STEP_SIZES_H_
 
@@ -9,11 +9,12 @@
 
 namespace shardc::step {
 
-// With `batch` rows of `length` tokens; in decoding of one, after `length`. A
-// queue without a limit has the slots that uniform routing fills.
+// Returns the sizes for `batch` rows of `length` tokens; in decoding, of one
+// token after a cache of `length`. An expert's queue without a limit has as
+// many slots as uniform routing fills.
 Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);
 
-// Sizes of labels with factors and parts from those of others.
+// Sets the sizes of labels with factors or parts.
 void FinishSizes(const Graph& graph, Sizes& sizes);
 
 }  // namespace shardc::step

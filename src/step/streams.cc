@@ -1,6 +1,8 @@
-// The model's own tokens are the first stream, an encoder's the second. Data
-// carry names of their own, whatever line asks for them, and lie where tokens
-// do, positions of a kernel where it runs.
+// The model's own tokens are the first stream, an encoder's the second:
+//
+//   whisper: decoder tokens [b, t], encoder frames [b, te]
+//
+// Data are named after what they are, not after the line that needs them.
 #include "step/streams.h"
 
 #include <utility>

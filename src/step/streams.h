@@ -1,5 +1,5 @@
-// What a step is given beside its parameters: the tokens of each stack of
-// layers, where they stand, and what training compares with.
+// The inputs of a step other than parameters: the tokens of each stack of
+// layers, their positions, and the labels of training.
 #ifndef SHARDC_STEP_STREAMS_H_
 #define SHARDC_STEP_STREAMS_H_
 
@@ -19,9 +19,9 @@ namespace shardc::step {
 struct Stream {
   LabelId query = kNoLabel, key = kNoLabel;
   ValueId ids = kNoValue, positions = kNoValue;
-  // As attention sees them; the keys' only where they were asked for.
+  // For attention; those of keys once MakeKeyPositions has made them.
   ValueId query_positions = kNoValue, key_positions = kNoValue;
-  // The same of all rows, where they are asked for.
+  // Positions that are the same in all rows, once MakePlaces has made them.
   ValueId places = kNoValue, key_places = kNoValue;
   bool causal = true;
 };
@@ -30,15 +30,15 @@ class Streams {
  public:
   explicit Streams(GraphWriter& write) : write_(write) {}
 
-  // `per_row`: a row has one label, not one a token. A form of attention of
-  // its own knows the positions of all its queries and keys.
+  // `per_row`: a row has one label, not one for each token. A kernel, unlike
+  // the global view, gets positions of queries and keys of its own.
   void Make(size_t stacks, Mode mode, bool per_row, AttentionView view);
 
   Stream& operator[](size_t stack) { return streams_[stack]; }
-  // Whose tokens a value has.
+  // Returns the stack whose tokens a value has.
   size_t StackOf(ValueId value) const;
 
-  // What comes from outside, anchored there.
+  // Makes an input with a sharding constraint.
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
   // Positions of a stream's keys, and places of its queries and keys, from
@@ -46,7 +46,7 @@ class Streams {
   void MakeKeyPositions(Stream& of);
   void MakePlaces(Stream& of);
 
-  // Of training.
+  // Of training; kNoValue in other modes.
   ValueId labels() const { return labels_; }
   ValueId weights() const { return weights_; }
 

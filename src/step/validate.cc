@@ -1,15 +1,15 @@
-// A type check. A collective's result follows from its operand and its axes; an
-// op's from its operands by the rule of its kind; where what stands there is
-// something else, that is a fault.
+// A type check of shardings: the result of a collective follows from its
+// operand and its axes, the result of an op from its operands by the op's
+// record. Any other sharding is a fault:
 //
-//   all_reduce tp of a value that is not pending over tp   ->  a fault
+//   all_reduce over tp of a value that is not partial over tp
 #include "step/validate.h"
 
 #include <utility>
 
 #include "source/index.h"
 #include "step/factors.h"
-#include "step/op_rules.h"
+#include "step/op_def.h"
 
 namespace shardc::step {
 namespace {
@@ -43,7 +43,7 @@ class Checker {
       }
       switch (step.kind) {
         case InstructionKind::kInput:
-          if (ShardingOf(step.out).partial != 0) Fail("an input is pending");
+          if (ShardingOf(step.out).partial != 0) Fail("an input is partial");
           break;
         case InstructionKind::kSlice:
           CheckSlice(step);
@@ -75,7 +75,7 @@ class Checker {
     AxisSet seen = sharding.partial;
     for (size_t d = 0; d < sharding.rank; ++d) {
       for (AxisId axis : sharding.dims[d]) {
-        if (Holds(seen, axis)) Fail("an axis stands twice");
+        if (Holds(seen, axis)) Fail("an axis is used twice");
         seen = Plus(seen, Bit(axis));
       }
     }
@@ -98,13 +98,14 @@ class Checker {
     const AxisSet axes = step.axes.set();
     switch (step.collective) {
       case Collective::kAllGather:
-        // The other way round it is a slice.
+        // Slicing the result gives the operand.
         want = to;
         want.dims[step.dim] = Joined(to.dims[step.dim], step.axes);
         Expect(from, want, "an all_gather");
         return;
       case Collective::kReduceScatter:
-        if (Minus(axes, from.partial) != 0) Fail("not pending, yet reduced");
+        if (Minus(axes, from.partial) != 0)
+          Fail("a value is reduced over an axis over which it is not partial");
         want.partial = Minus(want.partial, axes);
         want.dims[step.dim] = Joined(want.dims[step.dim], step.axes);
         break;
@@ -112,7 +113,7 @@ class Checker {
         if (step.max) {
           if ((from.used() & axes) != 0) Fail("a maximum over axes in use");
         } else if (Minus(axes, from.partial) != 0) {
-          Fail("not pending, yet reduced");
+          Fail("a value is reduced over an axis over which it is not partial");
         }
         want.partial = Minus(want.partial, axes);
         break;
@@ -139,26 +140,26 @@ class Checker {
     Expect(to, want, "a collective");
   }
 
-  // A roll by one row a device.
+  // Checks a ppermute that rolls a dimension of one row a device.
   void CheckShift(const Instruction& step, const Sharding& from) {
     const Op& op = graph_.ops[AsIndex(step.op)];
     const bool rolls = op.kind == OpKind::kRoll && op.sign == step.shift &&
                        program_.slots[AsIndex(step.in[0])].value == op.in[0] &&
                        program_.slots[AsIndex(step.out)].value == op.out;
     if (!rolls || !(from.dims[step.dim] == step.axes)) {
-      Fail("shards move on that should not");
+      Fail("a ppermute moves shards of an op that is no roll");
       return;
     }
     const LabelId label = graph_.values[AsIndex(op.out)].labels[step.dim];
     if (label != op.label ||
         program_.axes.Parts(step.axes) != sizes_[AsIndex(label)]) {
-      Fail("a device has not one row of what is rolled");
+      Fail("a device holds more than one row of a rolled dimension");
     }
   }
 
   void CheckLocal(const Instruction& step) {
     const Op& op = graph_.ops[AsIndex(step.op)];
-    if (RuleOf(op.kind).structural) {
+    if (DefOf(op.kind).structural) {
       CheckStructural(step, op);
     } else {
       CheckPlain(step, op);
@@ -186,14 +187,14 @@ class Checker {
       for (size_t d = 0; d < sharding.rank; ++d) {
         const auto label = AsIndex(labels.of[i][d]);
         if (known[label] && !(lists[label] == sharding.dims[d])) {
-          Fail("operands are cut unlike along " +
+          Fail("operands are sharded differently along " +
                graph_.labels[AsIndex(labels.labels[label].label)].name);
         }
         known[label] = true;
         lists[label] = sharding.dims[d];
         if (labels.labels[label].kind == LabelKind::kNeed &&
             !sharding.dims[d].empty()) {
-          Fail("a dimension that must be whole is cut");
+          Fail("a dimension that must be unsharded is sharded");
         }
       }
     }
@@ -211,7 +212,7 @@ class Checker {
       if (known[label]) want.dims[d] = lists[label];
       if (labels.labels[label].kind == LabelKind::kNeed &&
           !to.dims[d].empty()) {
-        Fail("a dimension that must be whole is cut");
+        Fail("a dimension that must be unsharded is sharded");
       }
     }
     want.partial = Flowing(step, op);
@@ -226,22 +227,23 @@ class Checker {
     Expect(to, want, "the op");
   }
 
-  // What stays pending through the op.
+  // Returns the axes over which operands and result are partial.
   AxisSet Flowing(const Instruction& step, const Op& op) {
     AxisSet all = 0;
     for (size_t i = 0; i < step.in.size(); ++i) {
       const AxisSet mine = ShardingOf(step.in[i]).partial;
       if (mine != 0 && !IsLinearIn(op.kind, i)) {
-        Fail("the op is not linear in what is pending");
+        Fail("the op is not linear in a partial operand");
       }
       for (size_t j = 0; j < step.in.size(); ++j) {
         if (j == i) continue;
         const Sharding& other = ShardingOf(step.in[j]);
-        const bool together = RuleOf(op.kind).linear == Linear::kTogether;
+        const bool together = DefOf(op.kind).linear == Linear::kTogether;
         if (together ? Minus(mine, other.partial) != 0
                      : (mine & other.used()) != 0) {
-          Fail(together ? "a pending sum is added to a whole one"
-                        : "a pending sum meets the axis again");
+          Fail(together
+                   ? "a partial operand is added to one that is not"
+                   : "an operand is partial over an axis that another uses");
         }
       }
       all = Plus(all, mine);
@@ -259,7 +261,7 @@ class Checker {
     for (ValueId value : {graph_.loss, graph_.logits, graph_.gradient_norm}) {
       const Sharding* const sharding = sharding_of(value);
       if (sharding != nullptr && sharding->partial != 0) {
-        Fail("a result of the step is pending");
+        Fail("a result of the step is partial");
       }
     }
     const auto as_parameter = [&](const std::vector<ValueId>& values,
@@ -269,7 +271,7 @@ class Checker {
         const Sharding* const want = sharding_of(graph_.parameters[i].value);
         if (is == nullptr || want == nullptr || *is == *want) continue;
         Fail(std::string(what) + " of " + graph_.parameters[i].role +
-             " does not lie as the parameter");
+             " is not sharded as the parameter");
       }
     };
     as_parameter(graph_.gradients, "the gradient");

@@ -1,5 +1,5 @@
-// Whether a program is one: every layout again from the instruction that makes
-// it, apart from how it was lowered.
+// Checks a program: derives every sharding again from the instruction that
+// makes it, independently of the lowering.
 #ifndef SHARDC_STEP_VALIDATE_H_
 #define SHARDC_STEP_VALIDATE_H_
 
@@ -15,9 +15,9 @@ struct ProgramFault {
   std::string message = {};
 };
 
-// Nothing where it holds. A sum that is pending arises once and is reduced
-// once; a label that an op needs is whole; nothing that leaves the step is
-// pending, and gradients and new parameters lie as their parameters.
+// Returns the faults, none for a correct program: every partial sum is reduced
+// exactly once; labels that an op needs are unsharded; no result of the step is
+// partial; gradients and new parameters have the shardings of their parameters.
 std::vector<ProgramFault> Validate(const Graph& graph, const Program& program,
                                    const Sizes& sizes);
 

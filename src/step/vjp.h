@@ -1,4 +1,4 @@
-// The backward pass of a step's graph, by one rule an op.
+// Reverse-mode differentiation of a step's graph.
 #ifndef SHARDC_STEP_VJP_H_
 #define SHARDC_STEP_VJP_H_
 
@@ -6,10 +6,11 @@
 
 namespace shardc::step {
 
-// Appends ops of the backward phase for a graph with a loss and fills
-// `gradients`: absent for parameters that the loss does not depend on, such as
-// what only takes part in a choice. A gradient's op has the anchor `grad:ROLE`,
-// another cotangent that of its value.
+// Appends the ops of the backward phase and fills `gradients`. Does nothing for
+// a graph without a loss. Parameters on which the loss does not depend, such as
+// a correction that only changes the choice of experts, get no gradient. The op
+// of a gradient has the constraint `grad:ROLE`, that of another cotangent the
+// constraint of its forward value.
 void Differentiate(Graph& graph);
 
 }  // namespace shardc::step

@@ -1,5 +1,5 @@
-// Values that are weights: parameters, and what is made of them alone, such as
-// the halves of one or `1 + scale` of a norm.
+// Values that count as weights: parameters, and values made of parameters
+// alone, such as the halves of a fused weight or `1 + scale` of a norm.
 #ifndef SHARDC_STEP_WEIGHTS_H_
 #define SHARDC_STEP_WEIGHTS_H_
 
@@ -9,7 +9,7 @@
 
 namespace shardc::step {
 
-// By value, 0 or 1.
+// Returns 0 or 1 for each value.
 std::vector<char> FindWeights(const Graph& graph);
 
 }  // namespace shardc::step

@@ -144,7 +144,7 @@ class VerifyStep(Case):
                                      "16", "--mode", "train", "--operation",
                                      operation, rc=1)
                 self.assertEqual(step["status"], "fail")
-                self.assertIn("attention: is off by", step["problems"][0])
+                self.assertIn("attention: has an error of", step["problems"][0])
 
     def test_an_operation_that_cannot_run(self):
         for mesh, operation, mode, reason in (

@@ -71,7 +71,7 @@ TEST_CASE("one row for all heads gives what keys of every head give") {
   }
 }
 
-TEST_CASE("matrices that fit no heads are reported") {
+TEST_CASE("matrices that do not divide into heads are reported") {
   const Latent latent = LatentOf(1);
   Inputs in;
   in.query = Normal({kBatch, 1, kHeads, kNope + kRope}, 2);

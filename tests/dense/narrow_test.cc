@@ -38,10 +38,10 @@ Row Run(const Inputs& in, const Narrow& narrow, Options options = {}) {
 // Of 4 bits: 7 of 7.5 steps are the most there is.
 constexpr double kTop = 7 / 7.5;
 
-// A key of `steps` / 7.5 times the largest weight, before it is rounded.
+// A key of `steps` / 7.5 times the largest weight, before it is quantised.
 double KeyOf(double steps) { return std::log(steps / 7.5) / (kTop * kTop); }
 
-TEST_CASE("weights are integer multiples of steps, and only ties have slack") {
+TEST_CASE("weights are integer multiples of a step, and only ties have slack") {
   struct Case {
     double steps, cut;
     bool tie;
@@ -216,7 +216,7 @@ TEST_CASE("what is hidden stays hidden, and who sees nothing gives nothing") {
   }
 }
 
-TEST_CASE("operands are rounded by row, values by dim within a block") {
+TEST_CASE("operands are quantised by row, values by dim within a block") {
   Inputs in;
   in.query = {{1, 1, 2, 2}, {1, 0.4, 0, 0}};
   in.key = {{1, 2, 1, 2}, {2, -1, 0.1, 0.06}};

@@ -104,8 +104,7 @@ TEST_CASE("one number in double is what float32 comes near to") {
             std::abs(double{turned[static_cast<size_t>(d)]} - one.at);
         CHECK(error <= one.off);
         CHECK(one.off < 5e-6);
-        // A shift by one position is detected, except where a pair hardly
-        // rotates.
+        // The next position is detected, unless the pair hardly rotates.
         const double next = rotary.TurnOne(position + 1, x, d).at;
         CHECK(std::abs(next - one.at) > one.off);
       }

@@ -367,7 +367,7 @@ TEST_CASE("the first Qwen is the second under other names") {
   for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) < 1e-13);
 }
 
-// What prefill keeps of an encoder's tokens lies in the caches of decoding.
+// Copies what prefill keeps of an encoder's tokens to the caches of decoding.
 void KeepEncodersTokens(const Family& family, const StepModel& whole,
                         const Sizes& sizes,
                         const dense::StepValues<double>& values,
@@ -479,7 +479,7 @@ TEST_CASE("what sees behind itself has no caches and does not decode") {
 }
 
 // Layers of both stacks, each with what they keep.
-TEST_CASE("an encoder is run beside the model, before it decodes") {
+TEST_CASE("an encoder is run in prefill, before the model decodes") {
   const Family& family = FirstOf("t5");
   const Described model = ModelOf(family);
   CHECK(HasMode(*model.description, &model.config, Mode::kDecode));
@@ -514,7 +514,7 @@ TEST_CASE("an encoder is run beside the model, before it decodes") {
                            {.view = AttentionView::kLocal}));
   REQUIRE(local.all().size() == 1);
   CHECK(local.all()[0].message ==
-        "a model with an encoder beside it runs attention as described");
+        "a model with an encoder runs attention as described");
 }
 
 // A layer that is written alone has the first one's table.

@@ -46,7 +46,7 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   };
   CHECK(text("resid", {b, t, d}) == "b:fsdp+dp d:tp");
   CHECK(text("mlp", {b, t, d}) == "b:fsdp+dp");
-  // An axis that does not divide is left out, with a note.
+  // An axis that does not divide is left out, and that is reported.
   std::vector<std::string> notes;
   CHECK(text("k", {b, t, k}, &notes) == "b:fsdp+dp");
   CHECK(notes ==
@@ -59,9 +59,10 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
   constraints.overrides.push_back({"resid", "EMBED", {"fsdp", "tp"}});
   CHECK(text("resid", {b, t, d}, &notes) == "b:fsdp+dp+ep d:tp");
-  CHECK(notes == std::vector<std::string>{
-                     "resid d: fsdp cuts an earlier dimension too and is left "
-                     "out here"});
+  CHECK(notes ==
+        std::vector<std::string>{
+            "resid d: fsdp shards an earlier dimension too and is left "
+            "out here"});
   CHECK(text("nothing", {b}) == "none");
   CHECK(IsForwardOnly("krep"));
   CHECK_FALSE(IsForwardOnly("k"));

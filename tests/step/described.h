@@ -27,7 +27,7 @@ struct Described {
 // "message (params)" lines.
 std::string TextOf(const Findings& findings);
 
-// Parses `text`, the value of `model:`.
+// Returns the description in the `model:` section of `text`.
 std::shared_ptr<const ModelDescription> Description(const std::string& text,
                                                     Findings& findings);
 // Of a pack; `name` as `builtin:` takes it.

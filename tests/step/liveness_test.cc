@@ -70,7 +70,7 @@ TEST_CASE("held on one device, counted by hand") {
   CHECK(peak.bytes[static_cast<size_t>(Held::kActivations)] == 320);
 }
 
-TEST_CASE("a gathered weight is held next to its shard while it is read") {
+TEST_CASE("a gathered weight is held with its shard while it is read") {
   const Small small;
   const Program program =
       LoweredOn(small.make, {{"fsdp", 2}}, {{{"fsdp"}, {}}, {{"fsdp"}, {}}});

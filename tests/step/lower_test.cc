@@ -105,7 +105,7 @@ TEST_CASE("fully sharded weights cost half as much again") {
   const Program sharded = Lowered(mlp.make, {{"fsdp", 4}}, {kUp, kDown});
   CHECK(Text(Counted(mlp.make.graph, sharded, mlp.make.sizes,
                      Phase::kForward)) == "all_gather 2 6144");
-  // Both weights again, although the second one's gradient needs none.
+  // Both weights are gathered again; only the second's gradient needs neither.
   CHECK(Text(Counted(mlp.make.graph, sharded, mlp.make.sizes,
                      Phase::kBackward)) ==
         "all_gather 2 6144 reduce_scatter 2 6144");
@@ -164,7 +164,8 @@ TEST_CASE("a small part of the weights moves only where that is cheaper") {
   CHECK(cheaper);
 }
 
-TEST_CASE("heads beyond the KV heads leave the KV gradient partial") {
+TEST_CASE(
+    "the KV gradient is partial over axes that shard query heads further") {
   GraphMaker make;
   const LabelId b = make.Label("b", 4, "BATCH");
   const LabelId n = make.Label("n", 8, "HEAD");
@@ -200,7 +201,7 @@ TEST_CASE("heads beyond the KV heads leave the KV gradient partial") {
   };
   CHECK(text(heads, false) == "n:tp1+tp2");
   CHECK(text(summed, true) == "k:tp1 pending tp2");
-  // Reduced before it is repeated, and cut on along n for nothing.
+  // Reduced before it is repeated; sharding it further along n sends nothing.
   CHECK(text(summed, false) == "k:tp1");
   CHECK(text(split, true) == "n:tp1+tp2");
   CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==

@@ -1,4 +1,4 @@
-// An MLP with its backward, and the usual shardings of activations, for tests.
+// An MLP with its backward, and usual sharding constraints, for tests.
 #ifndef SHARDC_TESTS_STEP_MLP_GRAPH_H_
 #define SHARDC_TESTS_STEP_MLP_GRAPH_H_
 

@@ -80,8 +80,7 @@ StepModel Trained(const Family& family, const std::string& policy) {
   return std::move(*step);
 }
 
-// Names of the products that are recomputed, without ops that only reshape
-// their operands.
+// Products that are recomputed, without the ops that reshape their operands.
 std::set<std::string> NamesOfAgain(const Graph& graph, int32_t layer) {
   std::set<std::string> out;
   for (const Op& op : graph.ops) {

@@ -73,7 +73,7 @@ TEST_CASE("steps between layouts") {
       // What makes shards smaller comes before what is moved.
       {Lay({{kA}, {}}, {kB}), Lay({{}, {kC}}),
        "slice c 1, all_reduce b 0, all_gather a 0"},
-      // Sharded batch to sharded hidden, with a partial value in between.
+      // From sharded batch to sharded hidden, reducing a partial value.
       {Lay({{kA, kB}, {}}, {kC}), Lay({{kA}, {kB, kC}}),
        "all_to_all b 1<0, reduce_scatter c 1"},
   };
@@ -81,8 +81,8 @@ TEST_CASE("steps between layouts") {
 }
 
 TEST_CASE("any two layouts have a way between them") {
-  // Every placing of three axes on two dimensions, in every order, partial,
-  // or nowhere.
+  // Every sharding of two dimensions by three axes: in every order, partial, or
+  // unused.
   std::vector<Sharding> all;
   const std::vector<std::vector<AxisId>> orders = {{kA, kB, kC}, {kA, kC, kB},
                                                    {kB, kA, kC}, {kB, kC, kA},

@@ -143,7 +143,7 @@ TEST_CASE("without a configuration sizes come from the tree") {
   REQUIRE(manifest);
   const auto description = DescriptionFor(*manifest, "qwen3");
   REQUIRE(description != nullptr);
-  // A norm of a head gives its width, and with it the number of heads.
+  // The norm of a head determines its width, and thus the number of heads.
   size_t seen = 0;
   CHECK(Problems(*description, nullptr, *manifest, seen) == "");
   const auto step =

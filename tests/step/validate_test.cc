@@ -77,7 +77,8 @@ TEST_CASE("a sum is not reduced twice") {
   const std::vector<ProgramFault> faults =
       Validate(mlp.make.graph, wrong, mlp.make.sizes);
   REQUIRE(faults.size() == 1);
-  CHECK(faults[0].message == "not pending, yet reduced");
+  CHECK(faults[0].message ==
+        "a value is reduced over an axis over which it is not partial");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Which row of a table stands for how far a key lies from its query: of those
-// before it, or of both sides with half of the rows each. Near keys have a row
-// each, half of a side's; the others have ranges, each longer by a constant
-// factor, the last one from `most` on.
+// The row of a table of position biases for the distance of a key from its
+// query: of keys before the query, or of both sides with half of the rows each.
+// Half of a side's rows are for one distance each; the others are for ranges of
+// distances, each longer by a constant factor, the last from `most` on.
 #ifndef SHARDC_EXEC_STEP_DISTANCE_H_
 #define SHARDC_EXEC_STEP_DISTANCE_H_
 
@@ -11,7 +11,7 @@
 
 namespace shardc::exec {
 
-// `behind`: by so many places the key lies behind the query.
+// `behind` is the number of places by which the key comes after the query.
 inline int64_t DistanceRow(int64_t behind, int64_t rows, int64_t most,
                            bool both) {
   const int64_t side = both ? rows / 2 : rows;

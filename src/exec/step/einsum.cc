@@ -1,11 +1,11 @@
-// Labels fall into four kinds: in both and the result (batch), in one and the
-// result (rows, columns), in both or one and not in the result (inner). The
-// operands are laid out as [batch, rows, inner] and [batch, inner, columns], so
+// Labels are of four kinds: in both operands and the result (batch), in one
+// operand and the result (rows, columns), or not in the result (inner). The
+// operands are copied to [batch, rows, inner] and [batch, inner, columns], so
 // that the innermost loop runs over columns and every element is a sum in the
-// order of the inner labels.
+// order of the inner labels:
 //
 //   y [b t d], w [f d] -> [b t f]   rows b t, columns f, inner d
-#include "exec/step/einsum.h"
+#include "exec/step/kernels.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -71,7 +71,8 @@ Split SplitLabels(const Labels& a, const Labels& b, const Labels& out) {
   return split;
 }
 
-// The part's elements in the order of the labels; one that it lacks repeats.
+// Returns the part's elements in the order of the labels, repeated along labels
+// that the part lacks.
 template <class T>
 std::vector<T> Ordered(const Part& part, const Labels& order,
                        const LocalOp& local) {
@@ -123,7 +124,7 @@ template <class T>
 void Run(const LocalOp& local) {
   const Part *a = &local.in[0], *b = &local.in[1];
   Split split = SplitLabels(*a->labels, *b->labels, *local.labels);
-  // The longer run is the inner loop's.
+  // The inner loop runs over the longer dimension.
   if (SizeOf(split.rows, local) > SizeOf(split.columns, local)) {
     std::swap(a, b);
     std::swap(split.rows, split.columns);

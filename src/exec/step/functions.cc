@@ -1,5 +1,5 @@
-// A row a function, written once for float32 and float64. A name with _d is a
-// derivative.
+// One row for each function, for float32 and float64. `f_d` is the derivative
+// of `f`:
 //
 //   silu 2   ->  1.7616
 #include "exec/step/functions.h"

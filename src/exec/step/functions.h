@@ -6,7 +6,8 @@
 
 namespace shardc::exec {
 
-// Of the operands and the op's constant; null for an unknown name.
+// A function of the operands and the op's constant. FindStepFunction returns
+// null for an unknown name.
 template <class T>
 using StepFunction = T (*)(const T* x, T constant);
 template <class T>

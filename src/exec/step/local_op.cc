@@ -1,72 +1,73 @@
-// Which kernel an op runs by, and the rounding of what it gives.
+// The kernel of each op, and the rounding of its result. A new op adds a row
+// here and its kernel in a file of its own.
 //
-//   einsum of BF16 parts  ->  products and sums in float32, rounded once
+//   einsum of BF16 parts: products and sums in float32, rounded once at the end
 #include "exec/step/local_op.h"
 
+#include <array>
+
 #include "exec/kernels/arithmetic.h"
-#include "exec/step/einsum.h"
-#include "exec/step/op_loops.h"
+#include "exec/step/kernels.h"
 
 namespace shardc::exec {
 namespace {
 
-void RunKernel(const LocalOp& local) {
-  using step::OpKind;
-  switch (local.op->kind) {
-    case OpKind::kInput:
-      return;
-    case OpKind::kEinsum:
-      return RunEinsum(local);
-    case OpKind::kAdd:
-    case OpKind::kScale:
-    case OpKind::kFn:
-    case OpKind::kBroadcast:
-      return RunElementwise(local);
-    case OpKind::kSum:
-    case OpKind::kMax:
-      return RunReduction(local);
-    case OpKind::kLookup:
-    case OpKind::kScatter:
-    case OpKind::kPick:
-    case OpKind::kPlace:
-      return RunIndexed(local);
-    case OpKind::kSplit:
-    case OpKind::kMerge:
-    case OpKind::kPart:
-    case OpKind::kUnpart:
-    case OpKind::kIndex:
-    case OpKind::kUnindex:
-    case OpKind::kRename:
-    case OpKind::kIdentity:
-      return RunReshape(local);
-    case OpKind::kRope:
-      return RunRope(local);
-    case OpKind::kMask:
-      return RunMask(local);
-    case OpKind::kRepeat:
-    case OpKind::kGroupSum:
-      return RunHeads(local);
-    case OpKind::kTopGroups:
-    case OpKind::kTopK:
-    case OpKind::kSlots:
-      return RunRouting(local);
-    case OpKind::kDropout:
-      return RunDropout(local);
-    case OpKind::kCacheWrite:
-      return RunCacheWrite(local);
-    case OpKind::kAdamW:
-      return RunAdam(local);
-    case OpKind::kRoll:
-      return RunRoll(local);
-    case OpKind::kDistance:
-      return RunDistance(local);
+using step::OpKind;
+
+struct KernelRow {
+  OpKind kind;
+  void (*run)(const LocalOp&);
+};
+
+// In the order of OpKind. Inputs are given and have no kernel.
+constexpr std::array<KernelRow, step::kOpKinds> kKernels = {{
+    {OpKind::kInput, nullptr},
+    {OpKind::kEinsum, RunEinsum},
+    {OpKind::kAdd, RunElementwise},
+    {OpKind::kScale, RunElementwise},
+    {OpKind::kFn, RunElementwise},
+    {OpKind::kSum, RunReduction},
+    {OpKind::kMax, RunReduction},
+    {OpKind::kBroadcast, RunElementwise},
+    {OpKind::kLookup, RunIndexed},
+    {OpKind::kScatter, RunIndexed},
+    {OpKind::kPick, RunIndexed},
+    {OpKind::kPlace, RunIndexed},
+    {OpKind::kSplit, RunReshape},
+    {OpKind::kMerge, RunReshape},
+    {OpKind::kPart, RunReshape},
+    {OpKind::kUnpart, RunReshape},
+    {OpKind::kIndex, RunReshape},
+    {OpKind::kUnindex, RunReshape},
+    {OpKind::kRename, RunReshape},
+    {OpKind::kIdentity, RunReshape},
+    {OpKind::kRope, RunRope},
+    {OpKind::kMask, RunMask},
+    {OpKind::kRepeat, RunHeads},
+    {OpKind::kGroupSum, RunHeads},
+    {OpKind::kTopGroups, RunChoice},
+    {OpKind::kTopK, RunChoice},
+    {OpKind::kSlots, RunSlots},
+    {OpKind::kDropout, RunDropout},
+    {OpKind::kCacheWrite, RunCacheWrite},
+    {OpKind::kAdamW, RunAdam},
+    {OpKind::kRoll, RunRoll},
+    {OpKind::kDistance, RunDistance},
+}};
+
+constexpr bool IsInOrder() {
+  for (size_t i = 0; i < kKernels.size(); ++i) {
+    if (static_cast<size_t>(kKernels[i].kind) != i) return false;
   }
+  return true;
 }
+static_assert(IsInOrder(), "a kernel for each OpKind, in its order");
 
 }  // namespace
 
 void RunLocalOp(const LocalOp& local) {
-  RunKernel(local);
+  const auto run = kKernels[static_cast<size_t>(local.op->kind)].run;
+  if (run != nullptr) run(local);
   RoundTo(*local.out);
 }
 

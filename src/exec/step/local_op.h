@@ -13,7 +13,7 @@
 
 namespace shardc::exec {
 
-// A device's part of a value, and where it begins in the whole.
+// A device's part of a value, and the global index at which it starts.
 struct Part {
   const std::vector<step::LabelId>* labels = nullptr;
   const Buffer* buffer = nullptr;
@@ -32,8 +32,8 @@ struct LocalOp {
   Buffer* out = nullptr;
 };
 
-// Arithmetic is float64 for F64, else float32, and what a narrower dtype holds
-// is rounded once.
+// Computes in float64 for F64, else in float32; results of narrower dtypes are
+// rounded once.
 void RunLocalOp(const LocalOp& local);
 
 struct LocalOpSeam {

@@ -1,4 +1,4 @@
-// How the kernels of a step read parts of values: by label, in one type.
+// Access of kernels to parts of values: by label, in one type.
 #ifndef SHARDC_EXEC_STEP_PARTS_H_
 #define SHARDC_EXEC_STEP_PARTS_H_
 
@@ -17,11 +17,11 @@ inline constexpr size_t kNoDim = static_cast<size_t>(-1);
 size_t DimOf(const Labels& labels, step::LabelId label);
 // Row-major.
 Shape StridesOf(const Shape& shape);
-// An array's stride for each of `loop`'s labels; 0 for one that it lacks.
+// Returns an array's stride for each of `loop`'s labels; 0 for labels it lacks.
 Shape StridesAlong(const Labels& loop, const Labels& labels,
                    const Shape& shape);
 
-// The elements as T, copied only where they are held as another type.
+// The elements as T, copied only if they are stored as another type.
 template <class T>
 class Reals {
  public:

@@ -1,7 +1,7 @@
-// Instruction by instruction: inputs are cut by their layout, an op runs on
-// every device's parts, a slice takes what the device's place along the axes
-// gives it, and collectives go through the machine, so that the ledger has one
-// entry for each in the program's order.
+// Runs a program instruction by instruction: inputs are scattered by their
+// sharding, an op runs on every device's parts, a slice keeps the block of the
+// device's index along the axes, and collectives are run by the machine, whose
+// ledger gets one entry for each, in the order of the program:
 //
 //   slice tp on d of [b d], d 8, tp 4, device at tp 2  ->  d [4, 6)
 #include "exec/step/run.h"
@@ -201,14 +201,15 @@ class Runner {
   }
 
  public:
-  // Whole shards go where the same axes in another order have them.
+  // Returns who sends its shard to whom if a dimension's axes change order.
   static std::vector<Edge> ReorderEdges(const SimMesh& mesh,
                                         const AxisGroup& from,
                                         const AxisGroup& to) {
     const std::vector<int> group = mesh.Groups(from).front();
     std::vector<Edge> out;
     for (size_t i = 0; i < group.size(); ++i) {
-      // This member will hold shard `Index(to)`, which is now at that index.
+      // This device will hold the shard of index `to`, which the device of that
+      // index has now.
       out.emplace_back(mesh.Index(group[i], to), static_cast<int64_t>(i));
     }
     return out;

@@ -1,4 +1,4 @@
-// A step's program, run.
+// Runs a step's program on the simulated mesh.
 #ifndef SHARDC_EXEC_STEP_RUN_H_
 #define SHARDC_EXEC_STEP_RUN_H_
 
@@ -16,29 +16,30 @@ namespace shardc::exec {
 struct StepInputs {
   step::Sizes sizes = {};
   Dtype dtype = Dtype::kF64;
-  // Global, by ValueId; those that are no inputs are empty.
+  // Global values, by ValueId; empty for values that are not inputs.
   std::vector<Buffer> values = {};
 };
 
 enum class KeepSlots : uint8_t {
   kAll,
-  kResults,  // a slot that nothing reads any more is let go
+  kResults,  // a slot is freed after its last reader
 };
 
 struct StepRun {
   std::vector<PerDevice> slots;  // of the program
 };
-// Every dimension divides at these sizes. The run asks the machine's seams for
-// collectives and for local ops.
+// All sizes must divide by their shards. Collectives and ops run through the
+// machine's seams.
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
                 KeepSlots keep);
 
-// A slot as a tensor over the mesh.
+// Returns the global index at which a device's part of a slot starts.
 Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,
                    const step::Slot& slot, const Shape& local, int device);
 
-// What each device sends for an instruction by the formulas of comm.
+// Returns the bytes that each device sends for an instruction, by the formulas
+// of comm.
 std::vector<int64_t> PredictedSent(const SimMesh& mesh,
                                    const step::Graph& graph,
                                    const step::Program& program,

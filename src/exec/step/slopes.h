@@ -1,7 +1,7 @@
-// What attention takes from a score for each token that a key lies further
-// back, by head: 2^(-8/n), 2^(-16/n) ... of n heads that are a power of two. Of
-// others the first ones are those of the next smaller power, and the rest every
-// second one of the next greater.
+// ALiBi slopes by head: the amount by which a score falls for each token
+// between key and query. Of n heads, a power of two, they are 2^(-8/n),
+// 2^(-16/n) and so on. Of another number, the first are those of the next
+// smaller power of two, and the rest are every second one of the next greater.
 #ifndef SHARDC_EXEC_STEP_SLOPES_H_
 #define SHARDC_EXEC_STEP_SLOPES_H_
 

@@ -1,5 +1,5 @@
-// Every number is a function of the seed, the input's place in the graph and
-// the element's place in it, so that layouts cannot change it.
+// Every number is a function of the seed, the input's index in the graph and
+// the element's index in the input, so that shardings cannot change it:
 //
 //   row 3 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
 #include "verify/step/data.h"
@@ -187,8 +187,8 @@ class Maker {
     }
   }
 
-  // What lies behind a row's length is stale, and large. An encoder's tokens
-  // are all there.
+  // Cache rows beyond a sequence's length hold large stale numbers, which a
+  // correct program never reads. All of an encoder's rows are valid.
   double CacheNumber(ValueId value, size_t at, const Random& random) const {
     if (Has(value, graph_.common.encoder_key)) return random.Normal(at);
     const Shape shape = step::ShapeOf(graph_, value, sizes_);

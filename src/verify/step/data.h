@@ -1,4 +1,4 @@
-// What a step is run on: parameters, moments, tokens and caches.
+// The inputs on which a step is run: parameters, moments, tokens and caches.
 #ifndef SHARDC_VERIFY_STEP_DATA_H_
 #define SHARDC_VERIFY_STEP_DATA_H_
 
@@ -15,9 +15,10 @@ struct StepData {
   exec::StepInputs inputs = {};
   dense::StepValues<double> values = {};
 };
-// Weights of norms are not 1 and biases not 0; rows of tokens are of unequal
-// length, so that means of means are no means; caches are full of large stale
-// numbers; second moments have a floor.
+// Inputs are chosen so that mistakes change results: weights of norms are not 1
+// and biases not 0; rows have different numbers of tokens, so that a mean of
+// means is wrong; unused cache rows hold large stale numbers; second moments
+// have a lower bound, so that updates are well conditioned.
 StepData MakeStepData(const step::Graph& graph, const step::Sizes& sizes,
                       Dtype dtype, uint64_t seed);
 

@@ -1,11 +1,11 @@
-// A collective is known by its place in the program: the seam counts calls, and
-// the one that is to be wrong is the count at which the program has it. Ops are
-// known by their address in the graph. A program is edited so that slots that
-// stand keep their numbers, and what is compared stays where it is.
+// A collective is found by its index in the program: the seam counts calls, and
+// the fault is injected at the call with that index. Ops are found by their
+// address in the graph. A program is edited so that existing slots keep their
+// numbers, and the values that are compared stay in their slots:
 //
-//   ReduceAfter(add o, bias):  einsum -> 7 pending tp; all_reduce 7 -> 8;
+//   ReduceAfter(add o, bias):  einsum -> 7 partial tp; all_reduce 7 -> 8;
 //                              add 8, bias -> 9
-//   becomes                    add 7, bias -> 20 pending tp; all_reduce 20 -> 9
+//   becomes                    add 7, bias -> 20 partial tp; all_reduce 20 -> 9
 #include "verify/step/fault_kit.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ bool Matches(const SoundCase& of, const Instruction& step, const CallAt& at) {
          (at.axes.empty() || of.program.axes.Group(step.axes) == at.axes);
 }
 
-// The calls that match, as the run counts them.
+// Returns the indices of the calls that match, as the run counts them.
 std::vector<int64_t> CallsAt(const SoundCase& of, const CallAt& at) {
   std::vector<int64_t> out;
   int64_t call = 0;

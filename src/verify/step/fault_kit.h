@@ -1,7 +1,6 @@
-// What can be made wrong in a step's run, and where: a collective, an op on the
-// devices, what the devices are given, or the program itself. Each function
-// makes a way of injecting one fault; what it needs it looks up by the names of
-// ops.
+// Ways to inject a fault into a step's run: into a collective, an op on the
+// devices, the devices' inputs, or the program. Each function returns an
+// injection, which finds its place by the names of ops.
 #ifndef SHARDC_VERIFY_STEP_FAULT_KIT_H_
 #define SHARDC_VERIFY_STEP_FAULT_KIT_H_
 
@@ -19,14 +18,15 @@
 
 namespace shardc::verify {
 
-// What a run of the case is given in place of what is right.
+// What a faulty run of a case uses in place of the correct seams, programs and
+// inputs.
 struct Wrong {
   exec::Seams seams = {};
   std::optional<step::Program> run = {};       // in place of what is declared
   std::optional<step::Program> declared = {};  // and run
   std::function<void(exec::StepInputs&)> inputs = {};
 };
-// False where what it breaks is not there.
+// Returns false if the case has no such place.
 using Inject = std::function<bool(const SoundCase&, Wrong&)>;
 
 // --- collectives ---
@@ -38,23 +38,23 @@ struct CallAt {
   bool max = false;
   bool all = false;  // else the first of them
 };
-// `run` is the right one.
+// Replaces one call of a collective.
 using SpoilCall =
     std::function<exec::PerDevice(exec::Machine&, const exec::CollectiveCall&)>;
 Inject AtCall(CallAt at, SpoilCall spoil);
 
-// What the devices have stays as it is.
+// Returns the operands as the result; of a reduce_scatter, their own slice.
 exec::PerDevice Skipped(exec::Machine& machine,
                         const exec::CollectiveCall& call);
 Inject Skip(CallAt at);
 Inject ReduceWithout(CallAt at, std::string_view axis);
-// The result, changed.
+// Changes the result.
 Inject AfterCall(
     CallAt at,
     std::function<void(const exec::SimMesh&, const exec::CollectiveCall&,
                        exec::PerDevice&)>
         spoil);
-// The result of the same collective at another op, which came before.
+// Returns the result that the collective had at an earlier op.
 Inject StaleCall(CallAt earlier, CallAt at);
 
 // --- ops ---
@@ -65,7 +65,7 @@ struct OpAt {
   int which = 0;  // of those of this name and kind; -1: all
 };
 
-// An op on one device, as it will run.
+// An op on one device, which may be changed before it runs.
 struct WrongOp {
   const SoundCase* of = nullptr;
   exec::LocalOp local = {};
@@ -74,47 +74,46 @@ struct WrongOp {
   std::deque<exec::Buffer> buffers = {};
   bool done = false;  // it has run
 
-  // A copy of an operand, to be changed.
+  // Replaces an operand by a copy, which may be changed.
   exec::Buffer& Own(size_t operand);
   int64_t SizeOf(step::LabelId label) const { return sizes[AsIndex(label)]; }
   void Run();
 };
 using SpoilOp = std::function<void(WrongOp&)>;
 Inject AtOp(OpAt at, SpoilOp spoil);
-// The global size of the dimension is taken for this part of it; above 1 for
-// one that is padded.
+// Multiplies the global size of a dimension by `part`; above 1 for padding.
 Inject WrongSize(OpAt at, std::string_view label, double part);
-// An operand's part is said to begin at 0, or `off` further on, in the
-// dimension; empty: in all of them.
+// Shifts the index at which an operand's part starts in a dimension by `off`,
+// or sets it to 0 if `off` is 0; in all dimensions if `label` is empty.
 Inject WrongStart(OpAt at, size_t operand, std::string_view label, int64_t off);
-// The same of the result.
+// Sets the index at which the result's part starts to 0.
 Inject WrongResultStart(OpAt at, std::string_view label);
-// Positions counted from where the device's part begins.
+// Counts positions from the start of the device's part.
 Inject LocalPositions(OpAt at, size_t operand);
-// The op, by parts of a dimension that it needs whole.
+// Runs the op on each half of a dimension that it needs unsharded.
 Inject ByHalves(OpAt at, std::string_view label,
                 std::function<void(WrongOp&)> prepare = {});
-// An operand of device 0 in place of everyone's own.
+// Gives all devices the operand of device 0.
 Inject OperandOfFirst(OpAt at, size_t operand);
 
 // --- the program ---
 
-// The op works on what is not reduced yet, and its result is reduced.
+// Runs the op on operands before their reduction, and reduces its result.
 Inject ReduceAfter(OpAt at, bool declared = false);
-// What the op makes (with `result`: what becomes of it) is reduced once more.
+// Reduces the op's result, or with `result` the value's last slot, once more.
 Inject ReduceMore(OpAt at, AxisGroup axes, bool result = false);
 Inject ReduceGradient(std::string_view role, AxisGroup axes);
-// The op reads the result of another.
+// Makes the op read the result of another op.
 Inject ReadInstead(OpAt at, size_t operand, OpAt other);
-// The reduce_scatter of a gradient reduces only.
+// Replaces the reduce_scatter of a gradient by an all_reduce.
 Inject LeaveWhole(CallAt at);
-// An input's first dimension is cut by its axes in the other order.
+// Shards an input's first dimension by its axes in the reverse order.
 Inject CutInOtherOrder(std::string_view input);
 
 // --- inputs ---
 
-// Parts of a parameter's first dimension trade places: the first of `parts`
-// for the last, and so on. `moment`: of its first moment.
+// Reverses the order of the `parts` of a parameter's first dimension, or with
+// `moment` of its first moment's.
 Inject MirrorParameter(std::string_view role, int64_t parts,
                        bool moment = false);
 

@@ -1,6 +1,6 @@
-// The program is lowered whole and read once: what is made of the parameter
-// alone (1 + a norm's weight, its halves) counts as the parameter, and every
-// instruction that moves that or the gradient is a line.
+// The program of all layers is read once. Values made of the parameter alone
+// (1 + a norm's weight, its halves) count as the parameter, and every
+// collective of these values or of the gradient becomes a line:
 //
 //   q, fsdp 8, tp 4:  forward  linear q    all_gather fsdp
 //                     backward d:linear q  all_gather fsdp, reduce_scatter fsdp

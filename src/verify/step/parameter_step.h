@@ -1,5 +1,5 @@
-// What a step does with one parameter: the ops that take it, what is sent for
-// it, and how its gradient is reduced.
+// What a step does with one parameter: the ops that use it, the collectives of
+// it and of its gradient, and their bytes.
 #ifndef SHARDC_VERIFY_STEP_PARAMETER_STEP_H_
 #define SHARDC_VERIFY_STEP_PARAMETER_STEP_H_
 
@@ -15,7 +15,7 @@
 
 namespace shardc::verify {
 
-// An op that takes the parameter, or what is made of it alone.
+// An op that uses the parameter, or a value made of it alone.
 struct ParameterUse {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
@@ -39,7 +39,7 @@ struct ParameterStep {
   int64_t batch = 0, length = 0;
   step::Policy policy = step::Policy::kPublished;
   std::string unsupported = {};  // why there is no program
-  bool takes_part = false;       // some role is its own
+  bool takes_part = false;       // it has a role
   std::string role = {};         // "q of layer 3"
   std::string labels = {};       // "[(n h),d]"
   std::string sharding = {};     // "(n h):tp d:fsdp"
@@ -51,7 +51,7 @@ struct ParameterStep {
   int64_t Sent() const;
 };
 
-// Of the manifest's row. Nothing after findings.
+// Follows the tensor of a row of the manifest. Returns nothing after findings.
 std::optional<ParameterStep> FollowParameter(const StepInputs& request,
                                              int64_t row, Findings& findings);
 

@@ -1,14 +1,16 @@
-// The program is checked as it stands, run, and each value gathered where it
-// is no pending sum. Its error is the largest difference from the dense
-// reference over the reference's scale: at most 1e-12 in float64, in narrower
-// ones at most four times what one device was off by up to there, and 18
-// roundings of float32. What one device is off by is drawn with the numbers:
-// where a value is beyond by less than twice, more sets of numbers say how far
-// it may be. Gradients that are nothing but roundoff have the scale of a
-// hundredth of the largest. Experts are chosen at a jump: in 16 bits the
-// choices are the reference's, as they are proved in float64.
+// The program is validated and run, and each value that is not partial is
+// gathered. Its error is the largest difference from the dense reference,
+// divided by the reference's largest element. The tolerance is 1e-12 in
+// float64; in narrower dtypes it is four times the largest error of one device
+// up to that op, plus 18 float32 ulps. If a value misses the tolerance by less
+// than a factor of two, the error of one device is measured on more random
+// inputs and the largest is used. Gradients of roundoff alone are divided by a
+// hundredth of the largest gradient instead. A choice of experts may flip by
+// rounding: in 16 bits the run takes the reference's choices, which float64
+// proves.
 //
-//   a bias before its reduction, tp 4   ->  results: linear o is off by 0.7
+//   a bias added before its reduction over tp 4: results: linear o has an error
+//   of 0.7
 #include "verify/step/prove.h"
 
 #include <algorithm>
@@ -51,7 +53,8 @@ double ElementOf(const Buffer& buffer, size_t i) {
                          : static_cast<double>(buffer.whole[i]);
 }
 
-// Infinite where one is not finite and the other not the same.
+// Returns the largest difference; infinity if one number is not finite and the
+// other is not the same.
 double Difference(const Buffer& got, const std::vector<double>& want) {
   double most = 0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -105,7 +108,7 @@ class Prover {
 
  private:
   void Fail(StepCheck check, int32_t op, std::string message) {
-    // The first of its kind is always told.
+    // The first problem of each check is always kept.
     if (out_.problems.size() < kMostProblems || !out_.Failed(check)) {
       out_.problems.push_back({check, op, std::move(message)});
     }
@@ -156,9 +159,9 @@ class Prover {
     return Want(data_, value);
   }
 
-  // Raises `alone_` to what one device's arithmetic was off by at most up to a
-  // value, relative to scales, where it is not float64: errors are handed on.
-  // The op that is not finite there, or -1.
+  // Raises `alone_`, by value, to the largest relative error that one device's
+  // arithmetic has up to that value, as errors propagate. Returns the op whose
+  // result is not finite on one device, or -1. Does nothing in float64.
   int32_t MeasureAlone(const StepData& data,
                        const std::vector<double>& scales) {
     if (test_.dtype == Dtype::kF64 || test_.alone == nullptr) return -1;
@@ -183,7 +186,7 @@ class Prover {
     return -1;
   }
 
-  // A set that the dtype cannot hold says nothing from there on.
+  // Measures more random inputs. Values after an overflow are not measured.
   void MeasureMoreSets() {
     for (uint64_t set = 1; set <= test_.more_sets; ++set) {
       const StepData data = MakeReference(graph_, test_.sizes, test_.dtype,
@@ -196,8 +199,8 @@ class Prover {
     return test_.dtype == Dtype::kBF16 || test_.dtype == Dtype::kF16;
   }
 
-  // A choice, or a function that is flat but for its jumps, as routers are
-  // made of.
+  // Returns whether the op is a choice of experts, or a function that is
+  // constant but for jumps, which routers use.
   static bool Jumps(const step::Op& op) {
     if (op.kind == step::OpKind::kTopK || op.kind == step::OpKind::kTopGroups) {
       return true;
@@ -209,7 +212,7 @@ class Prover {
     return forward && function != nullptr && function->derivative.empty();
   }
 
-  // The seams, through which choices of experts are the reference's in 16 bits.
+  // Returns seams by which choices of experts are the reference's in 16 bits.
   exec::Seams WithChoices(exec::Seams seams, const StepData& data) const {
     if (!IsNarrow()) return seams;
     exec::LocalOpSeam seam = seams.Get<exec::LocalOpSeam>();
@@ -239,7 +242,7 @@ class Prover {
     return 4 * alone_[AsIndex(value)] + 18 * u32;
   }
 
-  // What the devices made, and how far off it is.
+  // Measures the error of each value of the run.
   void Measure(const exec::StepRun& run) {
     out_.values.resize(graph_.values.size());
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -276,7 +279,8 @@ class Prover {
     error.error = DifferenceHere(tensor, Want(out)) / scale_[AsIndex(out)];
   }
 
-  // Of the devices that are held here; replicas are compared with each other.
+  // Returns the largest difference on the devices of this rank. Replicas are
+  // compared with each other elsewhere, so that one of them suffices.
   double DifferenceHere(const exec::ShardedTensor& tensor,
                         const std::vector<double>& want) const {
     std::map<Shape, int> last;  // that holds the part from there on
@@ -299,7 +303,7 @@ class Prover {
     return most;
   }
 
-  // Each rank has measured the values of its own devices.
+  // Takes the largest error of all ranks: each has measured its own devices.
   void TakeLargestOfRanks() {
     if (test_.transport == nullptr) return;
     std::vector<double> errors;
@@ -309,7 +313,7 @@ class Prover {
     for (const exec::Packet& of : test_.transport->Share(own)) {
       std::span<const std::byte> left(of);
       if (!exec::TakeAll(left, errors)) {
-        test_.transport->Stop("ranks judge unlike values");
+        test_.transport->Stop("ranks compare different values");
       }
       for (size_t i = 0; i < errors.size(); ++i) {
         double& error = out_.values[i].error;
@@ -318,7 +322,8 @@ class Prover {
     }
   }
 
-  // Beyond a limit that is measured, but by what another set of numbers may do.
+  // Returns whether a value misses its measured tolerance by a factor of at
+  // most two, which other random inputs may explain.
   bool IsDoubtful() const {
     if (test_.dtype == Dtype::kF64 || test_.alone == nullptr) return false;
     double most = 0;
@@ -331,7 +336,8 @@ class Prover {
     return most > 1 && most <= 2;
   }
 
-  // In the order of the ops, so that the first that is off is at fault.
+  // Judges values in the order of the ops, so that the first failure names the
+  // op at fault.
   void Judge() {
     for (const Judged& of : judged_) {
       if (of.replicas_differ) {
@@ -350,8 +356,9 @@ class Prover {
                         IsIn(graph_.gradients, out) ||
                         IsIn(graph_.updated, out);
     std::array<char, 64> text{};
-    std::snprintf(text.data(), text.size(), "is off by %.1e, allowed %.1e",
-                  error.error, error.allowed);
+    std::snprintf(text.data(), text.size(),
+                  "has an error of %.1e, allowed %.1e", error.error,
+                  error.allowed);
     Fail(result ? StepCheck::kResults : StepCheck::kConstraints, index,
          text.data());
   }
@@ -360,7 +367,7 @@ class Prover {
     return std::find(values.begin(), values.end(), value) != values.end();
   }
 
-  // Of replicas that differ the last one, on every rank.
+  // Gathers a value on every rank; of replicas that differ the last one counts.
   Buffer GatherAnyway(const exec::ShardedTensor& tensor) const {
     std::vector<int> all(AsIndex(mesh_.devices()));
     std::iota(all.begin(), all.end(), 0);
@@ -391,7 +398,7 @@ class Prover {
                          entries[next].axes == program_.axes.Group(step.axes);
       if (!there) {
         Fail(StepCheck::kLedger, step.op,
-             "the run has not the program's collectives");
+             "the run lacks a collective of the program");
         return;
       }
       if (entries[next].sent != exec::PredictedSent(mesh_, graph_, program_,
@@ -403,7 +410,8 @@ class Prover {
       ++next;
     }
     if (next != entries.size()) {
-      Fail(StepCheck::kLedger, -1, "the run has collectives of its own");
+      Fail(StepCheck::kLedger, -1,
+           "the run has more collectives than the program");
     }
     if (test_.transport == nullptr) return;
     const std::string differs = MovedDiffers(mesh_, out_.ledger);

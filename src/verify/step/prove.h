@@ -1,4 +1,4 @@
-// Runs a step's program at small sizes and compares everything it makes with
+// Runs a step's program, usually at reduced sizes, and compares all values with
 // the dense reference.
 #ifndef SHARDC_VERIFY_STEP_PROVE_H_
 #define SHARDC_VERIFY_STEP_PROVE_H_
@@ -20,41 +20,43 @@
 
 namespace shardc::verify {
 
-// Inputs, and with them everything that the dense model makes of them.
+// Returns inputs and all values that the dense reference computes from them.
 StepData MakeReference(const step::Graph& graph, const step::Sizes& sizes,
                        Dtype dtype, uint64_t seed);
 
 struct StepCase {
   const step::Graph* graph = nullptr;
   const step::Program* program = nullptr;
-  // Of the same graph on one device: what the dtype costs by itself.
+  // The same graph lowered for one device: its error is that of the dtype.
   const step::Program* alone = nullptr;
   Mesh mesh = {};
   step::Sizes sizes = {};
   Dtype dtype = Dtype::kF64;
   uint64_t seed = 0;
   int threads = 1;
-  // Between ranks that hold the devices; null: all are held here.
+  // Between ranks that hold the devices; null: this process holds all.
   exec::Transport* transport = nullptr;
-  // Of how many more sets of numbers one device's errors are taken where a
-  // value of a narrow dtype is beyond its limit.
+  // The number of further random inputs on which one device's error is measured
+  // if a value of a narrow dtype narrowly misses its tolerance.
   uint64_t more_sets = 4;
   exec::Seams seams = {};
-  // What is run where it is not `program`: a fault's.
+  // The program that is run in place of `program`, with an injected fault.
   const step::Program* run = nullptr;
-  // Of an earlier case with the same graph, sizes, dtype and seed.
+  // The reference of an earlier case with the same graph, sizes, dtype and
+  // seed.
   const StepData* reference = nullptr;
-  // Makes what the devices are given wrong.
+  // Changes the devices' inputs, for an injected fault.
   std::function<void(exec::StepInputs&)> spoil = {};
-  // Is shown each value that is compared, whole, and each input: its op, what
-  // the devices made of it and the reference's.
+  // Called with each compared value, gathered, and each input: its op, the
+  // devices' result and the reference.
   std::function<void(int32_t, const exec::Buffer&, const std::vector<double>&)>
       compared = {};
-  // Is shown what the run made.
+  // Called with the slots and the ledger of the run.
   std::function<void(const exec::StepRun&, const exec::Ledger&)> watch = {};
 };
 
-// `error` is relative to the value's scale; a whole number's is 0 or 1.
+// `error` is relative to the largest element of the value; for integers it is 0
+// or 1.
 struct ValueError {
   bool judged = false;
   double error = 0;
@@ -81,18 +83,18 @@ struct StepProof {
   std::vector<ValueError> values = {};     // by ValueId
   std::vector<StepProblem> problems = {};  // the first names the op at fault
   int64_t gradients = 0, updates = 0, caches = 0;
-  // The op whose numbers the dtype cannot hold on one device either; nothing is
+  // The op that overflows the dtype on one device too, or -1; no value is
   // judged then.
   int32_t overflow = -1;
-  // What all devices sent, and what ranks handed over for it.
+  // The bytes that devices sent, and those that ranks exchanged for them.
   exec::Ledger ledger = {};
   bool Holds() const { return problems.empty() && overflow < 0; }
   bool Failed(StepCheck check) const;
 };
 StepProof ProveStep(const StepCase& test);
 
-// What a proof holds at once, on the rank that holds most; the largest number
-// where that is beyond counting.
+// Returns the bytes of a proof on the rank that holds most, or INT64_MAX if
+// they overflow.
 int64_t ProofBytes(const StepCase& test);
 
 }  // namespace shardc::verify

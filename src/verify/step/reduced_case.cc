@@ -1,7 +1,7 @@
-// A dimension's size is a small multiple of the least number that all of its
-// cuts divide: two rows of the batch and four tokens a shard, four elements of
-// what is only summed over. Heads keep how they nest in kv heads, a dimension
-// that is used up by axes keeps its size, and so does one whose rows are named.
+// A dimension's size becomes a small multiple of the number of its shards: two
+// rows of the batch and four tokens a shard, four elements of a dimension that
+// is only summed. Query heads keep their ratio to KV heads. A dimension with
+// one element a device keeps its size, and so does one whose rows are indexed:
 //
 //   32 heads, 8 kv heads, tp 4, hidden 4096 over fsdp 2   ->  8, 4, 8
 #include "verify/step/reduced_case.h"
@@ -98,7 +98,7 @@ class Chooser {
 
   void FindFixed() {
     for (const Op& op : graph_.ops) {
-      // Of tokens there are several, and the first is what is asked for.
+      // Indexing the first token does not fix the number of tokens.
       const bool named =
           op.kind == OpKind::kIndex || op.kind == OpKind::kUnindex;
       if (named && op.label != graph_.common.query) {
@@ -214,7 +214,7 @@ class Chooser {
     const int64_t small = 4 * parts_[label];
     int64_t size = real_[label] < small ? real_[label] : small;
     for (const Op& op : graph_.ops) {
-      // Turned in pairs, and perhaps a fraction only.
+      // Rotary embeddings need pairs, in the rotated fraction alone.
       if (op.kind == OpKind::kRope && op.label == static_cast<LabelId>(label) &&
           graph_.ropes[AsIndex(op.index)].rotary_fraction < 1) {
         size = std::max<int64_t>(size, 8 * parts_[label]);
@@ -282,8 +282,8 @@ class Chooser {
     step::FinishSizes(graph_, sizes_);
   }
 
-  // A dimension that is cut across its factors or parts: the last one grows
-  // until it divides.
+  // If axes do not divide a dimension of factors or parts, the last factor or
+  // part grows until they do.
   void WidenFactors() {
     for (size_t label = 0; label < real_.size(); ++label) {
       const step::DimLabel& of = graph_.labels[label];

@@ -1,5 +1,5 @@
-// Room: verify/step. Proves a step's program: small sizes that keep what
-// matters, data that shows faults, the run, and the checks.
+// Room: verify/step. Proves a step's program: reduced sizes that keep its
+// structure, data that shows mistakes, the run, and the checks.
 #ifndef SHARDC_VERIFY_STEP_REDUCED_CASE_H_
 #define SHARDC_VERIFY_STEP_REDUCED_CASE_H_
 
@@ -13,20 +13,20 @@
 
 namespace shardc::verify {
 
-// The mesh with its long axes cut to few devices, as many as a run has; axes of
-// several devices keep several.
+// Returns the mesh with its longest axes shortened until it has at most
+// `most_devices`. Axes of several devices keep at least two.
 Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
 
-// The smallest sizes at which a program that was lowered at `real` sizes cuts
-// every dimension as it does there. `program` has the witness mesh's axes.
-// Nothing, and the reason, where there are none.
+// Returns the smallest sizes at which a program that was lowered at `real`
+// sizes shards every dimension as it does there. `program` has the axes of the
+// reduced mesh. Returns nothing, and the reason in `why`, if there are none.
 std::optional<step::Sizes> ReducedSizes(const step::Graph& graph,
                                         const step::Sizes& real,
                                         const step::Program& program,
                                         std::string& why);
 
-// One layer of each kind, and at least two: what differs between layers is
-// told by their ops.
+// Returns one layer of each kind, and at least two layers. Layers are of one
+// kind if their ops are the same.
 std::vector<int32_t> ReducedLayers(const step::Graph& graph);
 
 }  // namespace shardc::verify

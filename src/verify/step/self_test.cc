@@ -1,8 +1,8 @@
-// Cases are made and proved once; each fault then runs in a case of its own.
-// What a run did is a digest of every slot that the sound program has, and of
-// the ledger.
+// Correct cases are made and proved once; each fault then runs on a case of its
+// own. A fault counts as injected if it changes a digest of the program's slots
+// and of the ledger, and as detected if the expected check reports it:
 //
-//   no-row-ar on tensor   ->  injected, caught by anchors at linear o
+//   no-row-ar on tensor: injected, detected by the constraints at `linear o`
 #include "verify/step/self_test.h"
 
 #include <algorithm>

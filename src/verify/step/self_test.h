@@ -1,5 +1,5 @@
-// Injects every fault of the table into a step that is right, and asks whether
-// it changed anything and who noticed.
+// Injects every fault of the table into a correct step, and records whether it
+// changed the run and which check detected it.
 #ifndef SHARDC_VERIFY_STEP_SELF_TEST_H_
 #define SHARDC_VERIFY_STEP_SELF_TEST_H_
 
@@ -17,24 +17,24 @@ struct StepFaultVerdict {
   std::string_view name, family, breaks;
   std::string_view on;    // the case: "tensor"
   std::string_view seam;  // "collective"
-  bool injected = false;  // a buffer or the ledger is not as without it
-  bool caught = false;    // by the check that must notice
-  std::string_view by;    // that check; else what noticed first, if anything
+  bool injected = false;  // a buffer or the ledger differs from a correct run
+  bool caught = false;    // the expected check detected it
+  std::string_view by;    // that check; else the first that detected it, if any
   std::string at;         // the op that the check names
 };
 
 struct StepSelfTest {
   std::vector<StepFaultVerdict> faults;
-  int64_t sound = 0;                      // cases that hold without faults
-  std::vector<std::string_view> unsound;  // and those that do not
+  int64_t sound = 0;                      // cases that pass without faults
+  std::vector<std::string_view> unsound;  // cases that fail without faults
   int64_t Injected() const;
   int64_t Caught() const;
-  // All cases are right; all faults were injected and caught.
+  // All cases pass without faults, and all faults were injected and detected.
   bool Holds() const;
 };
 
 using StepSelfTestProgress = std::function<void(size_t done, size_t all)>;
-// The same whatever `threads`.
+// The result does not depend on `threads`.
 StepSelfTest RunStepSelfTest(const std::vector<StepFault>& faults, int threads,
                              const StepSelfTestProgress& progress = {});
 

@@ -1,5 +1,5 @@
-// Steps that are right, small, and made of all that a fault may break: into
-// each of them faults are injected.
+// Correct small steps that contain between them everything that a fault may
+// break; faults are injected into copies of them.
 #ifndef SHARDC_VERIFY_STEP_SOUND_CASES_H_
 #define SHARDC_VERIFY_STEP_SOUND_CASES_H_
 
@@ -24,8 +24,8 @@ enum class SoundStep : uint8_t {
   kDecode,     // sp 4, tp 2: a cache over sp, sinks
   kMicro,      // dp 2, fsdp 2: two micro-batches
   kNarrow,     // kTensor in float32
-  kRecompute,  // kTensor with a dropout in each layer, all computed anew
-  kRing,       // sp 4, tp 2: keys pass round sp, sinks
+  kRecompute,  // kTensor with dropout in each layer, rematerialised
+  kRing,       // sp 4, tp 2: keys pass round a ring over sp, sinks
 };
 inline constexpr int kSoundSteps = 10;
 std::string_view SoundStepName(SoundStep which);  // "tensor"
@@ -40,7 +40,7 @@ struct SoundCase {
 
   StepCase Case() const;
 };
-// Null where it cannot be lowered.
+// Returns null if the case cannot be lowered.
 std::unique_ptr<SoundCase> MakeSoundCase(SoundStep which);
 
 }  // namespace shardc::verify

@@ -1,368 +1,27 @@
-// A row a fault. Where it is injected is said by names: of an op, and of what
-// moves there or what kind of op it is.
+// One row for each fault: its name, its family, the mistake in words, the step
+// and the seam at which it is injected, the check that must detect it, and the
+// injection. An injection finds its place by the name of an op and by the kind
+// of the collective or of the op there:
 //
-//   no-row-ar   skip the all_reduce over tp at `linear o`   anchors notice
+//   no-row-ar   skips the all_reduce over tp at `linear o`; the check of the
+//               sharding constraints must detect it
 #include "verify/step/step_faults.h"
 
-#include <algorithm>
 #include <array>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
+#include <string_view>
+#include <vector>
 
-#include "source/index.h"
+#include "verify/step/fault_effects.h"
 
 namespace shardc::verify {
 namespace {
 
-using exec::Buffer;
-using exec::CollectiveCall;
-using exec::Machine;
-using exec::PerDevice;
-using exec::SimMesh;
+using namespace effects;
 using step::OpKind;
 using enum Collective;
 using enum FaultSeam;
 using enum SoundStep;
 using enum StepCheck;
-
-// --- what is done to results of collectives ---
-
-// Members hold what the next one should.
-void Rotate(const SimMesh& mesh, const CollectiveCall& call, PerDevice& out) {
-  for (const std::vector<int>& group : mesh.Groups(call.axes)) {
-    Buffer first = out[AsIndex(group[0])];
-    for (size_t i = 0; i + 1 < group.size(); ++i) {
-      out[AsIndex(group[i])] = out[AsIndex(group[i + 1])];
-    }
-    out[AsIndex(group.back())] = std::move(first);
-  }
-}
-
-void Times(PerDevice& out, double factor) {
-  for (Buffer& buffer : out) {
-    for (double& x : buffer.wide) x *= factor;
-  }
-}
-
-void Mean(const SimMesh& mesh, const CollectiveCall& call, PerDevice& out) {
-  Times(out, 1.0 / static_cast<double>(mesh.Parts(call.axes)));
-}
-
-// Blocks of `dim`, `n` of them, each where `from` says.
-void Reorder(Buffer& buffer, size_t dim, int64_t n,
-             const std::function<int64_t(int64_t)>& from) {
-  const int64_t length = buffer.shape[dim] / n;
-  std::vector<Buffer> blocks;
-  for (int64_t i = 0; i < n; ++i) {
-    blocks.push_back(exec::SliceDim(buffer, dim, from(i) * length, length));
-  }
-  std::vector<const Buffer*> list;
-  for (const Buffer& block : blocks) list.push_back(&block);
-  buffer = exec::ConcatDim(list, dim);
-}
-
-void Reverse(const SimMesh& mesh, const CollectiveCall& call, PerDevice& out) {
-  const int64_t n = mesh.Parts(call.axes);
-  for (Buffer& buffer : out) {
-    Reorder(buffer, call.dim, n, [n](int64_t i) { return n - 1 - i; });
-  }
-}
-
-void RotateSenders(const SimMesh& mesh, const CollectiveCall& call,
-                   PerDevice& out) {
-  const int64_t n = mesh.Parts(call.axes);
-  for (Buffer& buffer : out) {
-    Reorder(buffer, call.concat_dim, n, [n](int64_t i) { return (i + 1) % n; });
-  }
-}
-
-void RotateRows(const SimMesh&, const CollectiveCall& call, PerDevice& out) {
-  for (Buffer& buffer : out) {
-    const int64_t n = buffer.shape[call.concat_dim];
-    Reorder(buffer, call.concat_dim, n,
-            [n](int64_t i) { return (i + n - 1) % n; });
-  }
-}
-
-// The last member's part is left out of the sum.
-PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
-  PerDevice in = *call.in;
-  for (const std::vector<int>& group : machine.mesh().Groups(call.axes)) {
-    Buffer& last = in[AsIndex(group.back())];
-    last = Buffer::Zeros(last.shape, last.dtype);
-  }
-  CollectiveCall less = call;
-  less.in = &in;
-  return exec::RunCollective(machine, less);
-}
-
-PerDevice Twice(Machine& machine, const CollectiveCall& call) {
-  PerDevice once = exec::RunCollective(machine, call);
-  CollectiveCall twice = call;
-  twice.in = &once;
-  return exec::RunCollective(machine, twice);
-}
-
-PerDevice CalledTwice(Machine& machine, const CollectiveCall& call) {
-  exec::RunCollective(machine, call);
-  return exec::RunCollective(machine, call);
-}
-
-SpoilCall Over(AxisGroup axes) {
-  return
-      [axes = std::move(axes)](Machine& machine, const CollectiveCall& call) {
-        CollectiveCall other = call;
-        other.axes = axes;
-        return exec::RunCollective(machine, other);
-      };
-}
-
-// As if one's own were everyone's share.
-PerDevice OwnTimes(Machine& machine, const CollectiveCall& call) {
-  PerDevice out = *call.in;
-  Times(out, static_cast<double>(machine.mesh().Parts(call.axes)));
-  return out;
-}
-
-void Narrow(PerDevice& buffers) {
-  for (Buffer& buffer : buffers) {
-    buffer.dtype = Dtype::kBF16;
-    exec::RoundTo(buffer);
-    buffer.dtype = Dtype::kF32;
-  }
-}
-
-PerDevice InBf16(Machine& machine, const CollectiveCall& call) {
-  PerDevice in = *call.in;
-  Narrow(in);
-  CollectiveCall narrow = call;
-  narrow.in = &in;
-  PerDevice out = exec::RunCollective(machine, narrow);
-  Narrow(out);
-  return out;
-}
-
-// One's chunk of [gate | up] is read as its own gate and its own up.
-PerDevice ChunkAsHalves(Machine& machine, const CollectiveCall& call) {
-  PerDevice out = exec::RunCollective(machine, call);
-  const int64_t n = machine.mesh().Parts(call.axes);
-  for (int device = 0; device < machine.devices(); ++device) {
-    const Buffer& own = (*call.in)[AsIndex(device)];
-    Buffer& whole = out[AsIndex(device)];
-    whole = Buffer::Zeros(whole.shape, whole.dtype);
-    const size_t width = own.shape.size() - 1;
-    const int64_t part = own.shape[width] / n;
-    for (int64_t half = 0; half < n; ++half) {
-      Shape from(own.shape.size(), 0), to(own.shape.size(), 0);
-      from[width] = half * part;
-      to[call.dim] = half;
-      to[width] = machine.mesh().Index(device, call.axes) * part;
-      Shape extent = own.shape;
-      extent[width] = part;
-      exec::CopyBlock(own, from, whole, to, extent);
-    }
-  }
-  return out;
-}
-
-// --- what is done to ops ---
-
-void ClipIds(WrongOp& one) {
-  const exec::Part& table = one.local.in[0];
-  const auto first = static_cast<int32_t>(table.start[0]);
-  const auto rows = static_cast<int32_t>(table.buffer->shape[0]);
-  for (int32_t& id : one.Own(1).whole) {
-    id = std::clamp(id, first, first + rows - 1);
-  }
-}
-
-// The last label of the shard is its own first token's.
-void ShiftLabels(WrongOp& one) {
-  const size_t ids = one.op.kind == OpKind::kPick ? 1 : 0;
-  Buffer& labels = one.Own(ids);
-  const int64_t width = labels.shape[1];
-  for (int64_t row = 0; row < labels.shape[0]; ++row) {
-    labels.whole[AsIndex((row + 1) * width - 1)] =
-        labels.whole[AsIndex(row * width)];
-  }
-}
-
-void SwapFactors(step::Graph& graph, step::LabelId label) {
-  std::vector<step::LabelId>& factors = graph.labels[AsIndex(label)].factors;
-  std::reverse(factors.begin(), factors.end());
-}
-
-void OtherFactorOrder(WrongOp& one) {
-  step::Graph graph = *one.local.graph;
-  SwapFactors(graph, one.op.label);
-  one.local.graph = &graph;
-  one.Run();
-}
-
-void RepeatModulo(WrongOp& one) {
-  const exec::Part& in = one.local.in[0];
-  Buffer& out = *one.local.out;
-  const size_t dim = out.shape.size() - 2;
-  Shape from(out.shape.size(), 0), to(out.shape.size(), 0), extent = out.shape;
-  extent[dim] = 1;
-  for (int64_t n = 0; n < out.shape[dim]; ++n) {
-    to[dim] = n;
-    from[dim] = (one.local.start[dim] + n) % in.buffer->shape[dim];
-    exec::CopyBlock(*in.buffer, from, out, to, extent);
-  }
-  one.done = true;
-}
-
-int64_t IndexOf(const WrongOp& one, const AxisGroup& axes) {
-  return SimMesh(one.of->mesh).Index(one.local.device, axes);
-}
-
-void DriftOnSecond(WrongOp& one) {
-  one.Run();
-  if (IndexOf(one, {"tp"}) == 0) return;
-  for (double& x : one.local.out->wide) x += 1e-3;
-}
-
-// Of equal scores the last one wins, on half of the replicas.
-void LastOfEqual(WrongOp& one) {
-  if (IndexOf(one, {"tp"}) == 0) return;
-  Buffer& scores = one.Own(0);
-  const size_t experts = AsIndex(scores.shape.back());
-  for (size_t i = 0; i < scores.wide.size(); ++i) {
-    scores.wide[i] += 1e-9 * static_cast<double>(i % experts);
-  }
-}
-
-void HalfTheGroups(WrongOp& one) {
-  for (step::LabelId count : one.op.counts) one.sizes[AsIndex(count)] /= 2;
-}
-
-void ForgetLookup(WrongOp& one) {
-  for (size_t i = 0; i < one.op.in.size(); ++i) {
-    for (const step::Op& op : one.of->graph.ops) {
-      if (op.out != one.op.in[i] || op.kind != OpKind::kScatter) continue;
-      for (double& x : one.Own(i).wide) x = 0;
-    }
-  }
-}
-
-SpoilOp Constant(double factor) {
-  return [factor](WrongOp& one) { one.op.scale.constant *= factor; };
-}
-
-void OtherSeed(WrongOp& one) { ++one.op.index; }
-
-void LocalDropout(WrongOp& one) {
-  exec::Part& x = one.local.in[0];
-  for (size_t d = 0; d < x.start.size(); ++d) {
-    x.start[d] = 0;
-    one.sizes[AsIndex((*x.labels)[d])] = x.buffer->shape[d];
-  }
-}
-
-void KeepModelWeight(WrongOp& one) {
-  *one.local.out = *one.local.in[0].buffer;
-  one.done = true;
-}
-
-void DecayAnyway(WrongOp& one) {
-  one.op.scale.constant = one.local.graph->adam.decay;
-}
-
-void StepOfAnother(WrongOp& one) {
-  step::Graph graph;
-  graph.adam = one.local.graph->adam;
-  graph.adam.step += IndexOf(one, {"tp"});
-  one.local.graph = &graph;
-  one.Run();
-}
-
-void ReverseSlots(WrongOp& one) {
-  Buffer& slots = one.Own(0);
-  const size_t dim = slots.shape.size() - 1;
-  const int64_t n = slots.shape[dim];
-  Reorder(slots, dim, n, [n](int64_t i) { return n - 1 - i; });
-}
-
-SpoilOp Positions(size_t operand, const std::function<int64_t(int64_t)>& to) {
-  return [=](WrongOp& one) {
-    for (int32_t& x : one.Own(operand).whole) x = static_cast<int32_t>(to(x));
-  };
-}
-
-// Every shard writes at the row's place in a shard.
-void WriteEverywhere(WrongOp& one) {
-  const exec::Part& cache = one.local.in[0];
-  const auto rows = static_cast<int32_t>(cache.buffer->shape[1]);
-  const auto first = static_cast<int32_t>(cache.start[1]);
-  for (int32_t& x : one.Own(2).whole) x = first + x % rows;
-}
-
-// The last device's rows are padded to more, which count as its last one.
-void CountPadding(WrongOp& one) {
-  one.Run();
-  const exec::Part& e = one.local.in[0];
-  if (e.labels->size() != 3) return;  // not over the vocabulary
-  const int64_t rows = e.buffer->shape[2];
-  if (e.start[2] + rows != one.SizeOf((*e.labels)[2])) return;
-  for (size_t i = 0; i < one.local.out->wide.size(); ++i) {
-    one.local.out->wide[i] += e.buffer->wide[(i + 1) * AsIndex(rows) - 1];
-  }
-}
-
-// The size of the ring's label, where the op is what a sink adds to a row.
-int64_t TurnsOfSink(const WrongOp& one) {
-  const step::Graph& graph = one.of->graph;
-  for (const step::Op& op : graph.ops) {
-    if (op.out != one.op.in[0]) continue;
-    for (const step::Parameter& parameter : graph.parameters) {
-      if (parameter.role == "sinks" && op.in.back() == parameter.value) {
-        return one.SizeOf(graph.ring.turns);
-      }
-    }
-  }
-  return 1;
-}
-
-void TimesOut(WrongOp& one, int64_t factor) {
-  one.Run();
-  for (double& x : one.local.out->wide) x *= static_cast<double>(factor);
-}
-
-void SinkPerTurn(WrongOp& one) { TimesOut(one, TurnsOfSink(one)); }
-
-void SinkGradientPerTurn(WrongOp& one) {
-  const step::Graph& graph = one.of->graph;
-  for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    if (graph.parameters[i].role != "sinks") continue;
-    if (graph.gradients[i] != one.op.out) continue;
-    TimesOut(one, one.SizeOf(graph.ring.turns));
-  }
-}
-
-PerDevice OtherWay(Machine& machine, const CollectiveCall& call) {
-  std::vector<exec::Edge> edges(call.edges.begin(), call.edges.end());
-  for (auto& [from, to] : edges) std::swap(from, to);
-  CollectiveCall back = call;
-  back.edges = edges;
-  return exec::RunCollective(machine, back);
-}
-
-// The call that comes as the `which`-th of those that match.
-Inject AtCallNumber(CallAt at, int which, SpoilCall spoil) {
-  at.all = true;
-  return [=](const SoundCase& of, Wrong& wrong) {
-    const auto seen = std::make_shared<int>(0);
-    return AtCall(at, [=](Machine& machine, const CollectiveCall& call) {
-      return ++*seen == which ? spoil(machine, call)
-                              : exec::RunCollective(machine, call);
-    })(of, wrong);
-  };
-}
-
-// --- the table ---
 
 void AddSums(std::vector<StepFault>& out) {
   const CallAt row = {.op = "linear o", .kind = kAllReduce};
@@ -388,12 +47,12 @@ void AddSums(std::vector<StepFault>& out) {
        {"residual-before-reduce", "linearity",
         "the residual is added before the sum", kTensor, kProgram, kConstraints,
         ReduceAfter({"residual down", OpKind::kAdd})},
-       {"fn-on-partial", "linearity",
-        "a root is taken of a sum that is pending", kSplit, kDeclared, kStatic,
+       {"fn-on-partial", "linearity", "a root is taken of a partial sum",
+        kSplit, kDeclared, kStatic,
         ReduceAfter({"rmsnorm norm1", OpKind::kFn}, true)},
-       {"product-of-partials", "linearity",
-        "two sums that are pending are multiplied", kExperts, kDeclared,
-        kStatic, ReduceAfter({"balance", OpKind::kEinsum, 1}, true)}});
+       {"product-of-partials", "linearity", "two partial sums are multiplied",
+        kExperts, kDeclared, kStatic,
+        ReduceAfter({"balance", OpKind::kEinsum, 1}, true)}});
 }
 
 void AddNorms(std::vector<StepFault>& out) {
@@ -405,8 +64,7 @@ void AddNorms(std::vector<StepFault>& out) {
        {"norm-local-d", "norm", "divided by the local hidden size", kSplit, kOp,
         kConstraints, WrongSize({"rmsnorm norm1", OpKind::kScale}, "d", 0.5)},
        {"norm-grad-tp", "norm",
-        "a norm's gradient is not reduced over tp where its tokens are cut by "
-        "tp",
+        "a norm's gradient is not reduced over tp, which shards its tokens",
         kSequence, kCollective, kResults,
         ReduceWithout({.op = "d:rmsnorm norm1", .axes = {"dp", "sp", "tp"}},
                       "tp")},
@@ -465,8 +123,7 @@ void AddLoss(std::vector<StepFault>& out) {
                "labels are shifted within the shard of the sequence", kSequence,
                kOp, kConstraints, AtOp({"loss", OpKind::kPick}, ShiftLabels)},
               {"batch-order", "loss",
-               "labels are cut by [dp, fsdp], ids by the "
-               "other order",
+               "labels are sharded over [dp, fsdp], ids in the other order",
                kTensor, kProgram, kConstraints, CutInOtherOrder("labels")}});
 }
 
@@ -510,8 +167,9 @@ void AddGradients(std::vector<StepFault>& out) {
        {"micro-reduced-twice", "gradient",
         "reduced in a micro-batch, and at the end", kMicro, kProgram, kResults,
         ReduceMore({"d:head first", OpKind::kEinsum, 1}, {"dp"})},
-       {"grad-left-whole", "spec", "a gradient lies whole, its parameter split",
-        kTensor, kDeclared, kStatic, LeaveWhole(scatter)}});
+       {"grad-left-whole", "spec",
+        "a gradient is unsharded, its parameter is sharded", kTensor, kDeclared,
+        kStatic, LeaveWhole(scatter)}});
 }
 
 void AddHeads(std::vector<StepFault>& out) {
@@ -610,11 +268,11 @@ void AddRandom(std::vector<StepFault>& out) {
         "backward draws another mask than forward", kTensor, kOp, kConstraints,
         AtOp({"d:dropout", OpKind::kDropout}, OtherSeed)},
        {"recompute-forward-key", "random",
-        "a layer that is computed anew drops others than the first time",
+        "a rematerialised layer draws another mask than in the forward pass",
         kRecompute, kOp, kConstraints,
         AtOp({"r:dropout o", OpKind::kDropout}, OtherSeed)},
        {"recompute-not-reduced", "collective",
-        "a row-parallel output that is computed anew is not reduced",
+        "the output of a rematerialised row-parallel layer is not reduced",
         kRecompute, kCollective, kConstraints,
         Skip({.op = "r:linear o", .kind = kAllReduce})}});
 }

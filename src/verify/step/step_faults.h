@@ -1,5 +1,5 @@
-// The faults that a step's self-test injects: what each breaks, where, and who
-// must notice.
+// The faults that a step's self-test injects: what each breaks, where, and
+// which check must detect it.
 #ifndef SHARDC_VERIFY_STEP_STEP_FAULTS_H_
 #define SHARDC_VERIFY_STEP_STEP_FAULTS_H_
 
@@ -12,27 +12,27 @@
 
 namespace shardc::verify {
 
-// Through what a fault is injected.
+// Where a fault is injected.
 enum class FaultSeam : uint8_t {
-  kCollective,  // a collective does something else
-  kOp,          // an op on the devices does
-  kProgram,     // the program that runs is not the declared one
-  kDeclared,    // the declared one is wrong itself
-  kInput,       // devices are given something else
+  kCollective,  // into a collective
+  kOp,          // into an op on the devices
+  kProgram,     // into the program that runs, not into the declared one
+  kDeclared,    // into the declared program
+  kInput,       // into the devices' inputs
 };
 std::string_view FaultSeamName(FaultSeam seam);  // "collective"
 
 struct StepFault {
   std::string_view name;    // "no-row-ar"
   std::string_view family;  // "linearity"
-  std::string_view breaks;  // what is wrong, in words
+  std::string_view breaks;  // the mistake, in words
   SoundStep on = SoundStep::kTensor;
   FaultSeam seam = FaultSeam::kCollective;
-  StepCheck by = StepCheck::kConstraints;  // that must notice
+  StepCheck by = StepCheck::kConstraints;  // the check that must detect it
   Inject inject;
 };
 
-// The same on every call.
+// Returns the table, the same on every call.
 std::vector<StepFault> StepFaults();
 
 }  // namespace shardc::verify

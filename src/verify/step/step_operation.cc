@@ -1,7 +1,7 @@
-// The operation is asked as `verify` without --step asks it: given the plan's
-// specs and shapes without elements it says whether it could run. What it is
-// in a step follows from its record: of the global view, local with lengths
-// that are gathered or exchanged for heads, or a ring.
+// Whether an attention operation can run is decided as in `verify` of
+// attention: from the plan's specs and from shapes without elements. Its form
+// in a step follows from its record: the compiler's global view, a kernel on
+// slices whose lengths are gathered or exchanged for heads, or a ring:
 //
 //   ulysses, q [b, t:sp, n:tp, h]  ->  op_q b, t, n:tp+sp: an all_to_all
 #include "verify/step/step_operation.h"
@@ -25,10 +25,10 @@ using exec::Operation;
 // Heads and their size, by the graph of one layer; nothing where a layer has no
 // heads.
 std::optional<Sizes> SizesOf(const StepRequest& request) {
-  Findings unsaid;  // a build of all layers tells them
-  const auto model =
-      step::BuildForward(*request.compiled->rules.model, request.config,
-                         request.compiled->manifest, request.mode, unsaid, {0});
+  Findings unreported;  // building all layers reports them
+  const auto model = step::BuildForward(
+      *request.compiled->rules.model, request.config,
+      request.compiled->manifest, request.mode, unreported, {0});
   if (!model) return std::nullopt;
   const step::Graph& graph = model->graph;
   const step::Sizes sizes =
@@ -110,7 +110,7 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
   if (const auto refusal = RefusalAt(*test)) return refuse(refusal->reason);
   if (operation.global_view) return out;
   if (request.compiled->rules.model->HasEncoder()) {
-    return refuse("a model with an encoder beside it runs as described");
+    return refuse("a model with an encoder runs as described");
   }
   const exec::SimMesh sim(mesh);
   const int64_t parts = sim.Parts(test->specs.query[1]);

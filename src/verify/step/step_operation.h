@@ -1,5 +1,5 @@
-// An attention operation inside a step: what form its program has there, where
-// it brings what it takes, or why it cannot run.
+// An attention operation inside a step: the form of its program, the shardings
+// of its operands, or the reason why it cannot run.
 #ifndef SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 #define SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 
@@ -16,20 +16,21 @@
 
 namespace shardc::verify {
 
-// Nothing where it cannot run under the plan's specs on the mesh. Without an
-// operation attention is the compiler's, in the global view.
+// Returns nothing, and the reason in `why`, if the operation cannot run under
+// the plan's specs on the mesh. Without an operation, attention is in the
+// global view, as a compiler runs it.
 std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 
-// Where the operation has query, key and output, beside the mode's own axes.
+// Adds the axes of the operation's query, key and output to the mode's own.
 void AddOverrides(const exec::Operation& operation,
                   step::ShardingConstraints& constraints);
-// The same for a request's own; none without an operation.
+// Returns those of a request's operation; none without an operation.
 std::vector<step::ShardingConstraintOverride> OverridesOf(
     const StepRequest& request);
 
-// What devices send for the attention of one layer forward, by the operation's
-// own formula.
+// Returns the bytes that devices send for one layer's attention in the forward
+// pass, by the operation's formula.
 std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
                                          const Mesh& mesh);
 

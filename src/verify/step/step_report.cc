@@ -1,8 +1,7 @@
-// The graph is lowered twice at real sizes: whole, for the bytes, and with a
-// layer of each kind, for the proof at small sizes. Rows are an op's
-// collectives; layers whose rows are the same, one after the other, are one.
+// The graph is lowered twice at real sizes: with all layers, for the bytes, and
+// with one layer of each kind, for the proof, which then runs at reduced sizes:
 //
-//   layer 0-31  linear o  [b,t,d]  b:fsdp+dp  all_reduce tp  192.0 MiB
+//   32 layers on dp 2, tp 8: bytes of 32 layers; proof of layers 0 and 1
 #include "verify/step/step_report.h"
 
 #include <algorithm>
@@ -10,43 +9,26 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "exec/machine/mesh_sim.h"
-#include "source/digest.h"
 #include "source/index.h"
 #include "source/wording.h"
 #include "step/sizes.h"
 #include "step/validate.h"
 #include "verify/step/reduced_case.h"
 #include "verify/step/step_operation.h"
+#include "verify/step/step_rows.h"
 
 namespace shardc::verify {
 namespace {
 
 using step::Graph;
-using step::Instruction;
-using step::InstructionKind;
 using step::Op;
 using step::Phase;
-using step::Program;
 
 constexpr int64_t kMostDevices = 64;
 constexpr std::string_view kEncoder = "encoder ";
-
-// Which op of its layer and phase an op is: the same in every graph of the
-// model.
-using Place = std::tuple<int32_t, Phase, int32_t>;
-
-std::vector<Place> PlacesOf(const Graph& graph) {
-  std::vector<Place> out;
-  std::map<std::pair<int32_t, Phase>, int32_t> next;
-  for (const Op& op : graph.ops) {
-    out.emplace_back(op.layer, op.phase, next[{op.layer, op.phase}]++);
-  }
-  return out;
-}
 
 class Reporter {
  public:
@@ -68,7 +50,8 @@ class Reporter {
     out_.encoder_layer = full->model.graph.encoder_layer;
     if (!IsAPart(full->model.graph)) return std::nullopt;
     if (!LowerAt(*full, compiled_.mesh)) return std::move(out_);
-    Describe(*full);
+    row_ops_ = DescribeProgram(request_, *full, out_);
+    places_ = PlacesOf(full->model.graph);
     for (const step::ProgramFault& fault :
          step::Validate(full->model.graph, *full->program, full->sizes)) {
       Problem("static", full->model.graph, fault.op, fault.message);
@@ -77,7 +60,7 @@ class Reporter {
       const bool known = Prove(full->model.graph);
       if (!known) return std::nullopt;
     }
-    Fold();
+    FoldLayers(out_.rows);
     if (!out_.problems.empty() && out_.status == StepStatus::kPass) {
       out_.status = StepStatus::kFail;
     }
@@ -103,10 +86,6 @@ class Reporter {
     out_.remat = request_.remat.text;
     out_.microbatches = request_.microbatches;
     out_.reduction = request_.reduction;
-  }
-
-  bool InPart(const std::string& part) const {
-    return request_.part.empty() || request_.part == part;
   }
 
   static std::string LayersText(const std::string& what, int64_t layers) {
@@ -151,127 +130,9 @@ class Reporter {
     out_.problems.push_back(text + message);
   }
 
-  // Rows, clashes and totals of the whole program.
-  void Describe(const LoweredStep& full) {
-    const Graph& graph = full.model.graph;
-    const Program& program = *full.program;
-    std::string text;
-    for (const Instruction& step : program.code) {
-      if (step.kind != InstructionKind::kCollective) continue;
-      AddRow(graph, program, step, full.sizes, text);
-    }
-    std::map<std::tuple<std::string, std::string, std::string>, size_t> known;
-    for (const step::ShardingConflict& conflict : program.conflicts) {
-      AddConflict(graph, program, conflict, known);
-    }
-    DescribePeak(full);
-    out_.notes = program.notes;
-    out_.program = Sha256(text);
-    places_ = PlacesOf(graph);
-  }
-
-  void DescribePeak(const LoweredStep& full) {
-    const step::PeakMemory peak =
-        step::PeakOf(full.model.graph, *full.program, full.sizes,
-                     {.values = request_.element_bytes});
-    out_.peak.bytes = peak.bytes;
-    out_.peak.instruction = peak.instruction;
-    out_.peak.instructions = static_cast<int64_t>(full.program->code.size());
-    const int32_t index =
-        peak.instruction < 0 ? -1
-                             : full.program->code[AsIndex(peak.instruction)].op;
-    out_.peak.part = "model";
-    out_.peak.op = "results";
-    if (index < 0) return;
-    const Op& op = full.model.graph.ops[AsIndex(index)];
-    out_.peak.phase = op.phase;
-    out_.peak.part = StepPartName(full.model.graph, op);
-    out_.peak.op = StepOpName(op);
-  }
-
-  void AddRow(const Graph& graph, const Program& program,
-              const Instruction& step, const step::Sizes& sizes,
-              std::string& text) {
-    const int64_t bytes =
-        step::SentBytes(graph, program, step, sizes, request_.element_bytes);
-    const step::Slot& from = program.slots[AsIndex(step.in[0])];
-    const step::Slot& to = program.slots[AsIndex(step.out)];
-    StepRow row;
-    if (step.op >= 0) {
-      const Op& op = graph.ops[AsIndex(step.op)];
-      row.part = StepPartName(graph, op);
-      row.phase = op.phase;
-      row.micro = op.micro;
-      row.op = StepOpName(op);
-    } else {
-      row.part = "model";
-      row.op = "results";
-    }
-    row.result = StepLabelsText(graph, from.value);
-    row.specs =
-        step::ShardingText(graph, program.axes, from.value, from.sharding) +
-        " -> " + step::ShardingText(graph, program.axes, to.value, to.sharding);
-    row.collective = step.collective;
-    row.axes = program.axes.Group(step.axes);
-    row.bytes = bytes;
-    text += row.part + "|" + row.op + "|" + row.result + "|" + row.specs + "|" +
-            std::string(CollectiveName(step.collective)) + "|" +
-            GroupText(row.axes) + "\n";
-    if (!InPart(row.part)) return;
-    AddTraffic(row);
-    row_ops_.push_back(step.op);
-    out_.rows.push_back(std::move(row));
-  }
-
-  void AddTraffic(const StepRow& row) {
-    for (StepTraffic& one : out_.traffic) {
-      if (one.phase == row.phase && one.collective == *row.collective &&
-          one.axes == row.axes) {
-        ++one.count;
-        one.bytes += row.bytes;
-        return;
-      }
-    }
-    out_.traffic.push_back(
-        {row.phase, *row.collective, row.axes, 1, row.bytes});
-  }
-
-  void AddConflict(const Graph& graph, const Program& program,
-                   const step::ShardingConflict& conflict,
-                   std::map<std::tuple<std::string, std::string, std::string>,
-                            size_t>& known) {
-    const Op& op = graph.ops[AsIndex(conflict.op)];
-    if (!InPart(StepPartName(graph, op))) return;
-    const auto name = [&](step::LabelId label) {
-      return label < 0 ? std::string("gathered")
-                       : graph.labels[AsIndex(label)].name;
-    };
-    StepConflict out;
-    out.part = PhaseName(op.phase);
-    out.op = StepOpName(op);
-    out.axis = program.axes.names[conflict.axis];
-    for (step::LabelId label : conflict.labels)
-      out.labels.push_back(name(label));
-    out.chosen = name(conflict.chosen);
-    out.cheapest = name(conflict.cheapest);
-    out.bytes = conflict.bytes;
-    out.least = conflict.least;
-    const auto key =
-        std::make_tuple(out.part, out.op, out.axis + out.chosen + out.cheapest);
-    const auto [found, fresh] = known.emplace(key, out_.conflicts.size());
-    if (fresh) {
-      out_.conflicts.push_back(std::move(out));
-    } else {
-      StepConflict& same = out_.conflicts[found->second];
-      ++same.count;
-      same.bytes += out.bytes;
-      same.least += out.least;
-    }
-  }
-
   std::vector<int32_t> ProvedLayers(const Graph& full) const {
-    if (IsLayer(request_.part)) {
-      const int32_t layer = NumberOf(request_.part);
+    if (IsLayerPart(request_.part)) {
+      const int32_t layer = LayerNumber(request_.part);
       if (!request_.part.starts_with(kEncoder)) return {layer};
       // By one of the model's own its gradients come back.
       return {0, out_.encoder_layer + layer};
@@ -431,8 +292,8 @@ class Reporter {
     for (const StepProblem& problem : proof.problems) {
       Problem(StepCheckName(problem.check), small, problem.op, problem.message);
     }
-    const std::vector<Place> places = PlacesOf(small);
-    std::map<Place, ValueError> errors;
+    const std::vector<OpPlace> places = PlacesOf(small);
+    std::map<OpPlace, ValueError> errors;
     for (size_t i = 0; i < small.ops.size(); ++i) {
       const ValueError& error = proof.values[AsIndex(small.ops[i].out)];
       if (!error.judged) continue;
@@ -459,97 +320,13 @@ class Reporter {
     }
   }
 
-  // Rows of one layer, without what the proof says of them.
-  using Rows = std::vector<StepRow>;
-  static bool Alike(const Rows& a, const Rows& b) {
-    if (a.size() != b.size()) return false;
-    for (size_t i = 0; i < a.size(); ++i) {
-      const StepRow &x = a[i], &y = b[i];
-      if (x.op != y.op || x.result != y.result || x.specs != y.specs ||
-          x.collective != y.collective || x.axes != y.axes ||
-          x.bytes != y.bytes) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  // Runs of layers whose rows are alike become one; a fold takes the worst
-  // error of its layers.
-  void Fold() {
-    Rows folded;
-    size_t at = 0;
-    while (at < out_.rows.size()) {
-      size_t end = Block(at);
-      Rows block(out_.rows.begin() + static_cast<int64_t>(at),
-                 out_.rows.begin() + static_cast<int64_t>(end));
-      const std::string first = block.front().part;
-      std::string last = first;
-      int64_t layers = 1;
-      while (IsLayer(first) && end < out_.rows.size()) {
-        const size_t next = Block(end);
-        const Rows more(out_.rows.begin() + static_cast<int64_t>(end),
-                        out_.rows.begin() + static_cast<int64_t>(next));
-        if (StackOf(first) != StackOf(more.front().part) ||
-            !Alike(block, more)) {
-          break;
-        }
-        for (size_t i = 0; i < block.size(); ++i) {
-          if (!more[i].error) continue;
-          if (!block[i].error || *more[i].error > *block[i].error) {
-            block[i].error = more[i].error;
-            block[i].allowed = more[i].allowed;
-          }
-        }
-        last = more.front().part;
-        ++layers;
-        end = next;
-      }
-      for (StepRow& row : block) {
-        row.layers = layers;
-        if (layers > 1) row.part = Range(first, last);
-        folded.push_back(std::move(row));
-      }
-      at = end;
-    }
-    out_.rows = std::move(folded);
-  }
-
-  // Of "layer 3" the word, all of "model", and the number.
-  static std::string StackOf(const std::string& part) {
-    return part.substr(0, part.find(' '));
-  }
-  static int NumberOf(const std::string& part) {
-    return std::stoi(part.substr(part.find(' ') + 1));
-  }
-  static bool IsLayer(std::string_view part) {
-    return part.starts_with("layer ") || part.starts_with(kEncoder);
-  }
-  static std::string Range(const std::string& first, const std::string& last) {
-    const int a = NumberOf(first), b = NumberOf(last);
-    return StackOf(first) + " " + std::to_string(std::min(a, b)) + "-" +
-           std::to_string(std::max(a, b));
-  }
-
-  // The end of the rows of one part and phase.
-  size_t Block(size_t at) const {
-    size_t end = at;
-    while (end < out_.rows.size() &&
-           out_.rows[end].part == out_.rows[at].part &&
-           out_.rows[end].phase == out_.rows[at].phase &&
-           out_.rows[end].micro == out_.rows[at].micro) {
-      ++end;
-    }
-    return end;
-  }
-
   const StepRequest& request_;
   const Compiled& compiled_;
   Findings& findings_;
   StepReport out_;
   std::vector<int32_t> row_ops_;
   std::vector<int32_t> kept_ops_;  // by tensor
-  std::vector<Place> places_;
+  std::vector<OpPlace> places_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A whole step under a plan: which collectives happen, how many bytes, and
-// whether every result is the dense model's.
+// A model's step under a plan: its collectives, their bytes, and whether every
+// result equals the dense model's.
 #ifndef SHARDC_VERIFY_STEP_STEP_REPORT_H_
 #define SHARDC_VERIFY_STEP_STEP_REPORT_H_
 
@@ -24,7 +24,7 @@ namespace shardc::verify {
 
 std::string_view PhaseName(step::Phase phase);  // "forward"
 
-// A collective of an op, or an op that has an anchor and moves nothing.
+// A collective of an op.
 struct StepRow {
   std::string part;  // "layer 0-31", "embed", "optimizer"
   step::Phase phase = step::Phase::kForward;
@@ -34,7 +34,7 @@ struct StepRow {
   std::optional<Collective> collective;
   AxisGroup axes;
   int64_t bytes = 0;   // that the busiest device sends, in one layer
-  int64_t layers = 1;  // that are alike
+  int64_t layers = 1;  // that have the same rows
   int32_t micro = -1;  // of the micro-batch; -1: of all
   std::optional<double> error, allowed;
   bool operator==(const StepRow&) const = default;
@@ -55,7 +55,7 @@ struct StepTraffic {
   int64_t count = 0, bytes = 0;
 };
 
-// When a device holds most, at real sizes.
+// The peak of a device's memory at real sizes.
 struct StepPeak {
   step::HeldBytes bytes = {};
   int64_t instruction = 0, instructions = 0;
@@ -64,7 +64,7 @@ struct StepPeak {
   int64_t Total() const { return step::TotalOf(bytes); }
 };
 
-// A value of the run beside the reference's; of an input what both were given.
+// A value of the run and the reference's; for an input, the input of both.
 struct StepTensor {
   std::string part, op, value;  // "layer 0", "linear q", "[b,t,n,h]"
   step::Phase phase = step::Phase::kForward;
@@ -105,12 +105,12 @@ struct StepReport {
   int64_t gradients = 0, updates = 0, caches = 0;
   double worst = 0, worst_allowed = 0;
   std::vector<std::string> problems;
-  std::string part;  // that rows are limited to; empty: all
+  std::string part;  // the part of the step that is reported; empty: all
   bool full = false;
   uint64_t seed = 0;
-  std::vector<StepTensor> tensors;  // where they were asked for
-  // Over ranks: what devices sent by the ledger, what was handed over for it,
-  // and how much of that went to another rank.
+  std::vector<StepTensor> tensors;  // with StepRequest::keep_tensors
+  // Between ranks: the bytes that devices sent by the ledger, the bytes copied
+  // for them, and those of the latter that went to another rank.
   int64_t sent_bytes = 0, moved_bytes = 0, crossed_bytes = 0;
 
   int64_t Sent(step::Phase phase) const;
@@ -119,19 +119,19 @@ struct StepReport {
 struct StepRequest : StepInputs {
   const exec::Operation* operation = nullptr;  // null: attention as described
   Dtype dtype = Dtype::kF64;                   // of the proof
-  bool numbers = true;  // run it; else form, static checks and bytes only
+  bool numbers = true;  // run the proof; else static checks and bytes only
   uint64_t seed = 0;
   int threads = 1;
-  // Rows, clashes and totals of "layer 3", "model" or "optimizer" alone; of a
-  // layer the proof too, between the model's begin and end.
+  // Limits rows, conflicts and totals to "layer 3", "model" or "optimizer". A
+  // layer is proved alone, between the first and the last ops of the model.
   std::string part = {};
-  bool full = false;         // the proof at the real sizes, on the whole mesh
-  int64_t memory_bytes = 0;  // that such a proof may take, each rank
+  bool full = false;         // the proof at real sizes on the real mesh
+  int64_t memory_bytes = 0;  // that such a proof may use on each rank
   exec::Transport* transport = nullptr;  // between ranks, where there are any
   bool keep_tensors = false;
 };
 
-// Nothing after findings about the inputs.
+// Returns nothing after findings about the inputs.
 std::optional<StepReport> VerifyStep(const StepRequest& request,
                                      Findings& findings);
 

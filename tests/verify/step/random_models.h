@@ -154,7 +154,7 @@ inline step::Remat RandomRemat(exec::RandomSequence& random) {
   return *step::ParseRemat(kRemats[random.Below(std::size(kRemats))], why);
 }
 
-// How many cases: a sample, or as many as the variable says.
+// The number of cases: a sample, or the value of the environment variable.
 inline int64_t CasesOf(const char* variable, int64_t sample) {
   const char* const asked = std::getenv(variable);
   return asked != nullptr ? std::atoll(asked) : sample;

@@ -47,7 +47,7 @@ TEST_CASE("a table that does nothing does not pass") {
     CHECK(result.Caught() == 0);
     CHECK_FALSE(result.Holds());
   }
-  // Noticed, but not by the check that should.
+  // Detected, but not by the expected check.
   const StepSelfTest other =
       tried(ReduceMore({"d:head first", step::OpKind::kEinsum, 1}, {"dp"}));
   CHECK(other.Injected() == 1);

@@ -1,4 +1,4 @@
-// Programs that do wrong on purpose: each must be told from the right one.
+// Programs with injected faults: each must be distinguished from a correct one.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -156,8 +156,8 @@ TEST_CASE("steps with an operation are the dense model's") {
   CHECK(passed == cases);
 }
 
-// With these numbers one device is off by less than it is with others.
-TEST_CASE("a limit that one set of numbers draws low is drawn again") {
+// With this seed, the error of one device is smaller than with others.
+TEST_CASE("a tolerance that one input makes too small is measured on more") {
   const auto gemma = std::find_if(
       std::begin(kAttending), std::end(kAttending), [](const Family& family) {
         return std::string_view(family.pack) == "builtin:gemma";
@@ -183,8 +183,8 @@ TEST_CASE("a limit that one set of numbers draws low is drawn again") {
   CHECK(report->status == StepStatus::kPass);
 }
 
-// Two kv heads whole on four devices: a kernel that sees its slices takes the
-// first of them for all of its queries.
+// Two KV heads, replicated over four devices: a kernel that sees slices uses
+// the first head for all of its queries.
 TEST_CASE("a kernel that reads the wrong kv heads is found") {
   const Family family = {
       "builtin:llama",

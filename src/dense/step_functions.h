@@ -1,0 +1,26 @@
+// The functions of one number that a step's graph names, for the dense
+// reference.
+#ifndef SHARDC_DENSE_STEP_FUNCTIONS_H_
+#define SHARDC_DENSE_STEP_FUNCTIONS_H_
+
+#include <complex>
+#include <string_view>
+
+namespace shardc::dense {
+
+// Of the function's name, the operand and the op's constant.
+template <typename T>
+using StepFunction = T (*)(std::string_view fn, const T& x, const T& constant);
+
+// Returns the function of a name of step/functions.h.
+template <typename T>
+StepFunction<T> FindStepFunction(std::string_view fn);
+
+extern template StepFunction<float> FindStepFunction(std::string_view);
+extern template StepFunction<double> FindStepFunction(std::string_view);
+extern template StepFunction<std::complex<double>> FindStepFunction(
+    std::string_view);
+
+}  // namespace shardc::dense
+
+#endif  // SHARDC_DENSE_STEP_FUNCTIONS_H_

@@ -1,0 +1,74 @@
+// The ops of the dense reference, one function for each row of the table in
+// step.cc. Each sets the elements of `out`, which has its shape and holds
+// zeros.
+#ifndef SHARDC_DENSE_STEP_OPS_H_
+#define SHARDC_DENSE_STEP_OPS_H_
+
+#include "dense/step_context.h"
+
+namespace shardc::dense {
+
+template <typename T>
+void RunEinsum(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunAdd(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunScale(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunFn(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunReduction(StepContext<T>& c, const step::Op& op,
+                  StepTensor<T>& out);  // kSum, kMax
+template <typename T>
+void RunCopy(StepContext<T>& c, const step::Op& op,
+             StepTensor<T>& out);  // kIdentity, kBroadcast
+template <typename T>
+void RunDropout(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunAdamW(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunReshape(StepContext<T>& c, const step::Op& op,
+                StepTensor<T>& out);  // kSplit, kMerge
+template <typename T>
+void RunSlice(StepContext<T>& c, const step::Op& op,
+              StepTensor<T>& out);  // kPart, kIndex, kUnpart, kUnindex
+template <typename T>
+void RunRename(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunHeads(StepContext<T>& c, const step::Op& op,
+              StepTensor<T>& out);  // kRepeat, kGroupSum
+template <typename T>
+void RunRoll(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunRows(StepContext<T>& c, const step::Op& op,
+             StepTensor<T>& out);  // kLookup, kScatter
+template <typename T>
+void RunPick(StepContext<T>& c, const step::Op& op,
+             StepTensor<T>& out);  // kPick, kPlace
+template <typename T>
+void RunCacheWrite(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunDistance(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunRope(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunMask(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+template <typename T>
+void RunChoice(StepContext<T>& c, const step::Op& op,
+               StepTensor<T>& out);  // kTopK, kTopGroups
+template <typename T>
+void RunSlots(StepContext<T>& c, const step::Op& op, StepTensor<T>& out);
+
+}  // namespace shardc::dense
+
+// Instantiates an op for the number types of a run.
+#define SHARDC_DENSE_OP(NAME)                                                  \
+  template void NAME<float>(StepContext<float>&, const step::Op&,              \
+                            StepTensor<float>&);                               \
+  template void NAME<double>(StepContext<double>&, const step::Op&,            \
+                             StepTensor<double>&);                             \
+  template void NAME<std::complex<double>>(StepContext<std::complex<double>>&, \
+                                           const step::Op&,                    \
+                                           StepTensor<std::complex<double>>&);
+
+#endif  // SHARDC_DENSE_STEP_OPS_H_

@@ -1,0 +1,96 @@
+// Choices of experts and their queues; results are 0 or 1.
+//
+//   top 2 of [3, 1, 3, 2] -> [1, 0, 1, 0]; of equal scores the first wins
+#include "dense/step_ops.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+namespace shardc::dense {
+namespace {
+
+using step::Op;
+using step::OpKind;
+
+// Marks the `count` greatest; of equal ones those that come first.
+std::vector<bool> Greatest(const std::vector<double>& scores, int64_t count) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  std::vector<bool> marked(scores.size(), false);
+  for (size_t i = 0; i < order.size() && i < AsIndex(count); ++i) {
+    marked[order[i]] = true;
+  }
+  return marked;
+}
+
+std::vector<double> GroupScores(const std::vector<double>& scores,
+                                int64_t groups, bool two) {
+  std::vector<double> out;
+  const size_t each = scores.size() / AsIndex(groups);
+  for (size_t g = 0; g < AsIndex(groups); ++g) {
+    std::vector<double> members(
+        scores.begin() + static_cast<std::ptrdiff_t>(g * each),
+        scores.begin() + static_cast<std::ptrdiff_t>((g + 1) * each));
+    std::sort(members.rbegin(), members.rend());
+    out.push_back(members[0] + (two && members.size() > 1 ? members[1] : 0.0));
+  }
+  return out;
+}
+
+}  // namespace
+
+template <typename T>
+void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  const StepTensor<T>& x = c.Of(op.in[0]);
+  const int64_t step = c.By(op.in[0], {op.label})[0];
+  const int64_t experts = c.SizeOf(op.label);
+  Labels rest = c.LabelsOf(op.out);
+  rest.erase(std::find(rest.begin(), rest.end(), op.label));
+  Odometer at(c.Sized(rest), {c.By(op.in[0], rest)});
+  const int64_t rows = static_cast<int64_t>(x.data.size()) / experts;
+  for (int64_t i = 0; i < rows; ++i, at.Next()) {
+    std::vector<double> scores;
+    for (int64_t e = 0; e < experts; ++e) {
+      scores.push_back(
+          static_cast<double>(Real(x.data[AsIndex(at.offset(0) + e * step)])));
+    }
+    int64_t each = 1;
+    if (op.kind == OpKind::kTopGroups) {
+      const int64_t groups = c.SizeOf(op.counts[0]);
+      each = experts / groups;
+      scores = GroupScores(scores, groups, op.fn == "top2");
+    }
+    const auto marked = Greatest(scores, c.SizeOf(op.counts.back()));
+    for (int64_t e = 0; e < experts; ++e) {
+      const bool chosen = marked[AsIndex(e / each)];
+      out.data[AsIndex(at.offset(0) + e * step)] = T(chosen ? 1 : 0);
+    }
+  }
+}
+
+// Tokens of a row queue in their order.
+template <typename T>
+void RunSlots(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  const StepTensor<T>& chosen = c.Of(op.in[0]);
+  const int64_t batch = chosen.shape[0], tokens = chosen.shape[1],
+                experts = chosen.shape[2], slots = c.SizeOf(op.to);
+  for (int64_t b = 0; b < batch; ++b) {
+    std::vector<int64_t> next(AsIndex(experts), 0);
+    for (int64_t i = 0; i < tokens * experts; ++i) {
+      const int64_t at = b * tokens * experts + i;
+      if (Real(chosen.data[AsIndex(at)]) == 0) continue;
+      const int64_t slot = next[AsIndex(i % experts)]++;
+      if (slot < slots) {
+        out.data[AsIndex(at * slots + slot)] = T(1);
+      }
+    }
+  }
+}
+
+SHARDC_DENSE_OP(RunChoice)
+SHARDC_DENSE_OP(RunSlots)
+
+}  // namespace shardc::dense

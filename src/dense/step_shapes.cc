@@ -1,0 +1,132 @@
+// Ops that move elements: dimensions are split, merged, divided into parts,
+// indexed, renamed, repeated for heads and rolled.
+//
+//   split (n h), n 2, h 4: element 5 of (n h) is n 1, h 1
+#include "dense/step_ops.h"
+
+#include <algorithm>
+
+namespace shardc::dense {
+namespace {
+
+using step::LabelId;
+using step::Op;
+using step::OpKind;
+using step::ValueId;
+
+}  // namespace
+
+template <typename T>
+void RunRename(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  out.data = c.Of(op.in[0]).data;
+}
+
+// Factors in the order of the label stand for it, wherever they are.
+template <typename T>
+void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  const bool split = op.kind == OpKind::kSplit;
+  const ValueId whole = split ? op.in[0] : op.out;
+  const ValueId apart = split ? op.out : op.in[0];
+  const auto& factors = c.graph.labels[AsIndex(op.label)].factors;
+  Labels labels;
+  Strides strides;
+  const Labels& own = c.LabelsOf(whole);
+  const Strides of_whole = RowMajor(c.Of(whole).shape);
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (own[i] != op.label) {
+      labels.push_back(own[i]);
+      strides.push_back(of_whole[i]);
+      continue;
+    }
+    const Strides inside = RowMajor(c.Sized(factors));
+    for (size_t f = 0; f < factors.size(); ++f) {
+      labels.push_back(factors[f]);
+      strides.push_back(of_whole[i] * inside[f]);
+    }
+  }
+  Odometer at(c.Sized(labels), {strides, c.By(apart, labels)});
+  const StepTensor<T>& from = c.Of(op.in[0]);
+  for (size_t i = 0; i < out.data.size(); ++i, at.Next()) {
+    const auto in_whole = AsIndex(at.offset(0));
+    const auto in_apart = AsIndex(at.offset(1));
+    out.data[split ? in_apart : in_whole] =
+        from.data[split ? in_whole : in_apart];
+  }
+}
+
+// A part or a row of the wide value's `label`, from it or into it.
+template <typename T>
+void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  const bool into = op.kind == OpKind::kUnpart || op.kind == OpKind::kUnindex;
+  const ValueId wide = into ? op.out : op.in[0];
+  const ValueId narrow = into ? op.in[0] : op.out;
+  const Labels& labels = c.LabelsOf(narrow);
+  Strides strides = c.By(wide, labels);
+  const int64_t step = c.By(wide, {op.label})[0];
+  int64_t begin = op.index;
+  if (op.to != step::kNoLabel) {
+    const auto& parts = c.graph.labels[AsIndex(op.label)].parts;
+    begin = 0;
+    for (size_t i = 0; i < AsIndex(op.index); ++i) {
+      begin += c.SizeOf(parts[i]);
+    }
+    strides[Place(labels, op.to)] = step;
+  }
+  Odometer at(c.Of(narrow).shape, {c.By(narrow, labels), strides});
+  const StepTensor<T>& from = c.Of(op.in[0]);
+  for (size_t i = 0; i < c.Of(narrow).data.size(); ++i, at.Next()) {
+    const auto near = AsIndex(at.offset(0));
+    const auto far = AsIndex(at.offset(1) + begin * step);
+    out.data[into ? far : near] = from.data[into ? near : far];
+  }
+}
+
+// Heads from kv heads, or sums of them.
+template <typename T>
+void RunHeads(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  const bool sum = op.kind == OpKind::kGroupSum;
+  const ValueId many = sum ? op.in[0] : op.out;
+  const ValueId few = sum ? op.out : op.in[0];
+  const LabelId heads = sum ? op.label : op.to;
+  const LabelId groups = sum ? op.to : op.label;
+  const int64_t each = c.SizeOf(heads) / c.SizeOf(groups);
+  const Labels& labels = c.LabelsOf(many);
+  const int64_t step = c.By(few, {groups})[0];
+  const size_t head = Place(labels, heads);
+  Odometer at(c.Of(many).shape, {c.By(many, labels), c.By(few, labels)});
+  for (size_t i = 0; i < c.Of(many).data.size(); ++i, at.Next()) {
+    const auto narrow = AsIndex(at.offset(1) + at.at(head) / each * step);
+    const auto wide = AsIndex(at.offset(0));
+    if (sum) {
+      out.data[narrow] += c.Of(many).data[wide];
+    } else {
+      out.data[wide] = c.Of(few).data[narrow];
+    }
+  }
+}
+
+template <typename T>
+void RunRoll(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  const Labels& labels = c.LabelsOf(op.out);
+  const size_t dim = Place(labels, op.label);
+  const int64_t rows = c.SizeOf(op.label);
+  const int64_t stride = RowMajor(out.shape)[dim];
+  const StepTensor<T>& x = c.Of(op.in[0]);
+  Odometer at(out.shape, {RowMajor(out.shape)});
+  for (T& to : out.data) {
+    const int64_t before = at.at(dim) - op.sign;
+    const int64_t from = (before + rows) % rows;
+    const int64_t there = at.offset(0) + (from - at.at(dim)) * stride;
+    const bool comes_round = before != from;
+    to = comes_round && op.fn == step::kOpen ? T(0) : x.data[AsIndex(there)];
+    at.Next();
+  }
+}
+
+SHARDC_DENSE_OP(RunRename)
+SHARDC_DENSE_OP(RunReshape)
+SHARDC_DENSE_OP(RunSlice)
+SHARDC_DENSE_OP(RunHeads)
+SHARDC_DENSE_OP(RunRoll)
+
+}  // namespace shardc::dense

@@ -1,0 +1,132 @@
+// Kernels of sums, functions, reductions, dropout and the optimizer's update. A
+// kernel is a nest of loops over the labels of its result, or of its operand if
+// it sums. Each array has a stride for each label: 0 for a label that the array
+// lacks, so that the array is broadcast or summed along it.
+//
+//   add a [b, t, d], bias [d] -> [b, t, d]: bias has strides 0, 0, 1
+#include "exec/step/kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "exec/machine/random.h"
+#include "exec/step/functions.h"
+#include "exec/step/kernel.h"
+
+namespace shardc::exec {
+namespace {
+
+using step::LabelId;
+using step::OpKind;
+
+template <class T>
+void Elementwise(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  std::vector<Shape> strides = {AlongOut(*local.labels, local)};
+  std::vector<std::unique_ptr<Reals<T>>> in;
+  for (const Part& part : local.in) {
+    strides.push_back(Along(*local.labels, part));
+    in.push_back(std::make_unique<Reals<T>>(*part.buffer));
+  }
+  T* const out = RealData<T>(*local.out);
+  const size_t operands = in.size();
+  if (op.kind == OpKind::kAdd) {
+    for (size_t i = 0; i < operands; ++i) {
+      ForNest(local.out->shape, {strides[0], strides[i + 1]}, {},
+              [&](const Offsets& at) { out[at[0]] += (*in[i])[at[1]]; });
+    }
+    return;
+  }
+  if (op.kind == OpKind::kFn) {
+    const StepFunction<T> fn = FindStepFunction<T>(op.fn);
+    const T constant = static_cast<T>(op.scale.constant);
+    std::array<T, kMostArrays> x{};
+    ForNest(local.out->shape, strides, {}, [&](const Offsets& at) {
+      for (size_t i = 0; i < operands; ++i) x[i] = (*in[i])[at[i + 1]];
+      out[at[0]] = fn(x.data(), constant);
+    });
+    return;
+  }
+  const T scale =
+      op.kind == OpKind::kScale ? static_cast<T>(ScaleOf(local)) : T{1};
+  ForNest(local.out->shape, strides, {},
+          [&](const Offsets& at) { out[at[0]] = (*in[0])[at[1]] * scale; });
+}
+
+template <class T>
+void Reduction(const LocalOp& local) {
+  const Part& part = local.in[0];
+  const Reals<T> in(*part.buffer);
+  T* const out = RealData<T>(*local.out);
+  const bool max = local.op->kind == OpKind::kMax;
+  if (max) {
+    std::fill_n(out, local.out->Elements(),
+                -std::numeric_limits<T>::infinity());
+  }
+  ForNest(part.buffer->shape,
+          {AlongOut(*part.labels, local), Along(*part.labels, part)}, {},
+          [&](const Offsets& at) {
+            T& to = out[at[0]];
+            to = max ? std::max(to, in[at[1]]) : to + in[at[1]];
+          });
+}
+
+template <class T>
+void Dropout(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  const Part& x = local.in[0];
+  Shape global, base;
+  for (LabelId label : *x.labels) global.push_back(SizeOf(local, label));
+  const Shape strides = StridesOf(global);
+  int64_t first = 0;
+  for (size_t d = 0; d < global.size(); ++d) first += x.start[d] * strides[d];
+  const double rate = op.scale.constant;
+  const Random random = Random(static_cast<uint64_t>(op.index)).Split("drop");
+  const Reals<T> in(*x.buffer);
+  T* const out = RealData<T>(*local.out);
+  ForNest(x.buffer->shape, {StridesOf(x.buffer->shape), strides}, {0, first},
+          [&](const Offsets& at) {
+            const bool keeps =
+                random.Uniform(static_cast<uint64_t>(at[1])) >= rate;
+            out[at[0]] = keeps ? in[at[0]] / static_cast<T>(1 - rate) : T{0};
+          });
+}
+
+template <class T>
+void Adam(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  const step::Adam& adam = local.graph->adam;
+  const Reals<T> p(*local.in[0].buffer), g(*local.in[1].buffer),
+      m(*local.in[2].buffer), v(*local.in[3].buffer), clip(*local.in[4].buffer);
+  T* const out = RealData<T>(*local.out);
+  const T beta1 = static_cast<T>(adam.beta1);
+  const T beta2 = static_cast<T>(adam.beta2);
+  const T correct1 =
+      static_cast<T>(1 - std::pow(adam.beta1, static_cast<double>(adam.step)));
+  const T correct2 =
+      static_cast<T>(1 - std::pow(adam.beta2, static_cast<double>(adam.step)));
+  const T rate = static_cast<T>(adam.rate), decay = T(op.scale.constant);
+  const T epsilon = static_cast<T>(adam.epsilon);
+  for (int64_t i = 0; i < local.out->Elements(); ++i) {
+    const T gradient = g[i] * clip[0];
+    const T first = beta1 * m[i] + (T{1} - beta1) * gradient;
+    const T second = beta2 * v[i] + (T{1} - beta2) * gradient * gradient;
+    const T step = first / correct1 / (std::sqrt(second / correct2) + epsilon);
+    out[i] = op.index == 0   ? p[i] - rate * (step + decay * p[i])
+             : op.index == 1 ? first
+                             : second;
+  }
+}
+
+}  // namespace
+
+SHARDC_KERNEL(RunElementwise, Elementwise)
+SHARDC_KERNEL(RunReduction, Reduction)
+SHARDC_KERNEL(RunDropout, Dropout)
+SHARDC_KERNEL(RunAdam, Adam)
+
+}  // namespace shardc::exec

@@ -1,0 +1,104 @@
+// Kernels that find rows by ids or positions. An id counts rows of the whole
+// table; a device subtracts the row at which its part starts and skips ids of
+// rows that other devices hold, so that the sum over devices is the result:
+//
+//   lookup, rows [4, 8) of 8 on this device: id 6 reads row 2 of the part,
+//   id 3 gives zeros
+#include "exec/step/kernels.h"
+
+#include <cstdint>
+
+#include "exec/step/distance.h"
+#include "exec/step/kernel.h"
+
+namespace shardc::exec {
+namespace {
+
+using step::LabelId;
+using step::OpKind;
+
+// Lookup and pick read the row of an id; scatter and place add to it.
+template <class T>
+void Indexed(const LocalOp& local) {
+  const OpKind kind = local.op->kind;
+  const bool reads = kind == OpKind::kLookup || kind == OpKind::kPick;
+  const size_t ids_at = reads ? 1 : 0;
+  const Part& ids = local.in[ids_at];
+  const Part& real = local.in[1 - ids_at];
+  // The loop runs over the result if rows are read, else over the operand.
+  const Labels& loop = reads ? *local.labels : *real.labels;
+  const Shape& extent = reads ? local.out->shape : real.buffer->shape;
+  const Labels& other = reads ? *real.labels : *local.labels;
+  const Shape& other_shape = reads ? real.buffer->shape : local.out->shape;
+  const size_t dim = DimOf(other, local.op->label);
+  const int64_t first = (reads ? real.start : local.start)[dim];
+  const int64_t rows = other_shape[dim];
+  const int64_t stride = StridesOf(other_shape)[dim];
+  const Reals<T> in(*real.buffer);
+  T* const out = RealData<T>(*local.out);
+  ForNest(extent,
+          {StridesOf(extent), StridesAlong(loop, other, other_shape),
+           Along(loop, ids)},
+          {}, [&](const Offsets& at) {
+            const int64_t row =
+                ids.buffer->whole[AsIndex(at[2])] + local.op->index - first;
+            if (row < 0 || row >= rows) return;
+            const int64_t there = at[1] + row * stride;
+            if (reads) {
+              out[at[0]] = in[there];
+            } else {
+              out[there] += in[at[0]];
+            }
+          });
+}
+
+template <class T>
+void CacheWrite(const LocalOp& local) {
+  const Part &cache = local.in[0], &fresh = local.in[1],
+             &positions = local.in[2];
+  LabelId rows = step::kNoLabel;
+  for (LabelId label : *cache.labels) {
+    if (DimOf(*fresh.labels, label) == kNoDim) rows = label;
+  }
+  const size_t dim = DimOf(*local.labels, rows);
+  const int64_t first = local.start[dim];
+  const int64_t stride = StridesOf(local.out->shape)[dim];
+  const Reals<T> old(*cache.buffer), in(*fresh.buffer);
+  T* const out = RealData<T>(*local.out);
+  ForNest(local.out->shape,
+          {StridesOf(local.out->shape), Along(*local.labels, cache)}, {},
+          [&](const Offsets& at) { out[at[0]] = old[at[1]]; });
+  ForNest(fresh.buffer->shape,
+          {StridesOf(fresh.buffer->shape), AlongOut(*fresh.labels, local),
+           Along(*fresh.labels, positions)},
+          {}, [&](const Offsets& at) {
+            const int64_t row = positions.buffer->whole[AsIndex(at[2])] - first;
+            if (row < 0 || row >= local.out->shape[dim]) return;
+            out[at[1] + row * stride] = in[at[0]];
+          });
+}
+
+}  // namespace
+
+SHARDC_KERNEL(RunIndexed, Indexed)
+SHARDC_KERNEL(RunCacheWrite, CacheWrite)
+
+void RunDistance(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  const Buffer& queries = *local.in[0].buffer;
+  const Buffer& keys = *local.in[1].buffer;
+  const int64_t rows = SizeOf(local, op.label);
+  const int64_t most = SizeOf(local, op.counts[0]);
+  const bool both = op.fn == "both";
+  ForNest(local.out->shape,
+          {StridesOf(local.out->shape), Along(*local.labels, local.in[0]),
+           Along(*local.labels, local.in[1])},
+          {}, [&](const Offsets& at) {
+            const int64_t behind = int64_t{keys.whole[AsIndex(at[2])]} -
+                                   int64_t{queries.whole[AsIndex(at[1])]};
+            local.out->whole[AsIndex(at[0])] =
+                static_cast<int32_t>(DistanceRow(behind, rows, most, both));
+          });
+}
+
+}  // namespace shardc::exec

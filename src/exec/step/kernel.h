@@ -1,0 +1,79 @@
+// What the kernels of a step's ops share: the type an op computes in, and how
+// loops over labels address the parts of values.
+#ifndef SHARDC_EXEC_STEP_KERNEL_H_
+#define SHARDC_EXEC_STEP_KERNEL_H_
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "exec/step/local_op.h"
+#include "exec/step/nest.h"
+#include "exec/step/parts.h"
+#include "source/index.h"
+
+namespace shardc::exec {
+
+// Returns the global size of a label.
+inline int64_t SizeOf(const LocalOp& local, step::LabelId label) {
+  return (*local.sizes)[AsIndex(label)];
+}
+
+// Calls `f` with a value of the type that the op computes in: float64 if the
+// result or an operand is F64, else float32.
+template <class F>
+void InType(const LocalOp& local, const F& f) {
+  bool wide = local.out->dtype == Dtype::kF64;
+  for (const Part& part : local.in) {
+    wide = wide || part.buffer->dtype == Dtype::kF64;
+  }
+  if (wide) {
+    f(double{});
+  } else {
+    f(float{});
+  }
+}
+
+// Returns the strides, in elements, by which a loop over `loop` moves through
+// an operand or through the result; 0 for labels that the array lacks.
+inline Shape Along(const Labels& loop, const Part& part) {
+  return StridesAlong(loop, *part.labels, part.buffer->shape);
+}
+inline Shape AlongOut(const Labels& loop, const LocalOp& local) {
+  return StridesAlong(loop, *local.labels, local.out->shape);
+}
+
+// Returns the stride of one label, which the array must have.
+inline int64_t StrideOf(const Labels& labels, const Shape& shape,
+                        step::LabelId label) {
+  return StridesOf(shape)[DimOf(labels, label)];
+}
+
+// Returns the op's scale at the global sizes.
+inline double ScaleOf(const LocalOp& local) {
+  double out = local.op->scale.constant;
+  for (const auto& [label, power] : local.op->scale.powers) {
+    out *= std::pow(static_cast<double>(SizeOf(local, label)), power);
+  }
+  return out;
+}
+
+// Calls `body` once for each line along the label `along`, with the offsets at
+// which the line starts in each array.
+template <class F>
+void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
+              const std::vector<Shape>& strides, const F& body) {
+  Shape lines = extent;
+  lines[DimOf(loop, along)] = 1;
+  ForNest(lines, strides, {}, body);
+}
+
+}  // namespace shardc::exec
+
+// Defines NAME as the kernel TEMPLATE<T>, for the type that the op computes in.
+#define SHARDC_KERNEL(NAME, TEMPLATE)                                   \
+  void NAME(const LocalOp& local) {                                     \
+    InType(local, [&](auto type) { TEMPLATE<decltype(type)>(local); }); \
+  }
+
+#endif  // SHARDC_EXEC_STEP_KERNEL_H_

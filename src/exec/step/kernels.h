@@ -1,0 +1,29 @@
+// The kernels of a step's ops, one for each row of the table in local_op.cc.
+// Each reads the parts of its operands on one device and fills `local.out`,
+// which holds zeros.
+#ifndef SHARDC_EXEC_STEP_KERNELS_H_
+#define SHARDC_EXEC_STEP_KERNELS_H_
+
+#include "exec/step/local_op.h"
+
+namespace shardc::exec {
+
+void RunEinsum(const LocalOp& local);
+void RunElementwise(const LocalOp& local);  // kAdd, kScale, kFn, kBroadcast
+void RunReduction(const LocalOp& local);    // kSum, kMax
+void RunReshape(const LocalOp& local);      // kSplit to kIdentity
+void RunHeads(const LocalOp& local);        // kRepeat, kGroupSum
+void RunIndexed(const LocalOp& local);      // kLookup, kScatter, kPick, kPlace
+void RunRope(const LocalOp& local);
+void RunMask(const LocalOp& local);
+void RunChoice(const LocalOp& local);  // kTopGroups, kTopK
+void RunSlots(const LocalOp& local);
+void RunDropout(const LocalOp& local);
+void RunCacheWrite(const LocalOp& local);
+void RunAdam(const LocalOp& local);
+void RunRoll(const LocalOp& local);
+void RunDistance(const LocalOp& local);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_STEP_KERNELS_H_

@@ -1,0 +1,126 @@
+// Kernels that depend on the positions of tokens: rotary embeddings and
+// attention masks. Positions are values of the program, so that a device needs
+// only those of its own tokens.
+//
+//   causal mask, query at 5, key at 6: minus infinity
+#include "exec/step/kernels.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "exec/attention/rotary.h"
+#include "exec/step/kernel.h"
+#include "exec/step/slopes.h"
+
+namespace shardc::exec {
+namespace {
+
+using step::LabelId;
+
+RopeFrequencies TableOf(const step::Rope& rope, int64_t size) {
+  RopeScaling scaling;
+  scaling.kind = ParseRopeKind(rope.scaling).value_or(RopeKind::kNone);
+  scaling.factor = rope.factor;
+  scaling.original_length = static_cast<int64_t>(rope.original_length);
+  scaling.beta_fast = rope.beta_fast;
+  scaling.beta_slow = rope.beta_slow;
+  scaling.truncate = rope.truncate;
+  scaling.low_frequency_factor = rope.low_frequency_factor;
+  scaling.high_frequency_factor = rope.high_frequency_factor;
+  if (rope.amplitude != 0) scaling.attention_factor = rope.amplitude;
+  const auto rotated = static_cast<int64_t>(
+      std::llround(static_cast<double>(size) * rope.rotary_fraction));
+  std::string why;
+  return Frequencies(rotated / 2 * 2, rope.base, 0, scaling, why)
+      .value_or(RopeFrequencies{});
+}
+
+template <class T>
+void Rope(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  const Part &x = local.in[0], &positions = local.in[1];
+  const size_t dim = DimOf(*x.labels, op.label);
+  const int64_t size = x.buffer->shape[dim];
+  const step::Rope& rope = local.graph->ropes[AsIndex(op.index)];
+  const RopeFrequencies table = TableOf(rope, size);
+  const int64_t rotated = static_cast<int64_t>(table.inverse.size()) * 2;
+  const int64_t stride = StridesOf(x.buffer->shape)[dim];
+  const bool interleaved = rope.interleaved;
+  const Reals<T> in(*x.buffer);
+  T* const out = RealData<T>(*local.out);
+  ForLines(*x.labels, x.buffer->shape, op.label,
+           {StridesOf(x.buffer->shape), Along(*x.labels, positions)},
+           [&](const Offsets& at) {
+             const double position = positions.buffer->whole[AsIndex(at[1])] *
+                                     static_cast<double>(op.sign);
+             for (int64_t i = 0; i < rotated / 2; ++i) {
+               const double angle = position * table.inverse[AsIndex(i)];
+               const T c = static_cast<T>(std::cos(angle) * table.amplitude);
+               const T s = static_cast<T>(std::sin(angle) * table.amplitude);
+               const int64_t first = at[0] + (interleaved ? 2 * i : i) * stride;
+               const int64_t second =
+                   at[0] + (interleaved ? 2 * i + 1 : i + rotated / 2) * stride;
+               out[first] = in[first] * c - in[second] * s;
+               out[second] = in[second] * c + in[first] * s;
+             }
+             for (int64_t i = rotated; i < size; ++i) {
+               out[at[0] + i * stride] = in[at[0] + i * stride];
+             }
+           });
+}
+
+// Returns the slopes of this device's heads; none if the op has no slopes.
+template <class T>
+std::vector<T> SlopesOf(const LocalOp& local) {
+  const LabelId label = local.op->label;
+  if (label == step::kNoLabel) return {};
+  const size_t dim = DimOf(*local.labels, label);
+  const int64_t heads = SizeOf(local, label);
+  std::vector<T> out;
+  for (int64_t i = 0; i < local.out->shape[dim]; ++i) {
+    out.push_back(
+        static_cast<T>(ScaleOf(local) * SlopeOf(heads, local.start[dim] + i)));
+  }
+  return out;
+}
+
+template <class T>
+void Mask(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  const Part& scores = local.in[0];
+  const bool all = op.fn == "all", chunked = op.fn == "chunked";
+  const int64_t window =
+      op.counts.empty() ? 0 : SizeOf(local, op.counts.front());
+  const std::vector<T> slopes = SlopesOf<T>(local);
+  // Array 3 counts heads.
+  Shape count(scores.labels->size(), 0);
+  if (!slopes.empty()) count[DimOf(*scores.labels, op.label)] = 1;
+  const Reals<T> in(*scores.buffer);
+  T* const out = RealData<T>(*local.out);
+  ForNest(scores.buffer->shape,
+          {StridesOf(scores.buffer->shape), Along(*scores.labels, local.in[1]),
+           Along(*scores.labels, local.in[2]), count},
+          {}, [&](const Offsets& at) {
+            const int64_t key = local.in[2].buffer->whole[AsIndex(at[2])];
+            const int64_t query = local.in[1].buffer->whole[AsIndex(at[1])];
+            const bool near =
+                window == 0 || (chunked ? key / window == query / window
+                                        : query - key < window);
+            const bool seen = all || (key <= query && near);
+            T score = in[at[0]];
+            if (!slopes.empty()) {
+              score += slopes[AsIndex(at[3])] * static_cast<T>(key);
+            }
+            out[at[0]] = seen ? score : -std::numeric_limits<T>::infinity();
+          });
+}
+
+}  // namespace
+
+SHARDC_KERNEL(RunRope, Rope)
+SHARDC_KERNEL(RunMask, Mask)
+
+}  // namespace shardc::exec

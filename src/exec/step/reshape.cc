@@ -1,0 +1,158 @@
+// Kernels that move elements within a device: dimensions are split, merged,
+// divided, indexed, renamed, repeated for heads and rolled. A loop runs over
+// the array that has the smaller pieces as dimensions of their own and
+// addresses the other array by strides and an offset:
+//
+//   part 1 of (c+r), c 4, r 2: offset 4 along (c+r), r has the stride of (c+r)
+#include "exec/step/kernels.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "exec/step/kernel.h"
+
+namespace shardc::exec {
+namespace {
+
+using step::LabelId;
+using step::OpKind;
+
+// Sets the strides of the factors of `whole` in an array that has it as one
+// dimension; `extent` has the factors' local sizes.
+void FactorStrides(const LocalOp& local, LabelId whole, int64_t stride,
+                   const Labels& loop, const Shape& extent, Shape& strides) {
+  const std::vector<LabelId>& factors =
+      local.graph->labels[AsIndex(whole)].factors;
+  for (size_t f = factors.size(); f > 0;) {
+    --f;
+    const size_t dim = DimOf(loop, factors[f]);
+    strides[dim] = stride;
+    stride *= extent[dim];
+  }
+}
+
+int64_t PartBegin(const LocalOp& local, LabelId whole, int64_t index) {
+  const std::vector<LabelId>& parts = local.graph->labels[AsIndex(whole)].parts;
+  int64_t out = 0;
+  for (int64_t i = 0; i < index; ++i) out += SizeOf(local, parts[AsIndex(i)]);
+  return out;
+}
+
+// Copies between a loop over the labels of one array and the other array, in
+// which one dimension has another stride or an offset.
+template <class T>
+void Reshape(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  const Part& part = local.in[0];
+  const bool to_whole = op.kind == OpKind::kMerge ||
+                        op.kind == OpKind::kUnpart ||
+                        op.kind == OpKind::kUnindex;
+  // The loop runs over `small`, `other` is addressed.
+  const Labels& small = to_whole ? *part.labels : *local.labels;
+  const Shape& extent = to_whole ? part.buffer->shape : local.out->shape;
+  const Labels& other = to_whole ? *local.labels : *part.labels;
+  const Shape& other_shape = to_whole ? local.out->shape : part.buffer->shape;
+  Shape strides = StridesAlong(small, other, other_shape);
+  int64_t base = 0;
+  switch (op.kind) {
+    case OpKind::kSplit:
+    case OpKind::kMerge:
+      FactorStrides(local, op.label, StrideOf(other, other_shape, op.label),
+                    small, extent, strides);
+      break;
+    case OpKind::kPart:
+    case OpKind::kUnpart: {
+      const int64_t stride = StrideOf(other, other_shape, op.label);
+      strides[DimOf(small, op.to)] = stride;
+      base = PartBegin(local, op.label, op.index) * stride;
+      break;
+    }
+    case OpKind::kIndex:
+    case OpKind::kUnindex:
+      base = op.index * StrideOf(other, other_shape, op.label);
+      break;
+    case OpKind::kRename:
+      strides[DimOf(small, op.to)] = StrideOf(other, other_shape, op.label);
+      break;
+    default:
+      break;
+  }
+  const Reals<T> in(*part.buffer);
+  T* const out = RealData<T>(*local.out);
+  ForNest(extent, {StridesOf(extent), strides}, {0, base},
+          [&](const Offsets& at) {
+            if (to_whole) {
+              out[at[1]] = in[at[0]];
+            } else {
+              out[at[0]] = in[at[1]];
+            }
+          });
+}
+
+template <class T>
+void Heads(const LocalOp& local) {
+  const step::Op& op = *local.op;
+  const Part& part = local.in[0];
+  const bool repeat = op.kind == OpKind::kRepeat;
+  const LabelId heads = repeat ? op.to : op.label;
+  const LabelId kv = repeat ? op.label : op.to;
+  const Labels& loop = repeat ? *local.labels : *part.labels;
+  const Shape& extent = repeat ? local.out->shape : part.buffer->shape;
+  const Labels& other = repeat ? *part.labels : *local.labels;
+  const Shape& other_shape = repeat ? part.buffer->shape : local.out->shape;
+  const size_t dim = DimOf(loop, heads);
+  const size_t kv_dim = DimOf(other, kv);
+  // A kernel that sees slices groups the heads of its slice.
+  const bool slices = op.fn == step::kInSlices;
+  const int64_t group =
+      slices ? std::max<int64_t>(extent[dim] / other_shape[kv_dim], 1)
+             : SizeOf(local, heads) / SizeOf(local, kv);
+  const int64_t first = slices ? 0 : (repeat ? local.start : part.start)[dim];
+  const int64_t kv_first =
+      slices ? 0 : (repeat ? part.start : local.start)[kv_dim];
+  const int64_t kv_stride = StridesOf(other_shape)[kv_dim];
+  const Shape strides = StridesAlong(loop, other, other_shape);
+  // Array 2 counts heads.
+  Shape count(loop.size(), 0);
+  count[dim] = 1;
+  const Reals<T> in(*part.buffer);
+  T* const out = RealData<T>(*local.out);
+  ForNest(extent, {StridesOf(extent), strides, count}, {0, 0, first},
+          [&](const Offsets& at) {
+            const int64_t row = at[2] / group - kv_first;
+            const int64_t there = at[1] + row * kv_stride;
+            if (repeat) {
+              out[at[0]] = in[there];
+            } else {
+              out[there] += in[at[0]];
+            }
+          });
+}
+
+}  // namespace
+
+void RunReshape(const LocalOp& local) {
+  if (!local.out->IsReal() && !local.out->IsWide()) {
+    Reshape<int32_t>(local);
+  } else {
+    InType(local, [&](auto type) { Reshape<decltype(type)>(local); });
+  }
+}
+
+SHARDC_KERNEL(RunHeads, Heads)
+
+void RunRoll(const LocalOp& local) {
+  const Buffer& in = *local.in[0].buffer;
+  const size_t dim = DimOf(*local.labels, local.op->label);
+  const int64_t rows = in.shape[dim];
+  const int64_t first = local.op->sign > 0 ? rows - 1 : 1;
+  Buffer begin = SliceDim(in, dim, first, rows - first);
+  Buffer end = SliceDim(in, dim, 0, first);
+  if (local.op->fn == step::kOpen) {
+    Buffer& round = local.op->sign > 0 ? begin : end;
+    round = Buffer::Zeros(round.shape, round.dtype);
+  }
+  *local.out = ConcatDim({&begin, &end}, dim);
+}
+
+}  // namespace shardc::exec

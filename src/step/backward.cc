@@ -1,0 +1,121 @@
+// Cotangents are gathered term by term and added once. A forward value that the
+// forward pass does not keep is computed again from what it is made of:
+//
+//   e = exp(scores), not kept: its derivative reads exp(scores) again, and with
+//   it the ops that make the scores, each of them once
+#include "step/backward.h"
+
+#include <utility>
+
+#include "source/index.h"
+#include "step/op_def.h"
+
+namespace shardc::step {
+namespace {
+
+// Constraints that only say where the forward pass gathers. The transpose of
+// that gather is a reduce_scatter, whose place is left to the lowering.
+bool IsForwardOnly(const std::string& constraint) {
+  return constraint == "krep" || constraint == "op_krep" ||
+         constraint == "kcache";
+}
+
+bool StopsGradient(const Op& op) {
+  const OpDef& def = DefOf(op.kind);
+  return def.stops_gradient != nullptr && def.stops_gradient(op);
+}
+
+}  // namespace
+
+Backward::Backward(Graph& graph) : graph_(graph), write_(graph) {
+  FindNeeded();
+  FindMakers();
+  cotangents_.resize(graph.values.size());
+  write_.phase = Phase::kBackward;
+}
+
+void Backward::FindNeeded() {
+  needed_.assign(graph_.values.size(), false);
+  for (const Parameter& parameter : graph_.parameters) {
+    needed_[AsIndex(parameter.value)] = true;
+  }
+  for (const Op& op : graph_.ops) {
+    if (StopsGradient(op)) continue;
+    for (const ValueId in : op.in) {
+      if (needed_[AsIndex(in)]) needed_[AsIndex(op.out)] = true;
+    }
+  }
+}
+
+void Backward::FindMakers() {
+  made_by_.resize(graph_.values.size());
+  for (size_t i = 0; i < graph_.ops.size(); ++i) {
+    const Op& op = graph_.ops[i];
+    made_by_[AsIndex(op.out)] = {static_cast<int32_t>(i), op.recompute};
+    if (op.kind == OpKind::kRoll) rolled_[op.in[0]] = op.out;
+  }
+}
+
+void Backward::Give(ValueId value, ValueId cotangent) {
+  if (Needs(value)) cotangents_[AsIndex(value)].push_back(cotangent);
+}
+
+ValueId Backward::Total(ValueId value, const std::string& constraint) {
+  auto& terms = cotangents_[AsIndex(value)];
+  if (terms.empty()) return kNoValue;
+  ValueId total = write_.Add(terms);
+  if (!IsForwardOnly(constraint)) {
+    total = write_.Constrained(total, constraint);
+  }
+  auto& of = graph_.values[AsIndex(total)].cotangent_of;
+  if (of == kNoValue) of = value;
+  terms = {total};
+  return total;
+}
+
+// Keys and values that have passed round a ring are rolled back the other way,
+// from the device on which they started: the last turn of the forward pass is
+// the first of the backward pass, so that a block arrives together with its own
+// gradient.
+ValueId Backward::Forward(ValueId value) {
+  if (!made_by_[AsIndex(value)].recompute) return value;
+  const auto known = recomputed_.find(value);
+  if (known != recomputed_.end()) return known->second;
+  Op op = graph_.ops[AsIndex(made_by_[AsIndex(value)].op)];
+  if (op.kind == OpKind::kRoll) {
+    const auto next = rolled_.find(value);
+    op.in = {next == rolled_.end() ? HomeOf(value) : Forward(next->second)};
+    op.sign = static_cast<int8_t>(-op.sign);
+  } else {
+    for (ValueId& in : op.in) in = Forward(in);
+  }
+  op.recompute = false;
+  op.constraint.clear();
+  const ValueId made = write_.Append(std::move(op), write_.LabelsOf(value));
+  recomputed_[value] = made;
+  return made;
+}
+
+// Returns the value before its first roll.
+ValueId Backward::HomeOf(ValueId value) const {
+  const Maker* maker = &made_by_[AsIndex(value)];
+  while (maker->recompute) {
+    value = graph_.ops[AsIndex(maker->op)].in[0];
+    maker = &made_by_[AsIndex(value)];
+  }
+  return value;
+}
+
+ValueId Backward::Like(const Op& op, OpKind kind, std::vector<ValueId> in,
+                       ValueId like) {
+  Op made;
+  made.kind = kind;
+  made.in = std::move(in);
+  made.label = op.label;
+  made.to = op.to;
+  made.index = op.index;
+  made.scale = op.scale;
+  return write_.Append(std::move(made), write_.LabelsOf(like));
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,70 @@
+// What the derivative rules of ops work on: the cotangents that values have
+// been given so far, and the forward values as the backward pass has them.
+#ifndef SHARDC_STEP_BACKWARD_H_
+#define SHARDC_STEP_BACKWARD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/step_graph.h"
+#include "source/index.h"
+#include "step/graph_writer.h"
+
+namespace shardc::step {
+
+class Backward {
+ public:
+  // Of a graph that has forward ops only; ops are appended to it.
+  explicit Backward(Graph& graph);
+
+  GraphWriter& write() { return write_; }
+  const Labels& LabelsOf(ValueId value) const { return write_.LabelsOf(value); }
+
+  // Whether a parameter contributes to the value through ops that pass
+  // gradients.
+  bool Needs(ValueId value) const { return needed_[AsIndex(value)]; }
+  bool HasCotangent(ValueId value) const {
+    return !cotangents_[AsIndex(value)].empty();
+  }
+  // Adds a term to the value's cotangent. Does nothing for a value that needs
+  // none.
+  void Give(ValueId value, ValueId cotangent);
+  // Returns the sum of all terms under a sharding constraint of this role, or
+  // kNoValue if there are none. Terms are added before they are reduced, so
+  // that one collective serves all of them.
+  ValueId Total(ValueId value, const std::string& constraint);
+
+  // Returns a forward value: itself where the forward pass keeps it, else the
+  // result of ops that compute it again.
+  ValueId Forward(ValueId value);
+
+  // Appends an op of another kind with the attributes of `op`; its result has
+  // the labels of `like`.
+  ValueId Like(const Op& op, OpKind kind, std::vector<ValueId> in,
+               ValueId like);
+
+ private:
+  struct Maker {
+    int32_t op = -1;
+    bool recompute = false;
+  };
+
+  void FindNeeded();
+  void FindMakers();
+  ValueId HomeOf(ValueId value) const;
+
+  Graph& graph_;
+  GraphWriter write_;
+  std::vector<bool> needed_;                      // by forward value
+  std::vector<Maker> made_by_;                    // by forward value
+  std::map<ValueId, ValueId> rolled_;             // operand of a roll: result
+  std::map<ValueId, ValueId> recomputed_;         // by forward value
+  std::vector<std::vector<ValueId>> cotangents_;  // by forward value: terms
+};
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_BACKWARD_H_

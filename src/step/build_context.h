@@ -1,0 +1,88 @@
+// What a description's lines are written with: the graph so far, the settings
+// of the model and of the layer at hand, and the values of the variables.
+// Filled by build.cc, read and changed by the functions of line_ops.h.
+#ifndef SHARDC_STEP_BUILD_CONTEXT_H_
+#define SHARDC_STEP_BUILD_CONTEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/axis_rules.h"
+#include "model/model_description.h"
+#include "source/finding.h"
+#include "step/attention.h"
+#include "step/build.h"
+#include "step/graph_writer.h"
+#include "step/label_table.h"
+#include "step/lines.h"
+#include "step/macros.h"
+#include "step/parameters.h"
+#include "step/settings.h"
+#include "step/streams.h"
+
+namespace shardc::step {
+
+struct BuildContext {
+  // Insertion of a prompt is built as decoding.
+  BuildContext(const ModelDescription& description, Mode of,
+               Findings& all_findings, const AttentionForm& of_attention)
+      : mode(of == Mode::kInsert ? Mode::kDecode : of),
+        findings(all_findings),
+        form(of_attention),
+        labels(description, out.graph, out.sizes),
+        write(out.graph),
+        streams(write) {}
+  BuildContext(const BuildContext&) = delete;
+  BuildContext& operator=(const BuildContext&) = delete;
+
+  Graph& graph() { return out.graph; }
+  Stream& stream() { return streams[stack]; }
+
+  // Returns an argument's first variable, or kNoValue if the line has no such
+  // argument or the model's layer lacks the value.
+  ValueId Value(const Line& line, size_t i) const;
+  // Returns the parameter of an argument's role, or its bias, in this layer;
+  // kNoValue if there is none.
+  ValueId RoleValue(const Line& line, size_t i);
+  ValueId BiasOf(const Line& line, size_t i);
+  // Returns a number, a constant of the description, or a key of the
+  // configuration; nothing if the configuration has no such key.
+  std::optional<double> Constant(const LineArgument& by);
+  // Reports what is wrong with a line; nothing more is built.
+  void Fail(const Line& line, const std::string& message);
+
+  const Mode mode;
+  Findings& findings;
+  const AttentionForm form;
+  StepModel out = {};
+  LabelTable labels;
+  GraphWriter write;
+  Streams streams;
+  std::optional<SettingsReader> reader = {};
+  std::optional<Parameters> parameters = {};
+  ModelSettings settings = {};
+  LayerSettings layer_settings = {};
+  std::vector<ValueId> variables = {};  // by Lines::variables
+  size_t stack = 0;                     // the stack of layers that is written
+  int32_t layer = -1;                   // of all stacks; -1: outside of layers
+  bool failed = false;
+
+  // What several lines share, each made once. Position biases: by their table
+  // and by whose queries and keys they are for.
+  std::map<std::pair<ValueId, size_t>, ValueId> near = {};
+  LabelId distance = kNoLabel;      // the distance from which rows are the last
+  LabelId frames = kNoLabel;        // frames of an audio model's token
+  LabelId copied_heads = kNoLabel;  // (k copies)
+  bool made_own_labels = false;     // of the form of attention
+  std::vector<RouterStatistics> routers = {};  // of the layers so far
+  int32_t correction = -1;  // the role of the router's correction; -1: none
+};
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_BUILD_CONTEXT_H_

@@ -1,0 +1,33 @@
+// The ops of one line of a description's model section.
+#ifndef SHARDC_STEP_LINE_OPS_H_
+#define SHARDC_STEP_LINE_OPS_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "step/build_context.h"
+#include "step/lines.h"
+
+namespace shardc::step {
+
+// Appends the ops of any line but `add`, all of whose arguments exist;
+// attention checks its own. Returns the line's results, some of which may be
+// kNoValue, or fewer than the line names. Reports what does not fit by c.Fail.
+std::vector<ValueId> WriteLine(BuildContext& c, const Line& line);
+
+// attention(..) and attention_near(..): keys and values pass through the cache
+// if the mode has one. Returns kNoValue if an operand is absent.
+ValueId WriteAttention(BuildContext& c, const Line& line);
+// rope(x): x [.., h] rotated by the positions of its tokens.
+ValueId WriteRope(BuildContext& c, ValueId x);
+// moe(x, ..) and moe_fused(x, ..).
+ValueId WriteExperts(BuildContext& c, const Line& line, ValueId x);
+
+// x times the weight of the argument `role`, plus the role's bias if it has
+// one. Reports operands that have no dimension in common.
+ValueId CheckedLinear(BuildContext& c, const Line& line, ValueId x,
+                      size_t role);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_LINE_OPS_H_

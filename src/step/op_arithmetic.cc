@@ -1,0 +1,162 @@
+// Records of arithmetic: products, sums, functions of one number, maxima.
+//
+//   y = scale(x): linear, so that a partial x gives a partial y; its cotangent
+//   is scale(g), and its result may overwrite x
+#include "step/backward.h"
+#include "step/functions.h"
+#include "step/op_def.h"
+
+namespace shardc::step {
+namespace {
+
+void EinsumVjp(Backward& backward, const Op& op, ValueId g) {
+  GraphWriter& write = backward.write();
+  const ValueId a = op.in[0], b = op.in[1];
+  if (a == b) {
+    if (!backward.Needs(a)) return;
+    const ValueId half = write.Einsum(g, b, backward.LabelsOf(a));
+    return backward.Give(a, write.Scaled(half, {2, {}}));
+  }
+  if (backward.Needs(a)) {
+    backward.Give(a,
+                  write.Einsum(g, backward.Forward(b), backward.LabelsOf(a)));
+  }
+  if (backward.Needs(b)) {
+    backward.Give(b,
+                  write.Einsum(g, backward.Forward(a), backward.LabelsOf(b)));
+  }
+}
+
+// A term that was broadcast gets the sum over the labels that it lacks.
+void AddVjp(Backward& backward, const Op& op, ValueId g) {
+  GraphWriter& write = backward.write();
+  for (const ValueId term : op.in) {
+    if (!backward.Needs(term)) continue;
+    ValueId own = g;
+    const Labels wide = backward.LabelsOf(g);
+    for (const LabelId label : wide) {
+      if (!write.Has(term, label)) own = write.Sum(own, label);
+    }
+    backward.Give(term, own);
+  }
+}
+
+void ScaleVjp(Backward& backward, const Op& op, ValueId g) {
+  backward.Give(op.in[0], backward.write().Scaled(g, op.scale));
+}
+
+void FnVjp(Backward& backward, const Op& op, ValueId g) {
+  GraphWriter& write = backward.write();
+  const ValueId x = op.in[0];
+  const Function* const function = FindFunction(op.fn);
+  if (function == nullptr || !backward.Needs(x)) return;
+  if (function->derivative == "one") return backward.Give(x, g);
+  const ValueId slope = function->derivative == "="
+                            ? backward.Forward(op.out)
+                            : write.Fn(function->derivative,
+                                       backward.Forward(x), op.scale.constant);
+  backward.Give(x, write.Times(g, slope));
+}
+
+void SumVjp(Backward& backward, const Op& op, ValueId g) {
+  const ValueId x = op.in[0];
+  backward.Give(x,
+                backward.write().Broadcast(g, op.label, backward.LabelsOf(x)));
+}
+
+void BroadcastVjp(Backward& backward, const Op& op, ValueId g) {
+  backward.Give(op.in[0], backward.write().Sum(g, op.label));
+}
+
+void IdentityVjp(Backward& backward, const Op& op, ValueId g) {
+  backward.Give(op.in[0], g);
+}
+
+// A function without a derivative is constant but for jumps.
+bool IsFlat(const Op& op) {
+  const Function* const function = FindFunction(op.fn);
+  return function == nullptr || function->derivative.empty();
+}
+
+bool Always(const Op&) { return true; }
+
+}  // namespace
+
+constinit const OpDef kInputDef{
+    .kind = OpKind::kInput,
+    .text = "a parameter, a moment, or data",
+};
+
+constinit const OpDef kEinsumDef{
+    .kind = OpKind::kEinsum,
+    .text = "product of two operands, summed over labels that the result lacks",
+    .linear = Linear::kEach,
+    .vjp = EinsumVjp,
+    .storage = Storage::kIfNothingSums,
+};
+
+constinit const OpDef kAddDef{
+    .kind = OpKind::kAdd,
+    .text = "sum of two or more; those with fewer labels are broadcast",
+    .linear = Linear::kTogether,
+    .passes_preference = true,
+    .vjp = AddVjp,
+    .storage = Storage::kOverwrites,
+};
+
+constinit const OpDef kScaleDef{
+    .kind = OpKind::kScale,
+    .text = "the operand times `scale`",
+    .attributes = kScaleOf,
+    .linear = Linear::kFirst,
+    .passes_preference = true,
+    .vjp = ScaleVjp,
+    .storage = Storage::kOverwrites,
+};
+
+constinit const OpDef kFnDef{
+    .kind = OpKind::kFn,
+    .text =
+        "elementwise `fn`, with a constant; of two operands broadcast as "
+        "by add",
+    .attributes = kFnName | kScaleOf,
+    .passes_preference = true,
+    .vjp = FnVjp,
+    .stops_gradient = IsFlat,
+    .storage = Storage::kOverwrites,
+};
+
+constinit const OpDef kSumDef{
+    .kind = OpKind::kSum,
+    .text = "sum over `label`",
+    .attributes = kLabel,
+    .linear = Linear::kFirst,
+    .vjp = SumVjp,
+};
+
+constinit const OpDef kMaxDef{
+    .kind = OpKind::kMax,
+    .text = "maximum over `label`",
+    .attributes = kLabel,
+    .dropped = LabelKind::kMax,
+    .stops_gradient = Always,
+};
+
+constinit const OpDef kBroadcastDef{
+    .kind = OpKind::kBroadcast,
+    .text = "the operand, the same along `label`",
+    .attributes = kLabel,
+    .linear = Linear::kFirst,
+    .vjp = BroadcastVjp,
+};
+
+constinit const OpDef kIdentityDef{
+    .kind = OpKind::kIdentity,
+    .text = "the operand, under another sharding constraint",
+    .linear = Linear::kFirst,
+    .vjp = IdentityVjp,
+    .storage = Storage::kFirstOperand,
+    .keeps_name = true,
+};
+
+}  // namespace shardc::step

@@ -1,0 +1,40 @@
+// The table of the records. A graph refers to ops by OpKind, which is the index
+// into the table:
+//
+//   DefOf(OpKind::kTopK).needs_unsharded: experts must not be sharded there
+#include "step/op_def.h"
+
+#include <array>
+
+namespace shardc::step {
+namespace {
+
+constexpr std::array<const OpDef*, kOpKinds> kDefs = {
+    &kInputDef,  &kEinsumDef,  &kAddDef,       &kScaleDef,      &kFnDef,
+    &kSumDef,    &kMaxDef,     &kBroadcastDef, &kLookupDef,     &kScatterDef,
+    &kPickDef,   &kPlaceDef,   &kSplitDef,     &kMergeDef,      &kPartDef,
+    &kUnpartDef, &kIndexDef,   &kUnindexDef,   &kRenameDef,     &kIdentityDef,
+    &kRopeDef,   &kMaskDef,    &kRepeatDef,    &kGroupSumDef,   &kTopGroupsDef,
+    &kTopKDef,   &kSlotsDef,   &kDropoutDef,   &kCacheWriteDef, &kAdamWDef,
+    &kRollDef,   &kDistanceDef};
+
+}  // namespace
+
+const OpDef& DefOf(OpKind kind) { return *kDefs[static_cast<size_t>(kind)]; }
+
+bool IsLinearIn(OpKind kind, size_t operand) {
+  switch (DefOf(kind).linear) {
+    case Linear::kNone:
+      return false;
+    case Linear::kFirst:
+      return operand == 0;
+    case Linear::kSecond:
+      return operand == 1;
+    case Linear::kEach:
+    case Linear::kTogether:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,100 @@
+// The definition of an op: everything that this room knows of one OpKind, in
+// one record. The records are in op_*.cc, by family of ops; DefOf finds them.
+// What an op computes on a device is a row of exec/step/local_op.cc, and what
+// it computes in the dense reference a row of dense/step.cc, which shares
+// nothing with the former. A new op is an enumerator, a record and these two
+// rows.
+#ifndef SHARDC_STEP_OP_DEF_H_
+#define SHARDC_STEP_OP_DEF_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "model/step_graph.h"
+#include "step/op_labels.h"
+
+namespace shardc::step {
+
+class Backward;  // step/backward.h
+
+// The fields of Op that an op uses beyond its operands and result, as bits.
+enum Attribute : uint8_t {
+  kNoAttributes = 0,
+  kLabel = 1,
+  kTo = 2,
+  kIndex = 4,
+  kScaleOf = 8,  // `scale`, or its constant alone
+  kCounts = 16,
+  kFnName = 32,  // `fn`
+  kSign = 64,
+};
+
+// The operands in which an op is linear. A value that is partial over an axis
+// may stay partial through such an operand if no other operand uses the axis.
+enum class Linear : uint8_t {
+  kNone,
+  kFirst,
+  kSecond,
+  kEach,      // products: in each operand while the others are fixed
+  kTogether,  // sums: only if all operands are partial over the axis
+};
+
+// Where the result of an op is stored on a device.
+enum class Storage : uint8_t {
+  kOwn,           // in a buffer of its own
+  kFirstOperand,  // in the first operand's buffer: views and caches
+  kUpdated,       // in the buffer of the operand that it updates (AdamW)
+  kOverwrites,    // may overwrite an operand of its size that is read last here
+  kIfNothingSums,  // the same, if each label of the operands is in the result
+};
+
+// Appends the ops that give the operands their cotangents. `cotangent` is the
+// result's. Forward values are read by Backward::Forward only, and these are
+// the values that the forward pass has to keep.
+using VjpRule = void (*)(Backward& backward, const Op& op, ValueId cotangent);
+
+struct OpDef {
+  OpKind kind = OpKind::kInput;
+  // What the result is, in terms of operands and attributes.
+  std::string_view text = {};
+  int attributes = kNoAttributes;
+
+  // --- dimension rule ---
+  Linear linear = Linear::kNone;
+  // `label`, and `to` where there is one, must be unsharded.
+  bool needs_unsharded = false;
+  // A dimension is split, merged or repeated, by the rules of factors.h.
+  bool structural = false;
+  // A preferred sharding of the result holds for the operands too, and the
+  // result may be sharded as its consumer prefers.
+  bool passes_preference = false;
+  // What a label is that only operands have.
+  LabelKind dropped = LabelKind::kSum;
+
+  // --- derivative ---
+  VjpRule vjp = nullptr;  // null: the operands get no cotangent
+  // Returns whether no gradient passes; null: one does.
+  bool (*stops_gradient)(const Op& op) = nullptr;
+
+  // --- memory ---
+  Storage storage = Storage::kOwn;
+  // A rematerialisation policy that names the operand means the result too.
+  bool keeps_name = false;
+};
+
+const OpDef& DefOf(OpKind kind);
+
+// Returns whether the op is linear in the operand at this place.
+bool IsLinearIn(OpKind kind, size_t operand);
+
+// The records, in the order of OpKind.
+extern const OpDef kInputDef, kEinsumDef, kAddDef, kScaleDef, kFnDef, kSumDef,
+    kMaxDef, kBroadcastDef, kLookupDef, kScatterDef, kPickDef, kPlaceDef,
+    kSplitDef, kMergeDef, kPartDef, kUnpartDef, kIndexDef, kUnindexDef,
+    kRenameDef, kIdentityDef, kRopeDef, kMaskDef, kRepeatDef, kGroupSumDef,
+    kTopGroupsDef, kTopKDef, kSlotsDef, kDropoutDef, kCacheWriteDef, kAdamWDef,
+    kRollDef, kDistanceDef;
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_OP_DEF_H_

@@ -1,0 +1,201 @@
+// Parameters, gradients, moments and new parameters have the parameter's
+// sharding. Other values may have a sharding constraint by their role. A pass
+// over the ops in reverse order then propagates preferred shardings: an operand
+// with one consumer and no constraint of its own prefers the sharding from
+// which the consumer's result comes out as preferred.
+//
+//   merge(g [n, h]) -> d:q [(n h):tp, d:fsdp]: g prefers [n:tp, h], so that the
+//   einsum that makes g sees the sharding of the parameter q
+#include "step/preferences.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "source/index.h"
+#include "step/factors.h"
+#include "step/op_def.h"
+
+namespace shardc::step {
+namespace {
+
+class Propagation {
+ public:
+  Propagation(const LowerRequest& request, const Axes& axes,
+              std::vector<std::string>& notes)
+      : request_(request),
+        graph_(*request.graph),
+        axes_(axes),
+        notes_(notes),
+        out_(graph_.values.size()) {}
+
+  std::vector<PreferredSharding> Run() {
+    FindParameterOf();
+    FindFirst();
+    CountConsumers();
+    for (size_t i = graph_.ops.size(); i > 0;) {
+      --i;
+      const Op& op = graph_.ops[i];
+      if (op.recompute_of >= 0) continue;
+      PreferredSharding& own = out_[AsIndex(op.out)];
+      if (std::optional<Sharding> constraint = ConstraintOf(op)) {
+        own = {constraint, is_gradient_[AsIndex(op.out)] != 0, true};
+      }
+      if (own.sharding.has_value()) PassOn(op, own);
+    }
+    for (const Op& op : graph_.ops) {
+      if (op.recompute_of < 0) continue;
+      const ValueId first = graph_.ops[AsIndex(op.recompute_of)].out;
+      out_[AsIndex(op.out)] = out_[AsIndex(first)];
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const Value& ValueOf(ValueId value) const {
+    return graph_.values[AsIndex(value)];
+  }
+
+  // Finds the values that have the sharding of a parameter, and which.
+  void FindParameterOf() {
+    parameter_of_.assign(graph_.values.size(), -1);
+    is_gradient_.assign(graph_.values.size(), 0);
+    const auto set = [&](ValueId value, size_t parameter) {
+      if (value >= 0) {
+        parameter_of_[AsIndex(value)] = static_cast<int32_t>(parameter);
+      }
+    };
+    const auto set_all = [&](const std::vector<ValueId>& values) {
+      for (size_t i = 0; i < values.size(); ++i) set(values[i], i);
+    };
+    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
+      set(graph_.parameters[i].value, i);
+    }
+    set_all(graph_.gradients);
+    set_all(graph_.updated);
+    for (const auto* list : {&graph_.moments, &graph_.updated_moments}) {
+      for (size_t i = 0; i < list->size(); ++i) {
+        set((*list)[i].first, i);
+        set((*list)[i].second, i);
+      }
+    }
+    for (const ValueId value : graph_.gradients) {
+      if (value >= 0) is_gradient_[AsIndex(value)] = 1;
+    }
+    FindMicroGradients();
+    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
+      parameter_sharding_.push_back(ParameterSharding(i));
+    }
+  }
+
+  // With --reduce-each, the gradients of each micro-batch get the parameter's
+  // sharding as well.
+  void FindMicroGradients() {
+    std::map<std::pair<std::string_view, int32_t>, int32_t> known;
+    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
+      const Parameter& parameter = graph_.parameters[i];
+      known[{parameter.role, parameter.layer}] = static_cast<int32_t>(i);
+    }
+    for (const Op& op : graph_.ops) {
+      constexpr std::string_view kGradient = "grad:";
+      if (op.micro < 0) continue;
+      int32_t& parameter = parameter_of_[AsIndex(op.out)];
+      if (op.constraint.starts_with(kGradient)) {
+        const auto found = known.find(
+            {std::string_view(op.constraint).substr(kGradient.size()),
+             op.layer});
+        if (found != known.end()) parameter = found->second;
+      }
+      if (op.phase == Phase::kBackward && parameter >= 0) {
+        is_gradient_[AsIndex(op.out)] = 1;
+      }
+    }
+  }
+
+  Sharding ParameterSharding(size_t i) const {
+    const Value& value = ValueOf(graph_.parameters[i].value);
+    Sharding out;
+    out.rank = static_cast<uint8_t>(std::min(value.labels.size(), kMaxRank));
+    if (i >= request_.parameters.size()) return out;
+    const Spec& spec = request_.parameters[i];
+    for (size_t d = 0; d < out.rank && d < spec.size(); ++d) {
+      out.dims[d] = axes_.Of(spec[d]);
+    }
+    return out;
+  }
+
+  // A value that is computed again counts as the value of the forward pass.
+  void FindFirst() {
+    first_.resize(graph_.values.size());
+    for (size_t v = 0; v < first_.size(); ++v) {
+      first_[v] = static_cast<ValueId>(v);
+    }
+    for (const Op& op : graph_.ops) {
+      if (op.recompute_of < 0) continue;
+      first_[AsIndex(op.out)] = graph_.ops[AsIndex(op.recompute_of)].out;
+    }
+  }
+
+  void CountConsumers() {
+    consumers_.assign(graph_.values.size(), 0);
+    for (const Op& op : graph_.ops) {
+      if (op.recompute_of >= 0) continue;
+      for (const ValueId value : op.in) {
+        ++consumers_[AsIndex(first_[AsIndex(value)])];
+      }
+    }
+  }
+
+  std::optional<Sharding> ConstraintOf(const Op& op) {
+    const int32_t parameter = parameter_of_[AsIndex(op.out)];
+    if (parameter >= 0) return parameter_sharding_[AsIndex(parameter)];
+    if (op.constraint.empty()) return std::nullopt;
+    if (op.phase != Phase::kForward && IsForwardOnly(op.constraint)) {
+      return std::nullopt;
+    }
+    return ConstrainedSharding(request_.constraints, axes_, graph_,
+                               request_.sizes, op.constraint,
+                               ValueOf(op.out).labels, notes_);
+  }
+
+  // Gives the operands for which the op is the only consumer the sharding from
+  // which the result comes out as preferred.
+  void PassOn(const Op& op, const PreferredSharding& own) {
+    const OpDef& def = DefOf(op.kind);
+    if (!def.passes_preference) return;
+    const std::vector<LabelId>& result = ValueOf(op.out).labels;
+    for (const ValueId value : op.in) {
+      const std::vector<LabelId>& labels = ValueOf(value).labels;
+      const ValueId first = first_[AsIndex(value)];
+      if (consumers_[AsIndex(first)] != 1) continue;
+      if (labels.size() != result.size() && !def.structural) continue;
+      const bool is_sum = op.kind == OpKind::kAdd;
+      if (is_sum ? labels != result : value != op.in[0]) continue;
+      out_[AsIndex(first)] = {
+          PullBack(graph_, op, axes_, request_.sizes, *own.sharding),
+          own.gradient, false};
+    }
+  }
+
+  const LowerRequest& request_;
+  const Graph& graph_;
+  const Axes& axes_;
+  std::vector<std::string>& notes_;
+  std::vector<PreferredSharding> out_;        // by value
+  std::vector<int32_t> parameter_of_;         // by value: -1: of none
+  std::vector<Sharding> parameter_sharding_;  // by parameter
+  std::vector<char> is_gradient_;             // by value
+  std::vector<ValueId> first_;                // by value
+  std::vector<int32_t> consumers_;            // by value
+};
+
+}  // namespace
+
+std::vector<PreferredSharding> PropagatePreferred(
+    const LowerRequest& request, const Axes& axes,
+    std::vector<std::string>& notes) {
+  return Propagation(request, axes, notes).Run();
+}
+
+}  // namespace shardc::step

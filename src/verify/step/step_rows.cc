@@ -1,0 +1,263 @@
+// A row is a collective with the op that it is for. Conflicts that are the same
+// for many ops are counted in one line. Layers whose rows are the same, one
+// after the other, are joined:
+//
+//   layer 0-31  linear o  [b,t,d]  b:fsdp+dp  all_reduce tp  192.0 MiB
+#include "verify/step/step_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "source/digest.h"
+#include "source/index.h"
+#include "step/liveness.h"
+
+namespace shardc::verify {
+namespace {
+
+using step::Graph;
+using step::Instruction;
+using step::InstructionKind;
+using step::Op;
+using step::Phase;
+using step::Program;
+
+constexpr std::string_view kEncoder = "encoder ";
+
+void DescribePeak(const LoweredStep& full, int64_t element_bytes,
+                  StepReport& out) {
+  const step::PeakMemory peak = step::PeakOf(
+      full.model.graph, *full.program, full.sizes, {.values = element_bytes});
+  out.peak.bytes = peak.bytes;
+  out.peak.instruction = peak.instruction;
+  out.peak.instructions = static_cast<int64_t>(full.program->code.size());
+  const int32_t index = peak.instruction < 0
+                            ? -1
+                            : full.program->code[AsIndex(peak.instruction)].op;
+  out.peak.part = "model";
+  out.peak.op = "results";
+  if (index < 0) return;
+  const Op& op = full.model.graph.ops[AsIndex(index)];
+  out.peak.phase = op.phase;
+  out.peak.part = StepPartName(full.model.graph, op);
+  out.peak.op = StepOpName(op);
+}
+
+class RowWriter {
+ public:
+  RowWriter(const StepRequest& request, const LoweredStep& full,
+            StepReport& out)
+      : request_(request),
+        full_(full),
+        graph_(full.model.graph),
+        program_(*full.program),
+        out_(out) {}
+
+  std::vector<int32_t> Run() {
+    for (const Instruction& step : program_.code) {
+      if (step.kind == InstructionKind::kCollective) AddRow(step);
+    }
+    for (const step::ShardingConflict& conflict : program_.conflicts) {
+      AddConflict(conflict);
+    }
+    out_.notes = program_.notes;
+    out_.program = Sha256(text_);
+    return std::move(ops_);
+  }
+
+ private:
+  bool InPart(const std::string& part) const {
+    return request_.part.empty() || request_.part == part;
+  }
+
+  void AddRow(const Instruction& step) {
+    const int64_t bytes = step::SentBytes(graph_, program_, step, full_.sizes,
+                                          request_.element_bytes);
+    const step::Slot& from = program_.slots[AsIndex(step.in[0])];
+    const step::Slot& to = program_.slots[AsIndex(step.out)];
+    StepRow row;
+    if (step.op >= 0) {
+      const Op& op = graph_.ops[AsIndex(step.op)];
+      row.part = StepPartName(graph_, op);
+      row.phase = op.phase;
+      row.micro = op.micro;
+      row.op = StepOpName(op);
+    } else {
+      row.part = "model";
+      row.op = "results";
+    }
+    row.result = StepLabelsText(graph_, from.value);
+    row.specs =
+        step::ShardingText(graph_, program_.axes, from.value, from.sharding) +
+        " -> " +
+        step::ShardingText(graph_, program_.axes, to.value, to.sharding);
+    row.collective = step.collective;
+    row.axes = program_.axes.Group(step.axes);
+    row.bytes = bytes;
+    text_ += row.part + "|" + row.op + "|" + row.result + "|" + row.specs +
+             "|" + std::string(CollectiveName(step.collective)) + "|" +
+             GroupText(row.axes) + "\n";
+    if (!InPart(row.part)) return;
+    AddTraffic(row);
+    ops_.push_back(step.op);
+    out_.rows.push_back(std::move(row));
+  }
+
+  void AddTraffic(const StepRow& row) {
+    for (StepTraffic& one : out_.traffic) {
+      if (one.phase == row.phase && one.collective == *row.collective &&
+          one.axes == row.axes) {
+        ++one.count;
+        one.bytes += row.bytes;
+        return;
+      }
+    }
+    out_.traffic.push_back(
+        {row.phase, *row.collective, row.axes, 1, row.bytes});
+  }
+
+  void AddConflict(const step::ShardingConflict& conflict) {
+    const Op& op = graph_.ops[AsIndex(conflict.op)];
+    if (!InPart(StepPartName(graph_, op))) return;
+    const auto name = [&](step::LabelId label) {
+      return label < 0 ? std::string("gathered")
+                       : graph_.labels[AsIndex(label)].name;
+    };
+    StepConflict out;
+    out.part = PhaseName(op.phase);
+    out.op = StepOpName(op);
+    out.axis = program_.axes.names[conflict.axis];
+    for (step::LabelId label : conflict.labels) {
+      out.labels.push_back(name(label));
+    }
+    out.chosen = name(conflict.chosen);
+    out.cheapest = name(conflict.cheapest);
+    out.bytes = conflict.bytes;
+    out.least = conflict.least;
+    const auto key =
+        std::make_tuple(out.part, out.op, out.axis + out.chosen + out.cheapest);
+    const auto [found, fresh] = known_.emplace(key, out_.conflicts.size());
+    if (fresh) {
+      out_.conflicts.push_back(std::move(out));
+    } else {
+      StepConflict& same = out_.conflicts[found->second];
+      ++same.count;
+      same.bytes += out.bytes;
+      same.least += out.least;
+    }
+  }
+
+  const StepRequest& request_;
+  const LoweredStep& full_;
+  const Graph& graph_;
+  const Program& program_;
+  StepReport& out_;
+  std::string text_;  // of all rows, for the digest
+  std::vector<int32_t> ops_;
+  // Phase, op and choice of a conflict: its place in the report.
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> known_;
+};
+
+// Compares the rows of two layers, without the errors of the proof.
+using Rows = std::vector<StepRow>;
+bool AreSame(const Rows& a, const Rows& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const StepRow &x = a[i], &y = b[i];
+    if (x.op != y.op || x.result != y.result || x.specs != y.specs ||
+        x.collective != y.collective || x.axes != y.axes ||
+        x.bytes != y.bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Returns "layer" of "layer 3", and "model" of "model".
+std::string StackName(const std::string& part) {
+  return part.substr(0, part.find(' '));
+}
+std::string Range(const std::string& first, const std::string& last) {
+  const int a = LayerNumber(first), b = LayerNumber(last);
+  return StackName(first) + " " + std::to_string(std::min(a, b)) + "-" +
+         std::to_string(std::max(a, b));
+}
+
+// Returns the end of the rows of one part, phase and micro-batch.
+size_t BlockEnd(const Rows& rows, size_t at) {
+  size_t end = at;
+  while (end < rows.size() && rows[end].part == rows[at].part &&
+         rows[end].phase == rows[at].phase &&
+         rows[end].micro == rows[at].micro) {
+    ++end;
+  }
+  return end;
+}
+
+}  // namespace
+
+bool IsLayerPart(std::string_view part) {
+  return part.starts_with("layer ") || part.starts_with(kEncoder);
+}
+
+int LayerNumber(const std::string& part) {
+  return std::stoi(part.substr(part.find(' ') + 1));
+}
+
+std::vector<OpPlace> PlacesOf(const Graph& graph) {
+  std::vector<OpPlace> out;
+  std::map<std::pair<int32_t, Phase>, int32_t> next;
+  for (const Op& op : graph.ops) {
+    out.emplace_back(op.layer, op.phase, next[{op.layer, op.phase}]++);
+  }
+  return out;
+}
+
+std::vector<int32_t> DescribeProgram(const StepRequest& request,
+                                     const LoweredStep& full, StepReport& out) {
+  DescribePeak(full, request.element_bytes, out);
+  return RowWriter(request, full, out).Run();
+}
+
+void FoldLayers(std::vector<StepRow>& rows) {
+  Rows folded;
+  size_t at = 0;
+  while (at < rows.size()) {
+    size_t end = BlockEnd(rows, at);
+    Rows block(rows.begin() + static_cast<int64_t>(at),
+               rows.begin() + static_cast<int64_t>(end));
+    const std::string first = block.front().part;
+    std::string last = first;
+    int64_t layers = 1;
+    while (IsLayerPart(first) && end < rows.size()) {
+      const size_t next = BlockEnd(rows, end);
+      const Rows more(rows.begin() + static_cast<int64_t>(end),
+                      rows.begin() + static_cast<int64_t>(next));
+      if (StackName(first) != StackName(more.front().part) ||
+          !AreSame(block, more)) {
+        break;
+      }
+      for (size_t i = 0; i < block.size(); ++i) {
+        if (!more[i].error) continue;
+        if (!block[i].error || *more[i].error > *block[i].error) {
+          block[i].error = more[i].error;
+          block[i].allowed = more[i].allowed;
+        }
+      }
+      last = more.front().part;
+      ++layers;
+      end = next;
+    }
+    for (StepRow& row : block) {
+      row.layers = layers;
+      if (layers > 1) row.part = Range(first, last);
+      folded.push_back(std::move(row));
+    }
+    at = end;
+  }
+  rows = std::move(folded);
+}
+
+}  // namespace shardc::verify
