@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "source/index.h"
+
 namespace shardc {
 namespace {
 
@@ -54,7 +56,7 @@ void Group::Find(re2::StringPiece text, std::vector<int>& hits,
     RE2::Set::ErrorInfo error{RE2::Set::kNoError};
     hits.clear();
     if (set_->Match(text, &hits, &error)) {
-      for (int hit : hits) out.push_back(numbers_[static_cast<size_t>(hit)]);
+      for (int hit : hits) out.push_back(numbers_[AsIndex(hit)]);
       return;
     }
     if (error.kind == RE2::Set::kNoError) return;

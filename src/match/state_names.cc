@@ -12,6 +12,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "source/index.h"
+
 namespace shardc {
 namespace {
 
@@ -98,7 +100,7 @@ std::vector<MissedState> FindMissedStates(
   Cores cores;
   for (size_t i = 0; i < names.size(); ++i) {
     const int32_t winner = matches.first[i];
-    if (winner == Matches::kNone || !anchored[static_cast<size_t>(winner)]) {
+    if (winner == Matches::kNone || !anchored[AsIndex(winner)]) {
       continue;
     }
     cores.emplace(Core(names[i], separator), static_cast<uint32_t>(i));

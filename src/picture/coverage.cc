@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "source/checked.h"
+#include "source/index.h"
 
 namespace shardc::picture {
 
@@ -39,7 +40,7 @@ Coverage CoverageOf(const FoldedPlan& plan) {
       add(out.no_rule_bytes, bytes);
       continue;
     }
-    RuleLine& line = out.rules[static_cast<size_t>(rule)];
+    RuleLine& line = out.rules[AsIndex(rule)];
     line.won += group.count;
     add(line.bytes, bytes);
     out.most = std::max(out.most, line.bytes);

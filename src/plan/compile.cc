@@ -13,33 +13,21 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <set>
 #include <tuple>
 #include <unordered_map>
 
 #include "legalize/blocks.h"
 #include "plan/fingerprint.h"
+#include "plan/like.h"
 #include "plan/placement.h"
 #include "plan/rule_patterns.h"
 #include "source/checked.h"
+#include "source/index.h"
 
 namespace shardc {
 namespace {
 
-constexpr int32_t kNoRule = -1;
 constexpr uint32_t kNoLayout = UINT32_MAX;
-
-// The rule that a parameter's spec of one mode comes from, after every `like`.
-struct Terminal {
-  int32_t rule = kNoRule;  // kNoRule: the target is a scalar or unmatched
-  uint32_t tensor = 0;     // the parameter with that rule
-  bool operator<(const Terminal& o) const { return rule < o.rule; }
-};
-
-const SpecSource& SourceOf(const Rule& rule, Mode mode) {
-  const auto found = rule.modes.find(mode);
-  return found == rule.modes.end() ? rule.spec : found->second;
-}
 
 // Train first, then the requested modes in canonical order.
 std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
@@ -69,15 +57,14 @@ class Compiler {
   void PlanAttention();
   void MarkWeightDecay();
 
-  bool IsScalar(const TensorType& type) const;
-  std::optional<Terminal> FollowLike(uint32_t tensor, Mode mode);
+  bool IsScalar(const TensorType& type) const {
+    return shardc::IsScalar(type, c_.CompatMode());
+  }
   std::optional<int64_t> CoordinateOf(uint32_t tensor, int32_t rule);
-  std::optional<uint32_t> LikeTarget(uint32_t tensor, int32_t rule,
-                                     const SpecLike& like);
   uint32_t LayoutFor(uint32_t tensor, int32_t rule);
   ParamLayout MakeLayout(int32_t rule, uint32_t type,
-                         const std::vector<Terminal>& terminals);
-  ModeLayout MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
+                         const std::vector<SpecOrigin>& origins);
+  ModeLayout MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
                       bool is_like, const TensorType& type);
 
   Compiled& c_;
@@ -85,8 +72,7 @@ class Compiler {
   std::vector<Mode> modes_;  // train first, then those requested
   // resolved_[rule][mode]; empty for `like` sources.
   std::vector<std::map<Mode, Resolved>> resolved_;
-  std::unordered_map<std::string_view, uint32_t> by_name_;
-  using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<Terminal>>;
+  using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>>;
   std::map<LayoutKey, uint32_t> layouts_;
   // The layouts of parameters without `like`, by rule and type, and before that
   // map a small cache of the layouts that were used last.
@@ -96,9 +82,9 @@ class Compiler {
   };
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
   std::array<Known, 1024> last_layouts_;
-  std::vector<bool> scalar_;       // by type
-  std::vector<bool> has_like_;     // by rule
-  std::set<uint32_t> in_circles_;  // tensors on a cycle of `like`
+  std::vector<bool> scalar_;    // by type
+  std::vector<bool> has_like_;  // by rule
+  LikeChains like_{c_, findings_};
   Placements placements_;
   std::vector<Regex> decay_exclusions_;
 };
@@ -151,12 +137,6 @@ void Compiler::ResolveRules() {
   }
 }
 
-bool Compiler::IsScalar(const TensorType& type) const {
-  if (!type.shape) return false;
-  if (type.shape->empty()) return true;
-  return c_.CompatMode() == Compat::kFjformer && type.Elements() == 1;
-}
-
 void Compiler::MatchNames() {
   auto& names = c_.plan.names;
   names.reserve(c_.manifest.tensors.size());
@@ -167,77 +147,14 @@ void Compiler::MatchNames() {
                                  {.threads = c_.options.threads});
 }
 
-// The target of a `like`; nothing, and a finding, if there is none.
-std::optional<uint32_t> Compiler::LikeTarget(uint32_t tensor, int32_t rule,
-                                             const SpecLike& like) {
-  const std::string name(c_.manifest.tensors[tensor].name);
-  if (by_name_.empty()) {
-    for (uint32_t i = 0; i < c_.manifest.tensors.size(); ++i) {
-      by_name_.emplace(c_.manifest.tensors[i].name, i);
-    }
-  }
-  const auto target = c_.matcher->Rewrite(static_cast<size_t>(rule), name,
-                                          c_.manifest.separator, like.rewrite);
-  if (!target) {
-    findings_.Add(code::kReference, like.place,
-                  "`like: " + like.rewrite + "` uses a group that pattern `" +
-                      c_.rules.rules[static_cast<size_t>(rule)].match +
-                      "` does not have",
-                  "groups are numbered from 1 in the order of their `(`");
-    return std::nullopt;
-  }
-  const auto found = by_name_.find(*target);
-  if (found != by_name_.end()) return found->second;
-  Finding& finding =
-      findings_.Add(code::kReference, like.place,
-                    "`" + name + "` takes its spec from `" + *target +
-                        "`, which the manifest does not have",
-                    "the rewrite must give the whole name of a parameter");
-  finding.params.push_back(name);
-  return std::nullopt;
-}
-
-std::optional<Terminal> Compiler::FollowLike(uint32_t tensor, Mode mode) {
-  std::vector<uint32_t> seen;
-  uint32_t at = tensor;
-  while (true) {
-    const TensorType& type = c_.manifest.TypeOf(c_.manifest.tensors[at]);
-    const int32_t rule = c_.matches.first[at];
-    if (rule == kNoRule || IsScalar(type)) return Terminal{};
-    const SpecSource& source =
-        SourceOf(c_.rules.rules[static_cast<size_t>(rule)], mode);
-    const auto* like = std::get_if<SpecLike>(&source);
-    if (like == nullptr) return Terminal{rule, at};
-    if (std::find(seen.begin(), seen.end(), at) != seen.end()) {
-      // One finding for each cycle, whichever parameter leads to it.
-      for (uint32_t i : seen) {
-        if (!in_circles_.insert(i).second) return std::nullopt;
-      }
-      std::string circle;
-      for (uint32_t i : seen) {
-        circle += "`" + std::string(c_.manifest.tensors[i].name) + "` -> ";
-      }
-      findings_.Add(code::kCycle, like->place,
-                    "`like` goes in a circle: " + circle + "`" +
-                        std::string(c_.manifest.tensors[at].name) + "`",
-                    "give one of them a spec of its own");
-      return std::nullopt;
-    }
-    seen.push_back(at);
-    const auto target = LikeTarget(at, rule, *like);
-    if (!target) return std::nullopt;
-    at = *target;
-  }
-}
-
-ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
+ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
                               bool is_like, const TensorType& type) {
   ModeLayout out;
   out.mode = mode;
-  if (terminal.rule != kNoRule) {
-    out.why = resolved_[static_cast<size_t>(terminal.rule)].at(mode);
+  if (origin.rule != kNoRule) {
+    out.why = resolved_[AsIndex(origin.rule)].at(mode);
     out.resolved = out.why.spec;
-    out.spec_rule = terminal.rule;
+    out.spec_rule = origin.rule;
   }
   // Another parameter's spec is fitted to this rank, which is not a correction.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
@@ -275,17 +192,16 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const Terminal& terminal,
 }
 
 ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
-                                 const std::vector<Terminal>& terminals) {
+                                 const std::vector<SpecOrigin>& origins) {
   ParamLayout layout;
   layout.rule = rule;
   layout.type = type;
   layout.unmatched = rule == kNoRule && !IsScalar(c_.manifest.types[type]);
   for (size_t m = 0; m < modes_.size(); ++m) {
     const bool is_like =
-        rule != kNoRule &&
-        std::holds_alternative<SpecLike>(
-            SourceOf(c_.rules.rules[static_cast<size_t>(rule)], modes_[m]));
-    layout.modes.push_back(MakeMode(modes_[m], rule, terminals[m], is_like,
+        rule != kNoRule && std::holds_alternative<SpecLike>(SourceOf(
+                               c_.rules.rules[AsIndex(rule)], modes_[m]));
+    layout.modes.push_back(MakeMode(modes_[m], rule, origins[m], is_like,
                                     c_.manifest.types[type]));
   }
   return layout;
@@ -293,7 +209,7 @@ ParamLayout Compiler::MakeLayout(int32_t rule, uint32_t type,
 
 uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
   const uint32_t type = c_.manifest.tensors[tensor].type;
-  const bool plain = rule == kNoRule || !has_like_[static_cast<size_t>(rule)];
+  const bool plain = rule == kNoRule || !has_like_[AsIndex(rule)];
   const uint64_t key = (uint64_t{static_cast<uint32_t>(rule)} << 32) | type;
   Known& last = last_layouts_[((key >> 32) * 31 + type) % last_layouts_.size()];
   if (plain) {
@@ -304,20 +220,20 @@ uint32_t Compiler::LayoutFor(uint32_t tensor, int32_t rule) {
       return found->second;
     }
   }
-  std::vector<Terminal> terminals;
+  std::vector<SpecOrigin> origins;
   for (Mode mode : modes_) {
     if (rule == kNoRule) {
-      terminals.push_back({});
+      origins.push_back({});
       continue;
     }
-    const auto terminal = FollowLike(tensor, mode);
-    if (!terminal) return 0;  // a finding reports why; the plan is not used
-    terminals.push_back(*terminal);
+    const auto origin = like_.Follow(tensor, mode);
+    if (!origin) return 0;  // a finding reports why; the plan is not used
+    origins.push_back(*origin);
   }
   const auto [at, inserted] =
-      layouts_.try_emplace(LayoutKey{rule, type, terminals},
+      layouts_.try_emplace(LayoutKey{rule, type, origins},
                            static_cast<uint32_t>(c_.plan.layouts.size()));
-  if (inserted) c_.plan.layouts.push_back(MakeLayout(rule, type, terminals));
+  if (inserted) c_.plan.layouts.push_back(MakeLayout(rule, type, origins));
   if (plain) plain_layouts_.emplace(key, at->second);
   return at->second;
 }
@@ -347,12 +263,12 @@ void Compiler::PlanParams() {
 // The coordinate of a placed tensor, by its own rule's `place` or by that of
 // the rule whose spec it takes by `like`.
 std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
-  auto at = static_cast<size_t>(rule);
+  auto at = AsIndex(rule);
   if (!c_.rules.rules[at].placement && has_like_[at] &&
       !findings_.HasErrors()) {
-    const auto end = FollowLike(tensor, Mode::kTrain);
+    const auto end = like_.Follow(tensor, Mode::kTrain);
     if (!end || end->rule == kNoRule) return std::nullopt;
-    at = static_cast<size_t>(end->rule);
+    at = AsIndex(end->rule);
     tensor = end->tensor;
   }
   return placements_.Coordinate(c_.rules.rules[at], at, c_.manifest, tensor,
@@ -374,7 +290,7 @@ void Compiler::PlanRules() {
   }
   for (const PlannedParam& param : plan.params) {
     const int32_t rule = plan.layouts[param.layout].rule;
-    if (rule != kNoRule) ++plan.rules[static_cast<size_t>(rule)].params;
+    if (rule != kNoRule) ++plan.rules[AsIndex(rule)].params;
   }
 }
 
@@ -447,16 +363,16 @@ bool Compiler::Run() {
 
 IllegalPolicy Compiled::IllegalFor(int32_t rule) const {
   if (options.policy.illegal) return *options.policy.illegal;
-  if (rule >= 0 && rules.rules[static_cast<size_t>(rule)].illegal) {
-    return *rules.rules[static_cast<size_t>(rule)].illegal;
+  if (rule >= 0 && rules.rules[AsIndex(rule)].illegal) {
+    return *rules.rules[AsIndex(rule)].illegal;
   }
   return rules.policy.illegal.value_or(IllegalPolicy::kError);
 }
 
 int64_t Compiled::MinSizeFor(int32_t rule) const {
   if (options.policy.min_size) return *options.policy.min_size;
-  if (rule >= 0 && rules.rules[static_cast<size_t>(rule)].min_size) {
-    return *rules.rules[static_cast<size_t>(rule)].min_size;
+  if (rule >= 0 && rules.rules[AsIndex(rule)].min_size) {
+    return *rules.rules[AsIndex(rule)].min_size;
   }
   return rules.policy.min_size.value_or(0);
 }

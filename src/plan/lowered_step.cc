@@ -9,6 +9,7 @@
 
 #include "model/dtype.h"
 #include "plan/step_specs.h"
+#include "source/index.h"
 #include "step/lower.h"
 #include "step/optimizer.h"
 #include "step/recompute.h"
@@ -121,9 +122,9 @@ std::string StepOpName(const step::Op& op) {
 
 std::string StepLabelsText(const step::Graph& graph, step::ValueId value) {
   std::string out = "[";
-  for (step::LabelId label : graph.values[static_cast<size_t>(value)].labels) {
+  for (step::LabelId label : graph.values[AsIndex(value)].labels) {
     if (out.size() > 1) out += ',';
-    const std::string& name = graph.labels[static_cast<size_t>(label)].name;
+    const std::string& name = graph.labels[AsIndex(label)].name;
     out += name;
   }
   return out + "]";

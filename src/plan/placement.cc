@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "source/checked.h"
+#include "source/index.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -146,7 +147,7 @@ void CheckPlacedSpecs(const Placement& placement,
 const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout) {
   static const std::string kNone;
   const auto axis_of = [&](int32_t rule) -> const std::string& {
-    return rule < 0 ? kNone : plan.placement_axes[static_cast<size_t>(rule)];
+    return rule < 0 ? kNone : plan.placement_axes[AsIndex(rule)];
   };
   const std::string& own = axis_of(layout.rule);
   return own.empty() ? axis_of(layout.modes.front().spec_rule) : own;

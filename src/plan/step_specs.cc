@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "source/index.h"
+
 namespace shardc {
 
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
@@ -11,7 +13,7 @@ std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
   for (const step::Parameter& parameter : graph.parameters) {
     Spec& spec = out.emplace_back();
     if (parameter.manifest_rows.empty()) continue;
-    const auto row = static_cast<size_t>(parameter.manifest_rows.front());
+    const auto row = AsIndex(parameter.manifest_rows.front());
     const ParamLayout& layout = plan.layouts[plan.params[row].layout];
     const auto found =
         std::find_if(layout.modes.begin(), layout.modes.end(),
@@ -19,9 +21,9 @@ std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
     if (layout.modes.empty()) continue;
     spec = (found == layout.modes.end() ? layout.modes.front() : *found).spec;
     if (parameter.manifest_rows.size() == 1) continue;
-    const std::string axis =
-        layout.rule < 0 ? std::string()
-                        : plan.placement_axes[static_cast<size_t>(layout.rule)];
+    const std::string axis = layout.rule < 0
+                                 ? std::string()
+                                 : plan.placement_axes[AsIndex(layout.rule)];
     spec.insert(spec.begin(), axis.empty() ? AxisGroup{} : AxisGroup{axis});
   }
   return out;

@@ -18,6 +18,8 @@
 
 #include <algorithm>
 
+#include "source/index.h"
+
 namespace shardc {
 namespace {
 
@@ -161,11 +163,10 @@ StateTable::State StateTable::Start() {
 StateTable::State StateTable::Make(State from, uint32_t symbol, uint8_t byte,
                                    int64_t allowed) {
   if (stepper_.work() > allowed) return kNotMade;
-  const uint32_t before = states_[static_cast<size_t>(from)].found;
+  const uint32_t before = states_[AsIndex(from)].found;
   SetDead(before);
   found_.clear();
-  stepper_.Step(PlaceOf(states_[static_cast<size_t>(from)]), symbol, dead_, to_,
-                found_);
+  stepper_.Step(PlaceOf(states_[AsIndex(from)]), symbol, dead_, to_, found_);
   const uint32_t found = Merge(before);
   if (found != before) {
     SetDead(found);
@@ -176,15 +177,15 @@ StateTable::State StateTable::Make(State from, uint32_t symbol, uint8_t byte,
   const uint32_t forgotten = forgotten_;
   const State to = Put(found);
   if (forgotten != forgotten_) return to;
-  cells_[static_cast<size_t>(from) * stride_ + symbol] = to;
+  cells_[AsIndex(from) * stride_ + symbol] = to;
   if (to == from + 1 && byte < kNone) {
-    expected_[static_cast<size_t>(from)] = byte;
+    expected_[AsIndex(from)] = byte;
   }
   return to;
 }
 
 uint32_t StateTable::AtEnd(State state) {
-  Entry& entry = states_[static_cast<size_t>(state)];
+  Entry& entry = states_[AsIndex(state)];
   if (entry.at_end == kUnknown) {
     SetDead(entry.found);
     found_.clear();

@@ -13,6 +13,7 @@
 #include "match/automaton/nfa.h"
 #include "match/automaton/rule_sets.h"
 #include "match/automaton/stepper.h"
+#include "source/index.h"
 
 namespace shardc {
 
@@ -44,7 +45,7 @@ class StateTable {
   // The next state if it has been built, else kNotMade: by symbol, or by byte
   // (kNotMade above 0x7F).
   State Known(State from, uint32_t symbol) const {
-    return cells_[static_cast<size_t>(from) * stride_ + symbol];
+    return cells_[AsIndex(from) * stride_ + symbol];
   }
   State KnownByte(State from, uint8_t byte) const {
     return Known(from, columns_[byte]);

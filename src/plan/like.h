@@ -1,0 +1,55 @@
+// Specs that rules take from other parameters: `spec: {like: REWRITE}`.
+#ifndef SHARDC_PLAN_LIKE_H_
+#define SHARDC_PLAN_LIKE_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+#include "model/manifest.h"
+#include "model/rules.h"
+#include "plan/compile.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+inline constexpr int32_t kNoRule = -1;
+
+// The rule that a parameter's spec of one mode comes from, after every `like`.
+struct SpecOrigin {
+  int32_t rule = kNoRule;  // kNoRule: the target is a scalar or unmatched
+  uint32_t tensor = 0;     // the parameter with that rule
+  bool operator<(const SpecOrigin& o) const { return rule < o.rule; }
+};
+
+// The rule's spec in that mode.
+const SpecSource& SourceOf(const Rule& rule, Mode mode);
+// Whether no rule applies to a tensor of that type: it has one element.
+bool IsScalar(const TensorType& type, Compat compat);
+
+class LikeChains {
+ public:
+  // The matches of `compiled` are known when Follow is called; both outlive
+  // this.
+  LikeChains(const Compiled& compiled, Findings& findings)
+      : c_(compiled), findings_(findings) {}
+
+  // Follows `like` from parameter to parameter. Nothing, and a finding, if a
+  // target does not exist or the chain is a cycle.
+  std::optional<SpecOrigin> Follow(uint32_t tensor, Mode mode);
+
+ private:
+  std::optional<uint32_t> TargetOf(uint32_t tensor, int32_t rule,
+                                   const SpecLike& like);
+
+  const Compiled& c_;
+  Findings& findings_;
+  std::unordered_map<std::string_view, uint32_t> by_name_;
+  std::set<uint32_t> on_cycles_;  // tensors
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_LIKE_H_
