@@ -8,7 +8,7 @@
 namespace shardc {
 namespace {
 
-TEST_CASE("collectives have the names that ledgers and JSON show") {
+TEST_CASE("collectives have the names that ledgers and JSON print") {
   CHECK(CollectiveName(Collective::kAllGather) == "all_gather");
   CHECK(CollectiveName(Collective::kReduceScatter) == "reduce_scatter");
   CHECK(CollectiveName(Collective::kAllReduce) == "all_reduce");
@@ -17,7 +17,8 @@ TEST_CASE("collectives have the names that ledgers and JSON show") {
   CHECK(CollectiveName(Collective::kBroadcast) == "broadcast");
 }
 
-TEST_CASE("of a whole F each device sends F (n-1)/n, and all_reduce twice it") {
+TEST_CASE(
+    "each device sends F (n-1)/n of F bytes, and twice that in an all_reduce") {
   for (int64_t n : {1, 2, 3, 4, 8, 16}) {
     CAPTURE(n);
     const int64_t whole = 48 * n, share = 48;
@@ -33,13 +34,13 @@ TEST_CASE("of a whole F each device sends F (n-1)/n, and all_reduce twice it") {
 
 // A published figure: of V = 2 s b h = 50331648 bytes in a group of 8 each
 // device sends 88080384.
-TEST_CASE("one all_reduce of a tensor parallel layer of 175 billion") {
+TEST_CASE("the all_reduce of one tensor-parallel layer of a 175B model") {
   const int64_t elements = int64_t{2048} * 12288;
   CHECK(AllReduceSent(elements, 2, 8, 0) == 88080384);
 }
 
 // A ring that really passes chunks on, counted edge by edge.
-TEST_CASE("uneven all_reduce chunks are what a ring sends") {
+TEST_CASE("an all_reduce of uneven chunks sends what a ring sends") {
   for (int64_t n = 2; n <= 9; ++n) {
     for (int64_t elements = 0; elements <= 23; ++elements) {
       std::vector<int64_t> sent(static_cast<size_t>(n), 0);
@@ -63,7 +64,7 @@ TEST_CASE("uneven all_reduce chunks are what a ring sends") {
   }
 }
 
-TEST_CASE("what members send adds up to what the group sends") {
+TEST_CASE("the bytes of the members add up to the bytes of the group") {
   for (int64_t n = 1; n <= 7; ++n) {
     for (int64_t elements : {0, 1, 5, 12, 100}) {
       int64_t scattered = 0, reduced = 0, chunks = 0;
@@ -79,7 +80,7 @@ TEST_CASE("what members send adds up to what the group sends") {
   }
 }
 
-TEST_CASE("the busiest member is the one that sends most") {
+TEST_CASE("BusiestSent is the maximum over the members") {
   for (int64_t n = 2; n <= 24; ++n) {
     for (int64_t elements = 0; elements <= 80; ++elements) {
       int64_t scattered = 0, reduced = 0;
@@ -96,7 +97,7 @@ TEST_CASE("the busiest member is the one that sends most") {
   }
 }
 
-TEST_CASE("groups of any size, in no time") {
+TEST_CASE("BusiestSent takes constant time for any group size") {
   constexpr int64_t kMost = INT64_MAX;
   for (const Collective kind :
        {Collective::kAllGather, Collective::kReduceScatter,

@@ -6,7 +6,7 @@ namespace shardc {
 namespace {
 
 // Published bytes per token: layers, key heads, head dim in bfloat16.
-TEST_CASE("the cache of known models, a token") {
+TEST_CASE("cache bytes per token of known models") {
   const auto token = [](int64_t layers, int64_t kv_heads, int64_t head_dim) {
     return CacheBytes({layers, 1, 1, kv_heads, head_dim});
   };
@@ -18,7 +18,7 @@ TEST_CASE("the cache of known models, a token") {
   CHECK(token(62, 16, 128) == 507904);  // gemma3-27b
 }
 
-TEST_CASE("a device's share is rounded up dimension by dimension") {
+TEST_CASE("the bytes on a device are rounded up dimension by dimension") {
   const CacheSizes sizes{2, 8, 100, 4, 16, 2};
   CHECK(CacheBytes(sizes) == 2 * 2 * 8 * 100 * 4 * 16 * 2);
   CHECK(CacheBytesPerDevice(sizes, {}) == CacheBytes(sizes));
@@ -29,7 +29,7 @@ TEST_CASE("a device's share is rounded up dimension by dimension") {
   CHECK(CacheBytes({INT64_MAX / 2, 2, 1, 1, 1, 1}) == std::nullopt);
 }
 
-TEST_CASE("the fullest device stands at the fullest coordinate of each axis") {
+TEST_CASE("the fullest device is at the fullest coordinate of each axis") {
   HeldBytes held;
   CHECK(held.Fullest() == 0);
   held.Add(10);
@@ -43,7 +43,7 @@ TEST_CASE("the fullest device stands at the fullest coordinate of each axis") {
   CHECK(held.placed().at("tp") == HeldBytes::ByCoordinate{{3, 100}});
 }
 
-TEST_CASE("what does not fit in 64 bits is told") {
+TEST_CASE("bytes that overflow 64 bits are reported as unknown") {
   HeldBytes whole;
   whole.Add(INT64_MAX);
   CHECK(whole.Fullest() == INT64_MAX);

@@ -55,7 +55,7 @@ void Check(const Case& c) {
   CHECK(Text(legal.problems) == c.problems);
 }
 
-TEST_CASE("legal specs pass as they are") {
+TEST_CASE("a legal spec is unchanged") {
   for (auto policy : {kError, kDrop, kShrink}) {
     Check({{{"tp"}, {}, {"fsdp", "dp"}},
            Shape{8, 3, 16},
@@ -71,7 +71,7 @@ TEST_CASE("legal specs pass as they are") {
   }
 }
 
-TEST_CASE("error leaves the spec and says what is wrong") {
+TEST_CASE("under error the spec is unchanged and the problems are returned") {
   Check({{{"tp"}, {"fsdp"}},
          Shape{12, 4},
          kError,
@@ -99,7 +99,7 @@ TEST_CASE("error leaves the spec and says what is wrong") {
          R"(1 "dp" -> null too_long; 2 null -> null too_long)"});
 }
 
-TEST_CASE("drop takes whole dimensions") {
+TEST_CASE("drop removes all axes of a dimension") {
   Check({{{"fsdp", "nope"}, {"tp"}},
          Shape{4, 8},
          kDrop,
@@ -140,7 +140,7 @@ TEST_CASE("drop takes whole dimensions") {
          R"(1 "tp" -> null repeated_axis tp)"});
 }
 
-TEST_CASE("shrink keeps the longest leading run") {
+TEST_CASE("shrink keeps the longest legal prefix of the axes") {
   Check({{{"fsdp", "dp"}},
          Shape{4},
          kShrink,
@@ -197,7 +197,7 @@ TEST_CASE("shrink keeps the longest leading run") {
          ""});
 }
 
-TEST_CASE("scalars and small tensors") {
+TEST_CASE("scalars and tensors below min_size become replicated") {
   Check({{{"tp"}}, Shape{}, kError, "[]", "", ""});
   for (auto compat : {Compat::kEformer, Compat::kFjformer}) {
     Check({{}, Shape{}, kError, "[]", "- null -> null scalar", "", compat});
@@ -226,7 +226,7 @@ TEST_CASE("scalars and small tensors") {
       {{{"one"}}, Shape{10}, kError, R"(["one"])", "", "", Compat::kNone, 10});
 }
 
-TEST_CASE("eformer corrects by itself") {
+TEST_CASE("eformer corrects specs whatever the policy") {
   Check({{{"fsdp", "nope"}, {}, {"dp"}},
          Shape{4, 3},
          kError,
@@ -260,7 +260,7 @@ TEST_CASE("eformer corrects by itself") {
   Check({{{}}, Shape{8, 8}, kError, "[]", "", "", Compat::kEformer});
 }
 
-TEST_CASE("unknown shapes are judged by their axes only") {
+TEST_CASE("without a shape only the axes are judged") {
   Check({{{"tp"}, {"nope"}, {"tp"}},
          std::nullopt,
          kError,
@@ -279,14 +279,14 @@ TEST_CASE("unknown shapes are judged by their axes only") {
          100});
 }
 
-TEST_CASE("an edit carries its numbers") {
+TEST_CASE("an edit has the numbers of its message") {
   const Legal legal = Legalize({{"fsdp", "dp"}}, Shape{12}, Small(), {});
   REQUIRE(legal.problems.size() == 1);
   CHECK(legal.problems[0].size == 12);
   CHECK(legal.problems[0].parts == 8);
 }
 
-TEST_CASE("sizes near the limit") {
+TEST_CASE("sizes near 2^63 do not overflow") {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   Mesh mesh;
   mesh.axes = {{"big", int64_t{1} << 40}};
@@ -302,14 +302,14 @@ TEST_CASE("sizes near the limit") {
   CHECK(legal.problems.size() == 3);
 }
 
-TEST_CASE("shard shapes") {
+TEST_CASE("shard shapes are the shape divided by the axes") {
   CHECK(ShardShape({{"tp"}, {}, {"dp", "fsdp"}}, {16, 3, 8}, Small()) ==
         Shape{2, 3, 1});
   CHECK(ShardShape({}, {5}, Small()) == Shape{5});
   CHECK(ShardShape({{"tp"}}, {0, 4}, Small()) == Shape{0, 4});
 }
 
-TEST_CASE("the last dimension is parted into whole blocks") {
+TEST_CASE("the last dimension of a block dtype is split between blocks") {
   const auto legal = [](const Spec& spec, const Shape& shape,
                         IllegalPolicy policy) {
     return LegalizeStored(spec, {shape, block::kQ4_0}, Small(),

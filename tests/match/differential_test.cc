@@ -1,6 +1,6 @@
 // Our automaton against RE2: random rule sets, and all small patterns on all
-// short texts. SHARDC_MATCH_PAIRS asks for more pairs of names and rules, and
-// SHARDC_MATCH_SEED for others:
+// short texts. SHARDC_MATCH_PAIRS sets the number of pairs of names and rules,
+// and SHARDC_MATCH_SEED selects others:
 //
 //   SHARDC_MATCH_PAIRS=1000000000 build/tests/match_test -tc='*random*'
 #include "match/differential.h"

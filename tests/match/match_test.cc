@@ -22,7 +22,7 @@ Matcher Compiled(const std::vector<Pattern>& patterns) {
   return std::move(*matcher);
 }
 
-TEST_CASE("the first rule in order wins, and what it shadows is told") {
+TEST_CASE("the first matching rule wins, and all matching rules are returned") {
   const std::vector<std::string> texts = {"attn/kernel$", "layers/\\d+/", ".*"};
   const Matcher matcher = Compiled(Patterns(texts));
   const std::vector<std::string_view> names = {
@@ -35,7 +35,7 @@ TEST_CASE("the first rule in order wins, and what it shadows is told") {
         std::vector<uint32_t>{1, 2});
 }
 
-TEST_CASE("no rule is a fact, not an error") {
+TEST_CASE("a name without a rule is not an error") {
   const std::vector<std::string> texts = {"^bias$"};
   const Matcher matcher = Compiled(Patterns(texts));
   const std::vector<std::string_view> names = {"kernel", "bias"};
@@ -43,7 +43,8 @@ TEST_CASE("no rule is a fact, not an error") {
         std::vector<int32_t>{Matches::kNone, 0});
 }
 
-TEST_CASE("names are converted to the separator a pattern is written for") {
+TEST_CASE(
+    "names are converted to the separator that a pattern is written with") {
   std::vector<Pattern> patterns = {{"mlp/up", {}, '/'}, {"mlp\\.up", {}, '.'}};
   const Matcher matcher = Compiled(patterns);
   const std::vector<std::string_view> dotted = {"layers.0.mlp.up"};
@@ -68,7 +69,8 @@ TEST_CASE("a rewrite gives a name in the name's own separator") {
         std::pair<size_t, size_t>{0, 16});
 }
 
-TEST_CASE("what RE2 lacks is explained with a rewrite and a position") {
+TEST_CASE(
+    "features that RE2 lacks are explained with a rewrite and a position") {
   struct Case {
     std::string pattern;
     std::string_view code;
@@ -105,7 +107,7 @@ TEST_CASE("what RE2 lacks is explained with a rewrite and a position") {
   }
 }
 
-TEST_CASE("a fault is placed inside the pattern's text") {
+TEST_CASE("an error points into the pattern's text") {
   const SourceRef source = MakeSource("r.yaml", "match: 'ab(?=c)'\n");
   const Place place{source, 7, 16};
   Findings findings;
@@ -115,14 +117,14 @@ TEST_CASE("a fault is placed inside the pattern's text") {
   CHECK(findings.all()[0].place.end == 13);
 }
 
-TEST_CASE("every bad pattern is told at once") {
+TEST_CASE("all bad patterns are reported at once") {
   Findings findings;
   CHECK_FALSE(Matcher::Compile(Patterns({"(", "ok", "[", "a**"}), findings)
                   .has_value());
   CHECK(findings.errors() == 3);
 }
 
-TEST_CASE("many large patterns are refused as a whole, in bounded time") {
+TEST_CASE("too many large patterns are refused in bounded time") {
   const std::vector<std::string> texts(500, "\\pL{100}");
   Findings findings;
   CHECK_FALSE(Matcher::Compile(Patterns(texts), findings).has_value());
@@ -131,7 +133,7 @@ TEST_CASE("many large patterns are refused as a whole, in bounded time") {
 
 // Random patterns over a small alphabet: the set, any number of threads and
 // the one-by-one loop give the same winners.
-TEST_CASE("a pattern of optional parts is refused before it takes its time") {
+TEST_CASE("a long pattern of optional parts is refused before it is compiled") {
   std::string text;
   while (text.size() < 32'768) text += "a?";
   Findings findings;
@@ -188,7 +190,7 @@ TEST_CASE("the automaton agrees with trying the patterns one by one") {
   }
 }
 
-TEST_CASE("a single pattern gives its first group") {
+TEST_CASE("a single pattern returns its first group") {
   Findings findings;
   const auto regex = Regex::Compile({"experts/(\\d+)/", {}, '/'}, findings);
   REQUIRE(regex.has_value());
@@ -198,8 +200,8 @@ TEST_CASE("a single pattern gives its first group") {
   CHECK(regex->Found("experts/0/"));
 }
 
-// RE2 searches for itself where it is not told where a match begins.
-TEST_CASE("a first group is the one that a search finds") {
+// Without a known literal prefix RE2 searches for the beginning of the match.
+TEST_CASE("the first group is that of the leftmost match") {
   const std::string patterns[] = {
       R"(experts\.(\d+)\.)",
       R"(a(\d))",

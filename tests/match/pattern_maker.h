@@ -30,8 +30,8 @@ class PatternMaker {
   std::string StrangePattern(int depth);
   std::string StrangeName();
 
-  // Of `a`, `b`, `/` and what cannot tell other characters apart but by
-  // being letters.
+  // Made of `a`, `b`, `/` and classes that treat all other letters in the same
+  // way.
   std::string SmallPattern(int depth);
 
  private:

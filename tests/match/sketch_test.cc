@@ -20,7 +20,7 @@ std::string Shown(const Sketch& sketch) {
   return out;
 }
 
-TEST_CASE("a pattern is sketched as the texts it was written for") {
+TEST_CASE("a sketch has the texts that the pattern stands for") {
   const std::pair<const char*, const char*> cases[] = {
       {"mlp/up/kernel", "mlp/up/kernel"},
       {"mlp/(gate|up)_proj/kernel$", "mlp/gate_proj/kernel mlp/up_proj/kernel"},
@@ -85,7 +85,7 @@ bool FitsSlowly(std::string_view text, std::string_view word) {
   return FitsSlowly(text.substr(1), word.substr(1));
 }
 
-TEST_CASE("fitting is the definition, over all short texts and words") {
+TEST_CASE("SketchFits equals its definition over all short texts and words") {
   const char letters[] = {'a', 'b', Sketch::kWild, Sketch::kAnyChar};
   std::vector<std::string> texts = {""};
   for (size_t i = 0; i < texts.size(); ++i) {

@@ -20,7 +20,7 @@ std::vector<MissedState> Missed(const Views& texts, const Views& names,
                           separator);
 }
 
-TEST_CASE("anchors at the start") {
+TEST_CASE("patterns that are anchored at the start are recognised") {
   for (std::string_view pattern :
        {"^model", "\\Amodel", "(^model/a)", "(?:^model)", "(?i)^model",
         "(?P<n>^a)b", "^(a|b)$", "^[|]a"}) {
@@ -44,11 +44,11 @@ const Views kState = {
     "opt_state/0/mu/model/norm/scale",
 };
 
-TEST_CASE("a pattern searched anywhere finds the moments") {
+TEST_CASE("a pattern that is searched anywhere matches the moments") {
   CHECK(Missed({"layers/0/kernel", "norm/scale$", ".*"}, kState).empty());
 }
 
-TEST_CASE("an anchored one misses them") {
+TEST_CASE("a pattern anchored at the start does not match the moments") {
   const auto missed =
       Missed({"^params/model/layers", "norm/scale$", ".*"}, kState);
   REQUIRE(missed.size() == 2);
@@ -57,7 +57,7 @@ TEST_CASE("an anchored one misses them") {
   CHECK(Missed({"^(params|opt_state)/.*layers", ".*"}, kState).empty());
 }
 
-TEST_CASE("names that hold one another without a prefix of params") {
+TEST_CASE("names that contain each other without the prefix params") {
   const Views names = {"model.a.weight", "exp_avg.model.a.weight",
                        "exp_avg.model.ba.weight", "step"};
   const auto missed = Missed({"^model\\."}, names, '.');
@@ -65,7 +65,7 @@ TEST_CASE("names that hold one another without a prefix of params") {
   CHECK(missed[0] == MissedState{0, 0, 1});
 }
 
-TEST_CASE("a tree without states has none to miss") {
+TEST_CASE("a tree without states has no missed states") {
   const Views names = {"model/a", "model/b", "a"};
   // `model/a` ends in `a`, which is won by another, unanchored rule.
   CHECK(Missed({"^model", "a"}, names).empty());

@@ -11,7 +11,7 @@
 namespace shardc::picture {
 namespace {
 
-TEST_CASE("a bar ends where its sum does, and no part that is there is lost") {
+TEST_CASE("a bar ends at its sum, and every part with bytes has a cell") {
   Draws draws(3);
   for (int round = 0; round < 500; ++round) {
     std::vector<int64_t> parts(1 + draws() % 7);
@@ -35,7 +35,7 @@ TEST_CASE("a bar ends where its sum does, and no part that is there is lost") {
   }
 }
 
-TEST_CASE("bytes near the largest number are drawn as any others") {
+TEST_CASE("bytes near 2^63 are drawn like any others") {
   CHECK(ScaleOf(INT64_MAX, 1) == INT64_MAX);
   CHECK(CellsOf(INT64_MAX, INT64_MAX, 40) == 40);
   const std::vector<int64_t> parts = {INT64_MAX, INT64_MAX};

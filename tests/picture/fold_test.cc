@@ -60,7 +60,7 @@ const ParamGroup* Find(const FoldedPlan& plan, const std::string& shown) {
   return nullptr;
 }
 
-TEST_CASE("names are told as ranges, steps, lists and gaps") {
+TEST_CASE("numbers of names are printed as ranges, steps, lists and gaps") {
   std::vector<Param> params;
   const auto add = [&](const std::string& name) {
     params.push_back({name, Entry(8, "[\"tp\"]")});
@@ -94,7 +94,7 @@ TEST_CASE("names are told as ranges, steps, lists and gaps") {
   CHECK(Find(plan, "l.{8,007}.f"));
 }
 
-TEST_CASE("what lies otherwise, or was won by another rule, stands apart") {
+TEST_CASE("another spec or another rule makes another group") {
   const PlanTable table = TableOf(
       kMesh,
       {{"l.0.a", Entry(8, "[\"tp\"]")},
@@ -124,7 +124,7 @@ TEST_CASE("what lies otherwise, or was won by another rule, stands apart") {
   CHECK(coverage.Dead() == 1);
 }
 
-TEST_CASE("placed parameters fold over coordinates, and fill one device") {
+TEST_CASE("placed parameters fold over coordinates and count on one device") {
   std::vector<Param> params;
   for (int i = 0; i < 6; ++i) {
     // Two at 0, two at 1, one at 2, one at 3.
@@ -146,7 +146,7 @@ TEST_CASE("placed parameters fold over coordinates, and fill one device") {
   CHECK(plan.Copies(group, Mode::kTrain) == 2);
 }
 
-TEST_CASE("groups add up to what the parameters are, whatever they are") {
+TEST_CASE("the bytes of random groups add up to those of the parameters") {
   Draws draws(5);
   for (int round = 0; round < 60; ++round) {
     std::vector<Param> params;

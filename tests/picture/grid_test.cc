@@ -62,7 +62,7 @@ int64_t PieceOf(const Mesh& mesh, const DevicePlace& place,
   return IndexAlong(mesh, place.coordinates, dim.axes);
 }
 
-TEST_CASE("each device stands in the cell of its pieces, and in no other") {
+TEST_CASE("each device is in the cell of its shards and in no other") {
   Draws draws(7);
   for (int round = 0; round < 300; ++round) {
     ArrayInput input;
@@ -112,7 +112,7 @@ TEST_CASE("each device stands in the cell of its pieces, and in no other") {
   }
 }
 
-TEST_CASE("the mesh has each device once, and hosts as they are numbered") {
+TEST_CASE("the grid has each device once, and hosts in their order") {
   Draws draws(8);
   for (int round = 0; round < 300; ++round) {
     const Mesh mesh = RandomMesh(draws);
@@ -147,7 +147,7 @@ TEST_CASE("the mesh has each device once, and hosts as they are numbered") {
   }
 }
 
-TEST_CASE("hosts in whole rows, in parts of rows, and in neither") {
+TEST_CASE("hosts are drawn as full rows, parts of rows, or not at all") {
   Mesh mesh = MeshOf({{"dp", 2}, {"fsdp", 8}, {"tp", 4}});
   mesh.processes = 8;
   CHECK(MeshPicture(mesh).host_form() == HostForm::kRows);
@@ -163,7 +163,7 @@ TEST_CASE("hosts in whole rows, in parts of rows, and in neither") {
   CHECK(MeshPicture(odd).host_form() == HostForm::kNone);
 }
 
-TEST_CASE("a placed array stands at its coordinate") {
+TEST_CASE("a placed array is on the devices at its coordinate") {
   ArrayInput input;
   input.mesh = MeshOf({{"ep", 4}, {"tp", 2}});
   input.spec = {{}, {"tp"}};
@@ -175,7 +175,7 @@ TEST_CASE("a placed array stands at its coordinate") {
   CHECK(array.At(0, 0, 1).first == 7);
 }
 
-TEST_CASE("what is whole is on every device") {
+TEST_CASE("a replicated array is on every device") {
   ArrayInput input;
   input.mesh = MeshOf({{"dp", 4}, {"tp", 2}});
   input.spec = {{}};
@@ -186,7 +186,7 @@ TEST_CASE("what is whole is on every device") {
   CHECK(array.At(0, 0, 0).Step() == 1);
 }
 
-TEST_CASE("pieces that do not come out even end at the size") {
+TEST_CASE("the last of uneven shards ends at the size") {
   const ArrayDim dim = {.name = "d", .size = 10, .axes = {"tp"}, .parts = 4};
   CHECK(dim.Piece() == 3);
   CHECK(dim.Range(3) == std::pair<int64_t, int64_t>(9, 10));
@@ -194,13 +194,15 @@ TEST_CASE("pieces that do not come out even end at the size") {
   CHECK(few.Range(3) == std::pair<int64_t, int64_t>(2, 2));
 }
 
-TEST_CASE("long rows keep their beginning and their end") {
+TEST_CASE("long rows are drawn with their beginning and their end") {
   CHECK(Shown(3, 4) == std::vector<int64_t>{0, 1, 2});
   CHECK(Shown(5, 4) == std::vector<int64_t>{0, 1, kGap, 4});
   CHECK(Shown(100, 16) == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, kGap, 99});
 }
 
-TEST_CASE("known axes keep their colours, and no two share one before all go") {
+TEST_CASE(
+    "known axes keep their colours, and colours repeat only when all are "
+    "used") {
   CHECK(AxisColorsOf(MeshOf({{"tp", 1}, {"x", 1}, {"dp", 1}})) ==
         std::vector<uint8_t>{2, 5, 0});
   std::vector<std::pair<std::string, int64_t>> many;

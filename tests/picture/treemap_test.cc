@@ -16,7 +16,7 @@ TEST_CASE("the example of the squarified treemap's authors") {
   const std::vector<int64_t> weights = {6, 6, 4, 3, 2, 2, 1};
   const auto boxes = Squarify(weights, {0, 0, 6, 4});
   REQUIRE(boxes.size() == 7);
-  // Two of 3 x 2 one above the other, then 4 and 3 beside each other.
+  // Two of 3 x 2 one above the other, then 4 and 3 next to each other.
   CHECK(boxes[0].width == doctest::Approx(3));
   CHECK(boxes[0].height == doctest::Approx(2));
   CHECK(boxes[1].y == doctest::Approx(2));
@@ -26,7 +26,8 @@ TEST_CASE("the example of the squarified treemap's authors") {
   CHECK(boxes[3].width == doctest::Approx(9.0 / 7));
 }
 
-TEST_CASE("areas are as the weights, inside the box, and none overlap") {
+TEST_CASE(
+    "areas are proportional to weights, inside the box, without overlap") {
   Draws draws(18);
   for (int round = 0; round < 200; ++round) {
     std::vector<int64_t> weights(1 + draws() % 40);
@@ -59,7 +60,7 @@ TEST_CASE("areas are as the weights, inside the box, and none overlap") {
   }
 }
 
-TEST_CASE("a weight of nothing gets an empty box") {
+TEST_CASE("a weight of 0 gets an empty box") {
   const std::vector<int64_t> some = {4, 0}, none = {0, 0};
   CHECK(Squarify(some, {0, 0, 2, 2})[1].width == 0);
   CHECK(Squarify(none, {0, 0, 2, 2}).size() == 2);

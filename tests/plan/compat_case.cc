@@ -34,7 +34,7 @@ using reference::Value;
 constexpr int kTensors = 10;
 constexpr int kRules = 5;
 
-// What one side says of a parameter in a mode.
+// The spec that one of the two gives a parameter in a mode.
 using Theirs = reference::Result<PartitionSpec>;
 
 Tree Array(const Shape& shape) {
@@ -175,7 +175,7 @@ class Case {
     return specs;
   }
 
-  // That Python and RE2 read alike, as shardc's are RE2's.
+  // A pattern with the same meaning in Python and in RE2, which shardc uses.
   std::string Pattern() {
     for (;;) {
       std::string pattern = patterns_.ModelPattern('/');
@@ -241,8 +241,8 @@ class Case {
         theirs_[mode], tree, {.min_size = rules_.policy.min_size.value_or(0)});
   }
 
-  // By parameter: the spec that the systems' matching gives. They stop at the
-  // first that no rule finds, so then each is asked for by itself.
+  // By parameter: the spec that the other system gives. It stops at the first
+  // parameter without a rule; then each parameter is matched by itself.
   std::vector<Theirs> Match(size_t mode) const {
     std::vector<Theirs> out;
     const auto all = MatchTree(mode, tree_);

@@ -15,7 +15,7 @@ Reached RunCases(Compat compat) {
     INFO("SHARDC_SEED=", seed);
     CompareCompat(Draws(seed), compat, reached);
   }
-  // Of 80,000 that are asked for.
+  // Of 80,000 specs.
   CHECK(reached.specs > 40000);
   CHECK(reached.sharded > 10000);
   CHECK(reached.unmatched > 1000);
@@ -24,11 +24,11 @@ Reached RunCases(Compat compat) {
   return reached;
 }
 
-TEST_CASE("under eformer a plan is what eformer makes of the tree") {
+TEST_CASE("under compat eformer a plan equals eformer's specs") {
   CHECK(RunCases(Compat::kEformer).corrected > 10000);
 }
 
-TEST_CASE("under fjformer a plan is what fjformer makes of the tree") {
+TEST_CASE("under compat fjformer a plan equals fjformer's specs") {
   CHECK(RunCases(Compat::kFjformer).corrected > 1000);  // of one element
 }
 

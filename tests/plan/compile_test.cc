@@ -67,7 +67,7 @@ struct PlanCase {
 };
 
 // Worked by hand from CONTRACT's text.
-TEST_CASE("a parameter's plan, by case") {
+TEST_CASE("the entry of a parameter, by case") {
   const std::vector<PlanCase> cases = {
       {"a composite axis divides by the product",
        {"dp:2,fsdp:4,tp:4,sp:2", "rules: [{match: w, spec: ColumnWise}]",
@@ -150,7 +150,7 @@ TEST_CASE("a parameter's plan, by case") {
   }
 }
 
-TEST_CASE("what cannot be compiled is a finding") {
+TEST_CASE("input that cannot be compiled is a finding") {
   struct Case {
     std::string rules;
     std::string manifest;
@@ -188,7 +188,7 @@ TEST_CASE("what cannot be compiled is a finding") {
   }
 }
 
-TEST_CASE("unmatched and illegal parameters are facts of the plan") {
+TEST_CASE("unmatched and illegal parameters are part of the plan") {
   const auto compiled = Good(
       {"fsdp:4,tp:4", "rules: [{match: w, spec: [fsdp, tp]}]",
        R"({"w": {"shape": [6, 8], "dtype": "F32"}, "b": {"shape": [8], "dtype": "F32"}})"});
@@ -214,14 +214,14 @@ TEST_CASE("the fullest device counts placed tensors by coordinate") {
   CHECK(compiled->plan.summary.bytes_per_device == 8 + 36);
 }
 
-TEST_CASE("the fingerprint is of the meaning, in canonical JSON") {
+TEST_CASE("the fingerprint is the hash of the meaning in canonical JSON") {
   const std::string rules =
       "rules: [{match: '^b', spec: [fsdp], modes: {decode: [null]}},"
       " {match: '', spec: [null]}]";
   const std::string manifest =
       R"({"z": {"shape": [2], "dtype": "F32"}, "b\"\u00e9/": {"shape": [8], "dtype": "BF16"}})";
   const auto compiled = Good({"fsdp:4", rules, manifest});
-  // The four modes' attention specs are alike here.
+  // The four modes have the same attention specs here.
   const std::string specs =
       R"({"bias":["fsdp",null,null,null],"key":["fsdp",null,null,null],)"
       R"("kv_segment_ids":["fsdp",null],"mask":["fsdp",null,null,null],)"
@@ -266,7 +266,7 @@ TEST_CASE("threads do not change a byte") {
   CHECK(one == JsonOf(Good(in)->plan));
 }
 
-TEST_CASE("weight decay is left out where a pattern is found") {
+TEST_CASE("a matching pattern excludes a parameter from weight decay") {
   Inputs in = {
       "fsdp:4", "rules: [{match: '.*', spec: Replicated}]",
       R"({"a/bias": {"shape": [4], "dtype": "F32"}, "a/w": {"shape": [4], "dtype": "F32"}})"};

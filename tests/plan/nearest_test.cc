@@ -20,7 +20,7 @@ std::string Text(const std::optional<NearRule>& near) {
          (near->rewrite.empty() ? "" : " -> " + near->rewrite);
 }
 
-TEST_CASE("one part may differ, two must agree") {
+TEST_CASE("one part may differ, and two must be equal") {
   const auto rules = RulesOf({"mlp/up/kernel", "moe/(up|down)/kernel$",
                               "experts/\\d+/w1/bias", "norm", ".*"});
   const NearestRules nearest(rules, {}, '/');
@@ -49,7 +49,9 @@ TEST_CASE("one part may differ, two must agree") {
   }
 }
 
-TEST_CASE("dead rules first, then more parts, a longer end, those not taken") {
+TEST_CASE(
+    "dead rules are nearest, then more equal parts, a longer end, untaken "
+    "rules") {
   const auto rules =
       RulesOf({"a/b/x/d", "b/x/d", "c/b/x/d", "b/c/y", "a/b/c/y"});
   Matches matches;
@@ -72,7 +74,7 @@ TEST_CASE("dead rules first, then more parts, a longer end, those not taken") {
   CHECK_FALSE(none_dead.Of("q/b/c/d", NearestRules::Among::kDead));
 }
 
-TEST_CASE("parts are those of each side's own separator") {
+TEST_CASE("each side is split at its own separator") {
   auto rules = RulesOf({"mlp\\.up\\.weight$", "attn.q.weight"});
   for (Rule& rule : rules) rule.separator = '.';
   const NearestRules nearest(rules, {}, '/');

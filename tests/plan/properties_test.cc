@@ -88,7 +88,7 @@ void CheckSameModes(const ParamLayout& a, const ParamLayout& b) {
   }
 }
 
-TEST_CASE("legal specs keep JAX's rules, and others never get out") {
+TEST_CASE("plans of random cases have only specs that are legal in JAX") {
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSpecCases; ++seed) {
     INFO("SHARDC_SEED=", seed);
     RandomCase random(seed);
@@ -112,7 +112,7 @@ TEST_CASE("legal specs keep JAX's rules, and others never get out") {
   }
 }
 
-TEST_CASE("resolving twice gives the same, and legal plans stay legal") {
+TEST_CASE("compiling is deterministic, and legal specs stay as they are") {
   int64_t legal = 0;
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kPlanCases; ++seed) {
     INFO("SHARDC_SEED=", seed);
@@ -141,7 +141,8 @@ TEST_CASE("resolving twice gives the same, and legal plans stay legal") {
   CHECK(legal > 1000);
 }
 
-TEST_CASE("renaming the mesh's axes renames the plan and nothing else") {
+TEST_CASE(
+    "renaming mesh axes renames them in the plan and changes nothing else") {
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kPlanCases; ++seed) {
     INFO("SHARDC_SEED=", seed);
     RandomCase random(seed);

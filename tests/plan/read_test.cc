@@ -23,7 +23,7 @@ std::string Plan(const std::string& params, const std::string& mesh =
          params + R"(, "attention": {}, "summary": {}})";
 }
 
-TEST_CASE("plan: what is read back") {
+TEST_CASE("plan: shapes, specs, modes and placements are read") {
   Findings findings;
   const auto plan = Parse(Plan(R"({
         "a/b": {"shape": [8, 16], "dtype": "BF16", "spec": [["dp", "tp"], null],
@@ -53,7 +53,7 @@ TEST_CASE("plan: what is read back") {
   CHECK(plan->params[2].placement == ReadPlacement{"tp", 3});
 }
 
-TEST_CASE("plan: refusals") {
+TEST_CASE("plan: malformed plans are refused") {
   const struct {
     std::string text;
     std::string_view code;

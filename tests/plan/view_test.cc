@@ -63,13 +63,14 @@ void CheckSame(const std::string& text, size_t classes) {
   }
 }
 
-TEST_CASE("parameters with one entry are one class") {
+TEST_CASE("parameters with equal entries are one class") {
   CheckSame(Plan(Line("a.0", kOne, false) + Line("b", kTwo, false) +
                  Line("a.1", kOne, false) + Line("a.2", kOne, true)),
             2);
 }
 
-TEST_CASE("what is not written a parameter a line is read as a whole") {
+TEST_CASE(
+    "a plan that has not one parameter a line is read by the ordinary reader") {
   const std::string one(kOne), two(kTwo);
   // Escapes, several on a line, one on several, another indent, none at all.
   CheckSame(Plan(Line("a\\u002e0", one, false) + Line("a.1", one, true)), 2);
@@ -86,7 +87,7 @@ TEST_CASE("what is not written a parameter a line is read as a whole") {
   CheckSame(Plan(""), 0);
 }
 
-TEST_CASE("mistakes are those of the ordinary reader, in their places") {
+TEST_CASE("errors are those of the ordinary reader, at their places") {
   const std::string one(kOne);
   CheckSame(Plan(Line("a", one, false) + Line("a", one, true)), 0);
   CheckSame(Plan(Line("a", one, false)), 0);

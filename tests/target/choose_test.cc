@@ -26,7 +26,7 @@ TargetRequest In(const TemporaryFolder& folder) {
   return request;
 }
 
-TEST_CASE("the only target is taken without its name") {
+TEST_CASE("a project's only target needs no name") {
   const TemporaryFolder folder;
   folder.Write("shardc.yaml", kOne);
   Findings findings;
@@ -39,7 +39,7 @@ TEST_CASE("the only target is taken without its name") {
   CHECK(target->project_dir == folder.path().string());
 }
 
-TEST_CASE("what is asked for lies over the target") {
+TEST_CASE("the request's inputs win over the target's") {
   const TemporaryFolder folder;
   folder.Write("shardc.yaml", kOne);
   TargetRequest request = In(folder);
@@ -54,7 +54,7 @@ TEST_CASE("what is asked for lies over the target") {
   CHECK(target->manifest == folder / "m.json");
 }
 
-TEST_CASE("one of several targets is chosen by name") {
+TEST_CASE("one of several targets is selected by name") {
   const TemporaryFolder folder;
   folder.Write("shardc.yaml", kTwo);
   TargetRequest request = In(folder);
@@ -76,7 +76,7 @@ TEST_CASE("one of several targets is chosen by name") {
         "the project has 2 targets and none is chosen");
 }
 
-TEST_CASE("inputs that are named need no project") {
+TEST_CASE("a request that names all inputs needs no project") {
   TargetRequest request;
   request.mesh = "tp:2";
   Findings findings;
@@ -88,7 +88,7 @@ TEST_CASE("inputs that are named need no project") {
   CHECK(target->mesh.file == "tp:2");
 }
 
-TEST_CASE("a target without a project is told") {
+TEST_CASE("a target without a project is reported") {
   TargetRequest request;
   request.no_project = true;
   request.target = "serve";
@@ -100,7 +100,7 @@ TEST_CASE("a target without a project is told") {
   CHECK(findings.all()[0].place.source->name() == "--target");
 }
 
-TEST_CASE("a project that cannot be read is told, once") {
+TEST_CASE("an unreadable project is reported once") {
   const TemporaryFolder folder;
   folder.Write("shardc.yaml", "version: 9\n");
   Findings findings;

@@ -33,7 +33,7 @@ std::vector<std::string> Messages(const Findings& findings) {
   return out;
 }
 
-TEST_CASE("a target compiles, with a pack that its names pick") {
+TEST_CASE("a target compiles with the pack that its names select") {
   const TemporaryFolder folder;
   Findings findings;
   auto opened = OpenTarget(TargetIn(folder), {}, findings);
@@ -48,7 +48,7 @@ TEST_CASE("a target compiles, with a pack that its names pick") {
   CHECK(compiled->mesh.devices == 8);
 }
 
-TEST_CASE("options lie over the target") {
+TEST_CASE("options win over the target") {
   const TemporaryFolder folder;
   Target target = TargetIn(folder);
   target.modes = {Mode::kDecode};
@@ -71,7 +71,7 @@ TEST_CASE("options lie over the target") {
   CHECK(opened->mesh.devices == 2);
 }
 
-TEST_CASE("what is missing is told in one finding") {
+TEST_CASE("missing inputs are one finding") {
   const auto told = [](const Target& target) {
     Findings findings;
     CHECK_FALSE(OpenTarget(target, {}, findings));
@@ -87,7 +87,7 @@ TEST_CASE("what is missing is told in one finding") {
   CHECK(told(target) == std::vector<std::string>{"no rules given"});
 }
 
-TEST_CASE("all files are read before anything is refused") {
+TEST_CASE("all files are read before the target is refused") {
   const TemporaryFolder folder;
   Target target = TargetIn(folder);
   target.mesh.text = "tp:zero";
@@ -98,7 +98,7 @@ TEST_CASE("all files are read before anything is refused") {
   CHECK(findings.errors() == 3);
 }
 
-TEST_CASE("packs that are none, and names that no pack knows") {
+TEST_CASE("unknown packs, and names that no pack knows, are reported") {
   Findings findings;
   CHECK_FALSE(OpenRules({"builtin:lama"}, "", nullptr, "", findings));
   CHECK_FALSE(OpenRules({"auto"}, "", nullptr, "", findings));
@@ -110,7 +110,8 @@ TEST_CASE("packs that are none, and names that no pack knows") {
   CHECK(findings.all()[2].message == "no rules are given");
 }
 
-TEST_CASE("rules are named relative to the project, else to the first file") {
+TEST_CASE(
+    "sources of rules are relative to the project, or to the first file") {
   const TemporaryFolder folder;
   constexpr std::string_view kRules =
       "version: 1\nrules:\n  - match: 'kernel'\n    spec: [TP]\n";
@@ -132,7 +133,7 @@ TEST_CASE("an input that is not named is a finding") {
         std::vector<std::string>{"no mesh is given", "no manifest is given"});
 }
 
-TEST_CASE("without a mesh a resolver has every axis that rules name") {
+TEST_CASE("without a mesh a resolver has every axis that the rules name") {
   Findings findings;
   const auto resolver = OpenResolver({}, std::nullopt, findings);
   REQUIRE(resolver);
@@ -145,7 +146,7 @@ TEST_CASE("without a mesh a resolver has every axis that rules name") {
   CHECK(findings.empty());
 }
 
-TEST_CASE("a resolver does without a project that has several targets") {
+TEST_CASE("a resolver needs no target of a project with several") {
   const TemporaryFolder folder;
   folder.Write("shardc.yaml", R"(version: 1
 targets:
@@ -159,7 +160,7 @@ targets:
   REQUIRE(loose);
   CHECK(loose->mesh.file == "tp:2");
   CHECK(findings.empty());
-  // A project that is asked for by name must be of use.
+  // A project that is given by name must have a target to use.
   request.project = folder / "shardc.yaml";
   CHECK_FALSE(ChooseForResolver(request, findings));
   CHECK(findings.errors() == 1);

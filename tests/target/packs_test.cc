@@ -14,7 +14,7 @@ Manifest ManifestOf(std::vector<std::string> names, char separator) {
   return builder.Take();
 }
 
-TEST_CASE("packs are part of the library, in both namings") {
+TEST_CASE("packs are embedded in the library in both namings") {
   const auto packs = BuiltinPacks();
   REQUIRE_FALSE(packs.empty());
   CHECK(std::is_sorted(packs.begin(), packs.end(),
@@ -28,7 +28,7 @@ TEST_CASE("packs are part of the library, in both namings") {
   }
 }
 
-TEST_CASE("a pack without a naming takes the separator's") {
+TEST_CASE("a pack without a naming takes that of the separator") {
   CHECK(FindPack("builtin:llama", '.')->name() == "builtin:llama/hf");
   CHECK(FindPack("llama", '/')->name() == "builtin:llama/flax");
   CHECK(FindPack("builtin:llama/flax", '.')->name() == "builtin:llama/flax");
@@ -36,7 +36,7 @@ TEST_CASE("a pack without a naming takes the separator's") {
   CHECK(FindPack("llama/jax", '/') == nullptr);
 }
 
-TEST_CASE("names for --rules are sorted and each there once") {
+TEST_CASE("names for --rules are sorted and distinct") {
   const auto names = PackNames();
   CHECK(std::is_sorted(names.begin(), names.end()));
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
@@ -45,7 +45,7 @@ TEST_CASE("names for --rules are sorted and each there once") {
   CHECK(std::count(names.begin(), names.end(), "builtin:llama/hf") == 1);
 }
 
-TEST_CASE("auto goes by whole parts of names, then by the model's own") {
+TEST_CASE("auto compares parts of names, then the model's own name") {
   const Manifest llama = ManifestOf(
       {"model.layers.0.self_attn.q_proj.weight", "l.mlp.gate_proj.weight"},
       '.');
@@ -66,7 +66,7 @@ TEST_CASE("auto goes by whole parts of names, then by the model's own") {
                        ""));
 }
 
-TEST_CASE("auto tells kin apart") {
+TEST_CASE("auto distinguishes related families") {
   const auto picked = [](std::vector<std::string> names,
                          std::string_view model = "") {
     return PickPack(ManifestOf(std::move(names), '.'), model).value_or("none");
@@ -98,7 +98,7 @@ TEST_CASE("auto tells kin apart") {
         "builtin:gpt_bigcode/hf");
   CHECK(picked({"h.0.attn.attention.q_proj.weight", "h.0.mlp.c_fc.weight"}) ==
         "builtin:gpt_neo/hf");
-  // Experts under one name, told apart by what is beside them.
+  // Experts under one name: the other names decide.
   const std::string moe = "l.block_sparse_moe.";
   CHECK(picked({q, moe + "gate.weight", "norm.bias"}) == "builtin:phimoe/hf");
   CHECK(picked({q, moe + "router.weight"}) == "builtin:granitemoe/hf");

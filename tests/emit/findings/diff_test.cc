@@ -5,7 +5,7 @@
 namespace shardc {
 namespace {
 
-TEST_CASE("texts that are alike have no diff") {
+TEST_CASE("equal texts have no diff") {
   CHECK(DiffText("f", "", "").empty());
   CHECK(DiffText("f", "a\nb\n", "a\nb\n").empty());
 }

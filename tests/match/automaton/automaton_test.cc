@@ -27,7 +27,7 @@ Rules Found(Automaton& automaton, const RuleSets& sets, std::string_view name) {
   return {rules.begin(), rules.end()};
 }
 
-TEST_CASE("the automaton goes on where names part") {
+TEST_CASE("matching continues where a name differs from the last one") {
   const Nfa nfa =
       Built({"attn/kernel$", "layers/1\\d/", "attn", "^model", ".*"});
   RuleSets sets;
@@ -43,7 +43,7 @@ TEST_CASE("the automaton goes on where names part") {
         Rules{0, 2, 3, 4});
 }
 
-TEST_CASE("the separator of the names stands for the patterns'") {
+TEST_CASE("the separator of the names is read as that of the patterns") {
   const Nfa nfa = Built({"a/b", "a[^/]b", "a[./]b", "\\W"}, '.');
   RuleSets sets;
   Automaton automaton(nfa, sets);
@@ -52,7 +52,9 @@ TEST_CASE("the separator of the names stands for the patterns'") {
   CHECK(Found(automaton, sets, "a-b") == Rules{1, 3});
 }
 
-TEST_CASE("what is not UTF-8 is left to RE2 unless all is known before") {
+TEST_CASE(
+    "names that are not UTF-8 are left to RE2 unless the result is known "
+    "before") {
   const Nfa all = Built({"^a", "^b"});
   RuleSets sets;
   Automaton automaton(all, sets);
@@ -70,7 +72,7 @@ TEST_CASE("what is not UTF-8 is left to RE2 unless all is known before") {
   CHECK(Found(third, sets, "a") == Rules{});
 }
 
-TEST_CASE("patterns outside of the subset are told, the others taken") {
+TEST_CASE("unsupported patterns are reported, and the others are matched") {
   const Nfa nfa = Built({"\\pL", "a", "(?i)\xC3\xA9", "\\C", "\\Qa\\E",
                          "(a{100}){10}", "((ab){30}){33}", "[a-z]{1000}"});
   std::vector<uint32_t> outside;
@@ -80,7 +82,7 @@ TEST_CASE("patterns outside of the subset are told, the others taken") {
   CHECK(outside == Rules{0, 2, 3, 4});
 }
 
-TEST_CASE("a scan ends only where no pattern can begin any more") {
+TEST_CASE("a scan ends early only if no pattern can begin any more") {
   struct Case {
     std::string_view pattern;
     std::string_view name;
@@ -110,7 +112,8 @@ std::vector<std::string> RandomNames(size_t count, size_t size) {
   return names;
 }
 
-TEST_CASE("hostile patterns: memory and work are bounded, the result RE2's") {
+TEST_CASE(
+    "hostile patterns: memory and work are bounded, and the result is RE2's") {
   const std::string_view kManyStates = "(a|b)*a(a|b){18}c";
   const Nfa nfa = Built({kManyStates, "a.{1,300}c.{1,300}b$", "a(.*b.*c.*)+"});
   const std::vector<std::string> names = RandomNames(150, 200);

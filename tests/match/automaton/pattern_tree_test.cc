@@ -43,7 +43,7 @@ std::string Read(std::string_view pattern) {
   return tree ? Text(*tree) : "outside";
 }
 
-TEST_CASE("patterns are read as RE2 reads them") {
+TEST_CASE("patterns are parsed as RE2 parses them") {
   struct Case {
     std::string_view pattern;
     std::string_view tree;
@@ -73,7 +73,7 @@ TEST_CASE("patterns are read as RE2 reads them") {
   }
 }
 
-TEST_CASE("ends are trimmed to what must be there") {
+TEST_CASE("ends are trimmed to their minimum") {
   struct Case {
     std::string_view pattern;
     std::string_view tree;
@@ -98,7 +98,7 @@ TEST_CASE("ends are trimmed to what must be there") {
   }
 }
 
-TEST_CASE("symbols are the code points that no set tells apart") {
+TEST_CASE("a symbol is the code points that all sets treat in the same way") {
   const std::vector<CharSet> sets = {
       {{'a', 'z'}},
       Canonical({{'a', 'a'}, {'e', 'e'}, {'u', 'u'}}),

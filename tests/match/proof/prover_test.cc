@@ -26,7 +26,7 @@ PatternProof Same(std::string_view a, std::string_view b) {
   return Equivalent({a, {}, '/'}, {b, {}, '/'});
 }
 
-TEST_CASE("two patterns are found in the same names, or a name says not") {
+TEST_CASE("two patterns match the same names, or there is a counterexample") {
   struct Case {
     std::string_view a;
     std::string_view b;
@@ -65,7 +65,7 @@ TEST_CASE("two patterns are found in the same names, or a name says not") {
   }
 }
 
-TEST_CASE("a pattern contains another, or a name says not") {
+TEST_CASE("a pattern contains another, or there is a counterexample") {
   const auto contains = [](std::string_view outer, std::string_view inner) {
     return Contains({outer, {}, '/'}, {inner, {}, '/'});
   };
@@ -76,7 +76,7 @@ TEST_CASE("a pattern contains another, or a name says not") {
   CHECK(contains("\\pL", "a").answer == Answer::kNotProven);
 }
 
-TEST_CASE("a rule that never wins names what covers it") {
+TEST_CASE("a rule that never wins has the rules that cover it") {
   const Matcher matcher =
       Compiled({"q_proj", "k_proj", "norm", "(q|k)_proj/kernel$", "v_proj",
                 "^$", "a^b", ".*", "bias", "mlp.*norm"});
@@ -107,7 +107,7 @@ TEST_CASE("a rule that never wins names what covers it") {
   CHECK(narrow.covers.size() == 1);
 }
 
-TEST_CASE("two rules and the names that both match") {
+TEST_CASE("the relation of two rules has an example name for each part") {
   const Matcher matcher = Compiled(
       {"attn/kernel$", "kernel$", "bias$", "layers/\\d+", "(?:attn)/kernel$"});
   Prover prover(matcher);
@@ -125,7 +125,7 @@ TEST_CASE("two rules and the names that both match") {
   CHECK(overlap.only_second == "layers/0");
 }
 
-TEST_CASE("patterns for both separators: names separated by either") {
+TEST_CASE("patterns with both separators: names have either") {
   const std::vector<Pattern> patterns = {{"mlp/up", {}, '/'},
                                          {"mlp\\.up", {}, '.'},
                                          {"mlp.up", {}, '.'},
@@ -144,7 +144,7 @@ TEST_CASE("patterns for both separators: names separated by either") {
   CHECK(last.covers[0].rule == 0);
 }
 
-TEST_CASE("what the bounds do not allow is not proven") {
+TEST_CASE("a question beyond the bounds is not proven") {
   // A million states of one deterministic automaton: quick where few of them
   // help, and not proven where all do.
   const Pattern many = {"^(a|b)*a(a|b){20}$", {}, '/'};
@@ -159,7 +159,7 @@ TEST_CASE("what the bounds do not allow is not proven") {
   CHECK(none.ProveRule(1).kind == RuleProof::Kind::kNotProven);
 }
 
-TEST_CASE("the pairs of a list, but for those that are apart") {
+TEST_CASE("the related pairs of a list, without those that are apart") {
   const Matcher matcher =
       Compiled({"attn/kernel$", "kernel$", "bias$", "^(a|b)*a(a|b){20}$"});
   Prover prover(matcher, {.work_per_question = 20'000});
@@ -171,7 +171,7 @@ TEST_CASE("the pairs of a list, but for those that are apart") {
   CHECK(related.pairs_apart + related.pairs_not_proven == 5);
 }
 
-TEST_CASE("two lists do the same to all names, or a name says not") {
+TEST_CASE("two lists have the same outcomes, or there is a counterexample") {
   struct Case {
     std::vector<std::pair<std::string_view, uint32_t>> before, after;
     std::string_view name;  // empty: the same
@@ -184,7 +184,7 @@ TEST_CASE("two lists do the same to all names, or a name says not") {
       // Those with one outcome change places, others do not.
       {{{"q", 0}, {"k", 0}, {".*", 1}}, {{"k", 0}, {"q", 0}, {".*", 1}}, ""},
       {{{"q", 0}, {"k", 1}}, {{"k", 1}, {"q", 0}}, "kq"},
-      // Apart, the order says nothing.
+      // The order of patterns that share no name has no effect.
       {{{"q$", 0}, {"k$", 1}}, {{"k$", 1}, {"q$", 0}}, ""},
       // One pattern is written otherwise, by nothing, by more.
       {{{"(q|k)", 0}, {".*", 1}}, {{"[kq]", 0}, {".*", 1}}, ""},
