@@ -1,13 +1,15 @@
 // `shardc diff`: what changed between two plans, between a plan and what the
-// inputs give now, or between two modes of one plan.
-#include <memory>
+// inputs give now, between two modes of one plan, or between two step programs.
+#include <optional>
+#include <string_view>
 
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_table.h"
 #include "emit/plans/plan_diff.h"
-#include "plan/diff.h"
+#include "plan/difference/plan_difference.h"
+#include "source/file.h"
 
 namespace shardc::cli {
 namespace {
@@ -28,49 +30,47 @@ std::optional<PlanTable> ViewInputs(const DiffFlags& flags,
   return TableOf(*compiled, findings);
 }
 
-// With the plans that its names are views into.
-struct Difference {
-  PlanTable before;
-  std::optional<PlanTable> after;
-  PlanDiff diff;
-};
-
-std::unique_ptr<const Difference> Between(const DiffFlags& flags,
-                                          Findings& findings) {
+std::optional<PlanDifference> Between(const DiffFlags& flags,
+                                      Findings& findings) {
   const auto modes = ParseModes(flags.between, findings);
-  if (!modes) return nullptr;
+  if (!modes) return std::nullopt;
   if (modes->size() != 2 || !flags.after.empty()) {
     findings.Add(code::kUsage, {}, "--between compares two modes of one plan",
                  "write `shardc diff --between prefill,decode PLAN`");
-    return nullptr;
+    return std::nullopt;
   }
-  auto table = ReadTable(flags.before, findings);
-  if (!table) return nullptr;
-  auto out = std::make_unique<Difference>();
-  out->before = std::move(*table);
-  out->diff = DiffModes(out->before, modes->front(), modes->back());
-  return out;
+  const auto table = ReadTable(flags.before, findings);
+  if (!table) return std::nullopt;
+  return CompareModes(*table, modes->front(), modes->back());
 }
 
-std::unique_ptr<const Difference> DiffOf(const DiffFlags& flags,
-                                         const Common& common,
-                                         Findings& findings) {
+// Whether a file begins as a step program does.
+bool IsStepProgram(const SourceRef& source) {
+  constexpr size_t kHead = 4096;
+  return source->text().substr(0, kHead).find("\"shardc.step/") !=
+         std::string_view::npos;
+}
+
+std::optional<PlanDifference> DiffOf(const DiffFlags& flags,
+                                     const Common& common, Findings& findings) {
   if (!flags.between.empty()) return Between(flags, findings);
-  auto before = ReadTable(flags.before, findings);
-  auto after = flags.after.empty() ? ViewInputs(flags, common, findings)
-                                   : ReadTable(flags.after, findings);
-  if (!before || !after) return nullptr;
-  auto out = std::make_unique<Difference>();
-  out->before = std::move(*before);
-  out->after = std::move(*after);
-  out->diff = DiffPlans(out->before, *out->after);
-  return out;
+  const SourceRef source = ReadSource(flags.before, findings);
+  if (source == nullptr) return std::nullopt;
+  if (!flags.after.empty() && IsStepProgram(source)) {
+    const SourceRef other = ReadSource(flags.after, findings);
+    if (other == nullptr) return std::nullopt;
+    return CompareSteps(source, other, findings);
+  }
+  const auto before = ReadPlanTable(source, findings);
+  const auto after = flags.after.empty() ? ViewInputs(flags, common, findings)
+                                         : ReadTable(flags.after, findings);
+  if (!before || !after) return std::nullopt;
+  return ComparePlans(*before, *after, findings);
 }
 
 int RunDiff(const DiffFlags& flags, const Common& common, Findings& findings) {
-  const auto difference = DiffOf(flags, common, findings);
-  if (difference == nullptr) return kFailed;
-  const PlanDiff* diff = &difference->diff;
+  const auto diff = DiffOf(flags, common, findings);
+  if (!diff) return kFailed;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteDiffJson(*diff, out);
@@ -85,15 +85,16 @@ int RunDiff(const DiffFlags& flags, const Common& common, Findings& findings) {
 }
 
 Options OptionsOf(DiffFlags& flags) {
-  Options options = {{.name = "BEFORE",
-                      .to = &flags.before,
-                      .value = "FILE",
-                      .help = "a plan",
-                      .required = true},
-                     {.name = "AFTER",
-                      .to = &flags.after,
-                      .value = "FILE",
-                      .help = "another; without it what the inputs give now"}};
+  Options options = {
+      {.name = "BEFORE",
+       .to = &flags.before,
+       .value = "FILE",
+       .help = "a plan or a step program",
+       .required = true},
+      {.name = "AFTER",
+       .to = &flags.after,
+       .value = "FILE",
+       .help = "the other one; default: the plan of the inputs"}};
   Append(options, AllInputs(flags.inputs));
   Append(options, {{.name = "--between",
                     .to = &flags.between,
@@ -111,16 +112,22 @@ const Command kDiff = {
     .name = "diff",
     .summary = "what changed between two plans",
     .about = R"(
-Compares two plans; a plan and what the inputs give now, where one is given; or
-two modes of one plan (`--between`). Parameters that are alike but for digits in
-their names and differ in the same way are one entry. For each it says the spec
-before and after, what a device holds, and, on one mesh, the collective that
-moves a parameter from the one to the other with the bytes that the busiest
-device sends. Parameters that came or went or have another type, those that
-another rule won, and attention's specs follow.
+Compares two plans; a plan with what the inputs give now, if one plan is given;
+two modes of one plan (`--between`); or two step programs. Parameters whose
+names differ only in numbers and that differ in the same way are one group. For
+each group it prints the spec before and after, the bytes that a device holds,
+and the collective that moves a parameter from one to the other, with the bytes
+that the busiest device sends. That includes parameters whose spec is the same
+on another mesh. Parameters that were added or removed, that have another shape
+or dtype, or that another rule matches, and attention specs follow, and last
+every other member of the plan that differs, so that `shardc diff` finds a
+difference exactly when `shardc check --locked` does.
 
-`--format markdown` is a table for a comment in a pull request, `json` is
-shardc.diff/v1.
+If the meshes have different numbers of devices, parameters move through a
+checkpoint, and no collective is given.
+
+`--format markdown` is a comment for a pull request, with a table of the totals
+first; `json` is shardc.diff/v1.
 
 Exits with 1 when the plans differ.)",
     .example = "shardc diff old.plan.json new.plan.json",

@@ -17,8 +17,8 @@
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
 #include "emit/plans/rule_json.h"
-#include "lint/plan_difference.h"
 #include "match/proof/prover.h"
+#include "plan/difference/plan_difference.h"
 #include "source/file.h"
 #include "source/json_writer.h"
 #include "target/open.h"
@@ -159,12 +159,12 @@ class Witness {
                         }));
     };
     Findings findings;
-    const auto differences =
+    const auto difference =
         ComparePlans(text(*before_), text(*after), findings);
     std::string out;
-    if (!differences) return out;
-    for (const PlanDifference& one : *differences) {
-      if (!one.params.empty()) out += "  " + one.message + "\n";
+    if (!difference) return out;
+    for (const FieldChange& one : difference->fields) {
+      if (!one.names.empty()) out += "  " + one.message + "\n";
     }
     return out;
   }

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "emit/emit.h"
+#include "emit/plans/plan_diff.h"
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
 #include "source/file.h"
@@ -144,17 +145,14 @@ bool HoldsTheSame(const Write& write, const std::string& path,
   return false;
 }
 
-int ShowDifferences(const std::vector<PlanDifference>& differences,
-                    const std::string& path, const Common& common,
-                    std::string& out) {
-  if (differences.empty()) {
+int ShowDifference(const PlanDifference& difference, const std::string& path,
+                   const Common& common, std::string& out) {
+  if (difference.empty()) {
     Tell(common, path + ": nothing changes\n");
     return kDone;
   }
   out += Printable(path) + "\n";
-  for (const PlanDifference& one : differences) {
-    out += "  " + Printable(one.message) + "\n";
-  }
+  out += TextOf([&](Sink& sink) { WriteDiffText(difference, sink); });
   return kFound;
 }
 
@@ -163,10 +161,10 @@ int ShowDiff(const Target& target, const Plan& plan, const Common& common,
              std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedPlan(target, findings);
   if (committed == nullptr) return kFailed;
-  const auto differences = DifferencesFrom(
+  const auto difference = DifferenceFrom(
       [&](Sink& sink) { WritePlanJson(plan, {}, sink); }, committed, findings);
-  if (!differences) return kFailed;
-  return ShowDifferences(*differences, target.plan, common, out);
+  if (!difference) return kFailed;
+  return ShowDifference(*difference, target.plan, common, out);
 }
 
 // Does the same for the committed step program.
@@ -174,11 +172,11 @@ int ShowStepDiff(const Target& target, const StepReports& steps,
                  const Common& common, std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedStep(target, findings);
   if (committed == nullptr) return kFailed;
-  const auto differences =
-      DifferencesFrom([&](Sink& sink) { WriteStepJson(steps, sink); },
-                      committed, findings, Committed::kStep);
-  if (!differences) return kFailed;
-  return ShowDifferences(*differences, target.step, common, out);
+  const auto difference =
+      DifferenceFrom([&](Sink& sink) { WriteStepJson(steps, sink); }, committed,
+                     findings, Committed::kStep);
+  if (!difference) return kFailed;
+  return ShowDifference(*difference, target.step, common, out);
 }
 
 // Writes or compares the target's committed step program, if it has one.

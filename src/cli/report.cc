@@ -22,7 +22,7 @@
 #include "cost/report.h"
 #include "emit/report/report.h"
 #include "picture/fold.h"
-#include "plan/diff.h"
+#include "plan/difference/plan_difference.h"
 #include "source/after_last.h"
 
 namespace shardc::cli {
@@ -55,7 +55,7 @@ struct Gathered {
   std::unique_ptr<const Planned> planned;
   std::optional<picture::FoldedPlan> folded, base_folded;
   std::optional<PlanTable> base;
-  std::optional<PlanDiff> diff;
+  std::optional<PlanDifference> diff;
   Findings findings;
   bool failed = false;  // verification failed
   report::Input page;
@@ -67,7 +67,8 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
   to.base = ReadTable(command.base, findings);
   if (!to.base) return false;
   to.base_folded.emplace(*to.base);
-  to.diff = DiffPlans(*to.base, to.planned->table);
+  to.diff = ComparePlans(*to.base, to.planned->table, findings);
+  if (!to.diff) return false;
   to.page.base =
       report::Base{NameOf(command.base), &*to.base_folded, &*to.diff};
   return true;

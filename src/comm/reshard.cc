@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/sent.h"
 #include "model/mesh_layout.h"
 
 namespace shardc {
@@ -147,51 +148,10 @@ int64_t MovedElements(const Mesh& mesh, const Shape& shape, const Spec& from,
 
 std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,
                                   const Spec& from, const Spec& to) {
-  using Block = std::vector<Range>;
-  const auto place = [&](const std::vector<int64_t>& at, const Spec& spec) {
-    Block out;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      out.push_back(RangeOf(mesh, at, shape[d], AxesAt(spec, d)));
-    }
-    return out;
+  const auto coordinates = [&](int64_t device) {
+    return CoordinatesOf(mesh, device);
   };
-  // The slices, and the devices that hold each.
-  struct Slice {
-    Block place;
-    std::vector<int64_t> holders;
-    size_t asked = 0;  // times that somebody else wanted of it
-  };
-  std::map<std::vector<int64_t>, size_t> numbers;
-  std::vector<Slice> slices;
-  std::vector<size_t> own;  // by device
-  for (int64_t device = 0; device < mesh.devices; ++device) {
-    const Block held = place(CoordinatesOf(mesh, device), from);
-    std::vector<int64_t> begin;
-    begin.reserve(held.size());
-    for (const Range& range : held) begin.push_back(range.begin);
-    const auto [at, is_new] = numbers.emplace(begin, slices.size());
-    if (is_new) slices.push_back({held, {}, 0});
-    slices[at->second].holders.push_back(device);
-    own.push_back(at->second);
-  }
-  std::vector<int64_t> out(static_cast<size_t>(mesh.devices), 0);
-  for (int64_t device = 0; device < mesh.devices; ++device) {
-    const Block want = place(CoordinatesOf(mesh, device), to);
-    for (size_t i = 0; i < slices.size(); ++i) {
-      Slice& slice = slices[i];
-      int64_t common = 1;
-      for (size_t d = 0; d < want.size(); ++d) {
-        common *= std::max<int64_t>(
-            0, std::min(slice.place[d].end, want[d].end) -
-                   std::max(slice.place[d].begin, want[d].begin));
-      }
-      if (common == 0 || own[static_cast<size_t>(device)] == i) continue;
-      const int64_t sender =
-          slice.holders[slice.asked++ % slice.holders.size()];
-      out[static_cast<size_t>(sender)] += common;
-    }
-  }
-  return out;
+  return CountSent({mesh, from, coordinates}, {mesh, to, coordinates}, shape);
 }
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// A plan that is up to date is the same bytes: they are compared as they are
-// written, and only where one differs is the plan made into a text, which is
-// then read and compared field by field. Many findings end in one that counts:
+// A plan that is up to date has the same bytes: they are compared as they are
+// written, and only if one differs is the plan written to memory, parsed and
+// compared member by member. Many findings end in one that counts:
 //
 //   23 differences, limit 20  ->  20 findings and `3 more differences`
 #include "lint/locked.h"
@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "lint/rules/all.h"
-#include "lint/step_difference.h"
 #include "source/matching_sink.h"
 #include "source/wording.h"
 
@@ -28,60 +27,67 @@ Finding Make(Place place, std::string message, Level level, std::string help) {
   return out;
 }
 
-std::optional<std::vector<PlanDifference>> Compare(const WritePlan& give,
-                                                   const SourceRef& committed,
-                                                   Committed kind,
-                                                   Findings& errors) {
-  const SourceRef now = MakeSource("the plan of now", TextOf(give));
-  return kind == Committed::kStep ? CompareSteps(committed, now, errors)
-                                  : ComparePlans(committed, now, errors);
-}
-
 bool IsUpToDate(const WritePlan& give, std::string_view committed) {
   MatchingSink sink(committed);
   give(sink);
   return sink.Matches();
 }
 
+std::optional<PlanDifference> Compare(const WritePlan& give,
+                                      const SourceRef& committed,
+                                      Findings& errors, Committed kind) {
+  const SourceRef now = MakeSource("the plan of the inputs", TextOf(give));
+  return kind == Committed::kStep ? CompareSteps(committed, now, errors)
+                                  : ComparePlans(committed, now, errors);
+}
+
+// The finding that says that there are more than `limit` differences.
+Finding MoreDifferences(Place whole, size_t more, const std::string& help) {
+  return Make(std::move(whole),
+              Counted(static_cast<int64_t>(more), "more difference"),
+              Level::kError, help);
+}
+
 }  // namespace
 
-std::optional<std::vector<PlanDifference>> DifferencesFrom(
-    const WritePlan& give, const SourceRef& committed, Findings& errors,
-    Committed kind) {
-  if (IsUpToDate(give, committed->text())) return std::vector<PlanDifference>();
-  return Compare(give, committed, kind, errors);
+std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
+                                             const SourceRef& committed,
+                                             Findings& errors, Committed kind) {
+  if (IsUpToDate(give, committed->text())) return PlanDifference();
+  return Compare(give, committed, errors, kind);
 }
 
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind, size_t limit) {
   if (IsUpToDate(give, committed->text())) return {};
-  auto differences = Compare(give, committed, kind, errors);
-  if (!differences) return {};
+  auto difference = Compare(give, committed, errors, kind);
+  if (!difference) return {};
   const Place whole{committed, 0, committed->text().size()};
-  if (differences->empty()) {
+  if (difference->empty()) {
     return {Make(whole,
                  std::string("the committed ") +
                      (kind == Committed::kStep ? "step program" : "plan") +
-                     " says what the inputs give in other "
-                     "words: order, spacing or `source` differ",
-                 Level::kNote, "`shardc plan --write-locked` writes it anew")};
+                     " has the meaning that the inputs give in another "
+                     "spelling: order, spacing or `source` differ",
+                 Level::kNote, "`shardc plan --write-locked` rewrites it")};
   }
   const std::string help =
       "look at the change, then run `shardc plan --write-locked`";
+  const size_t differences =
+      difference->fields.size() + difference->steps.size();
   FindingSink out;
-  for (PlanDifference& one : *differences) {
-    if (out.size() == limit) {
-      out.push_back(
-          Make(whole,
-               Counted(static_cast<int64_t>(differences->size() - out.size()),
-                       "more difference"),
-               Level::kError, help));
-      break;
-    }
-    Finding finding =
-        Make(one.place, std::move(one.message), Level::kError, help);
-    finding.params = std::move(one.params);
-    out.push_back(std::move(finding));
+  for (FieldChange& one : difference->fields) {
+    if (out.size() == limit) break;
+    Finding& finding = out.emplace_back(
+        Make(one.place, std::move(one.message), Level::kError, help));
+    finding.params = std::move(one.names);
+  }
+  for (StepChange& one : difference->steps) {
+    if (out.size() == limit) break;
+    out.push_back(Make(one.place, std::move(one.message), Level::kError, help));
+  }
+  if (differences > limit) {
+    out.push_back(MoreDifferences(whole, differences - limit, help));
   }
   return out;
 }

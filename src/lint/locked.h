@@ -1,15 +1,15 @@
-// A committed plan, or step program, against the one that the inputs give now.
+// A committed plan or step program, compared with what the inputs give now.
 #ifndef SHARDC_LINT_LOCKED_H_
 #define SHARDC_LINT_LOCKED_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <vector>
 
 #include "lint/analysis/topic.h"
-#include "lint/plan_difference.h"
 #include "lint/rules/lint.h"
+#include "plan/difference/plan_difference.h"
 #include "source/sink.h"
 #include "source/source.h"
 
@@ -17,21 +17,20 @@ namespace shardc {
 
 using WritePlan = std::function<void(Sink& out)>;
 
-// What is committed.
+// The kind of the committed file.
 enum class Committed : uint8_t { kPlan, kStep };
 
-// What differs in the plan that the inputs `give` from the `committed` file.
-// Empty where both say the same; nothing where the file cannot be read, which
-// goes to `errors`.
-std::optional<std::vector<PlanDifference>> DifferencesFrom(
-    const WritePlan& give, const SourceRef& committed, Findings& errors,
-    Committed kind = Committed::kPlan);
+// Compares the `committed` file with the plan that the inputs `give`. Nothing,
+// and a finding in `errors`, if the file cannot be read.
+std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
+                                             const SourceRef& committed,
+                                             Findings& errors,
+                                             Committed kind = Committed::kPlan);
 
-// Compares the `committed` file with the plan that the inputs `give`. One
-// finding for each thing that differs, folded over layers, at its place in the
-// committed file; one note where the file says the same in other words; none
-// where the bytes are the same. At most `limit`, and a last one that counts
-// the rest. Errors in reading the file go to `errors`.
+// The same as findings: one for each difference, folded over layers, at its
+// place in the committed file; one note if the file has the same meaning in
+// another spelling; none if the bytes are equal. At most `limit` findings, and
+// a last one that counts the rest.
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind = Committed::kPlan,
                           size_t limit = 20);

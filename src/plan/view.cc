@@ -232,6 +232,7 @@ std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
   auto view = ViewPlan(*document, findings);
   if (!view) return std::nullopt;
   PlanTable out;
+  out.source = source;
   out.classes = std::move(*view);
   for (const ReadParam& param : out.classes.plan.params) {
     out.class_of.push_back(static_cast<uint32_t>(out.names.size()));

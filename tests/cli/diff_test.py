@@ -1,4 +1,4 @@
-"""`shardc diff` reports exactly the differences of the plans' own JSON."""
+"""`shardc diff` prints the differences that the JSON of the two plans has."""
 
 import json
 import os
@@ -137,21 +137,26 @@ class Diff(Case):
         # Each of two lacks half of what its part of fsdp holds: it is sent
         # what the other of tp has, 32 x 16 floats.
         self.assertEqual(self.diff(old, new).out, f"""\
+bytes per device 8 KiB -> 16 KiB, +8 KiB (+100.0 %), in every mode
 ~ layers.*.w [64, 32] F32, 4 of them
-    spec   ["tp", "fsdp"] -> [null, "fsdp"], in train, prefill, decode and insert
-    holds  2 KiB -> 4 KiB per device, of each
+    spec   ["tp", "fsdp"] -> [null, "fsdp"], in every mode
+    holds  2 KiB -> 4 KiB per device of each, 8 KiB -> 16 KiB of all
     moves  all_gather over `tp`, 2 KiB sent per device, of each
-4 respecified
+4 parameters resharded
 """)
         # The other way nothing moves: each has what it needs.
         back = self.diff(new, old, "--format", "json").json()["params"]
         self.assertEqual([entry["collective"] for entry in back], [None])
         self.assertEqual(self.diff(old, new, "--format", "markdown").out, """\
-**Sharding**: 4 respecified
+**Sharding**: 4 parameters resharded
+
+| | before | after | change |
+|---|--:|--:|--:|
+| bytes per device | 8 KiB | 16 KiB | +8 KiB (+100.0 %) |
 
 | what | of | before | after | moves |
 |---|--:|---|---|---|
-| `layers.*.w` | 4 | `["tp", "fsdp"]` 2 KiB | `[null, "fsdp"]` 4 KiB in train, prefill, decode and insert | all_gather over `tp`, 2 KiB sent per device |
+| `layers.*.w` | 4 | `["tp", "fsdp"]` 2 KiB | `[null, "fsdp"]` 4 KiB in every mode | all_gather over `tp`, 2 KiB sent per device |
 """)
 
     def test_rules_that_change_hands_and_types(self):
@@ -167,11 +172,13 @@ class Diff(Case):
             ("^a", ["tp"]), ("w$", ["tp"])])], manifest=other)
         SCHEMA.validate(self.diff(old, new, "--format", "json").json())
         self.assertEqual(self.diff(old, new).out, """\
+bytes per device 32 B -> 48 B, +16 B (+50.0 %), in every mode
 ~ b/w [16] F32
     type   [8] F32 -> [16] F32
 ~ a/w [8] F32
     rule   w$ -> ^a
-1 of another type, 1 under another rule
+~ the rule "^a" is new
+1 parameter of another type, 1 parameter under another rule, 1 other field
 """)
 
     def test_another_mesh_and_attention(self):
@@ -211,6 +218,173 @@ rules:
         back = self.diff("--between", "decode,prefill", plan).out
         self.assertIn("moves  all_gather over `fsdp`", back)
         self.diff("--between", "train,train", plan, rc=0)
+
+    def test_a_mesh_alone_moves_parameters(self):
+        manifest = self.path("m.json", json.dumps(
+            {"schema": "shardc.manifest/v1", "params": {
+                f"layers.{i}.w": {"shape": [64, 32], "dtype": "F32"}
+                for i in range(4)}}))
+        rules = [self.rules("r.yaml", [("w$", [["fsdp"], "tp"])])]
+        old, _ = self.plan("a.json", rules, "dp:2,fsdp:4,tp:2", manifest)
+        new, _ = self.plan("b.json", rules, "fsdp:8,tp:2", manifest)
+        # Device 2 * (4 * d + f) + t has rows 16 f to 16 f + 15 and needs eight
+        # rows from 8 (4 d + f): only d = f = 0 and d = 1, f = 3 have theirs.
+        # Each block is held by two devices, which send it in turns.
+        self.assertEqual(self.diff(old, new).out, """\
+mesh dp=2 fsdp=4 tp=2 -> fsdp=8 tp=2
+bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
+~ layers.*.w [64, 32] F32, 4 of them
+    spec   ["fsdp", "tp"], unchanged, in every mode
+    holds  1 KiB -> 512 B per device of each, 4 KiB -> 2 KiB of all
+    moves  ppermute over `dp`, `fsdp`, 512 B sent per device, of each
+""" + self.attention_lines(old, new) + "4 parameters resharded, 9 attention specs\n")
+        data = self.diff(old, new, "--format", "json").json()
+        SCHEMA.validate(data)
+        self.assertEqual(data["bytes_per_device"]["before"], 4096)
+        self.assertEqual(data["bytes_per_device"]["after"], 2048)
+        text = self.diff(old, new, "--format", "markdown").out
+        self.assertIn("| bytes per device | 4 KiB | 2 KiB | -2 KiB (-50.0 %) |",
+                      text)
+        more, _ = self.plan("c.json", rules, "fsdp:16,tp:2", manifest)
+        text = self.diff(old, more).out
+        self.assertIn("the meshes have 16 and 32 devices: parameters move "
+                      "through a checkpoint", text)
+        self.assertNotIn("moves ", text)
+
+    def attention_lines(self, old, new):
+        """What the JSON has of attention specs, as text."""
+        data = self.diff(old, new, "--format", "json").json()
+        return "".join(
+            f"~ attention's {one['tensor']}\n    spec   "
+            f"{json.dumps(one['before'])} -> {json.dumps(one['after'])}, in "
+            "every mode\n"
+            for one in data["attention"])
+
+    def test_every_member_of_a_plan_counts(self):
+        """A difference of any member exits with 1 and is printed."""
+        path, data = self.plan("a.json", ["builtin:llama"])
+        name = "model.norm.weight"
+
+        def edited(edit):
+            copy = json.loads(json.dumps(data))
+            edit(copy)
+            return self.path("b.json", json.dumps(copy))
+
+        for words, edit in (
+                ("the weight decay of `model.norm.weight` was absent",
+                 lambda plan: plan["params"][name].update(weight_decay=False)),
+                ("`corrections` of `model.norm.weight`",
+                 lambda plan: plan["params"][name].update(corrections=[])),
+                ("the mesh's `processes` was 1 and is 2",
+                 lambda plan: plan["mesh"].update(processes=2)),
+                ("the type of mesh axis \"dp\"",
+                 lambda plan: plan["mesh"]["axes"][0].update(type="manual")),
+                ("the order of the rules differs",
+                 lambda plan: plan["rules"].reverse()),
+                ("the summary's `bytes`",
+                 lambda plan: plan["summary"].update(bytes=1)),
+                ("the fingerprint was",
+                 lambda plan: plan.update(fingerprint="sha256:0")),
+                ("`extra` is new in the plan",
+                 lambda plan: plan.update(extra=1))):
+            with self.subTest(words):
+                other = edited(edit)
+                self.assertIn(words, self.diff(path, other).out)
+                SCHEMA.validate(
+                    self.diff(path, other, "--format", "json").json())
+
+    def random_plan(self, chance, name):
+        """The files of a target, with rules, a mesh and weight decay drawn."""
+        params = {f"layers/{layer}/w{number}":
+                  {"shape": [8 * (1 + number % 3), 16], "dtype": "F32"}
+                  for layer in range(3) for number in range(4)
+                  if chance.random() > 0.1}
+        manifest = self.path(f"{name}.manifest.json", json.dumps(
+            {"schema": "shardc.manifest/v1", "params": params}))
+        more = ""
+        if chance.random() < 0.3:
+            more += "weight_decay: {exclude: [w1]}\n"
+        if chance.random() < 0.3:
+            more += "axes: {head: [], kv_head: []}\n"
+        lines = [(f"w{number}$", [chance.choice(["tp", "fsdp", None]), None])
+                 for number in range(4)]
+        if chance.random() < 0.3:
+            lines.reverse()
+        rules = self.rules(f"{name}.yaml", lines, more)
+        mesh = chance.choice(["dp:2,fsdp:2,tp:2"] * 3 +
+                             ["fsdp:4,tp:2", "fsdp:2,dp:2,tp:2", "dp:4,tp:4"])
+        return rules, mesh, manifest
+
+    def test_three_commands_find_the_same_differences(self):
+        """`diff`, `plan --diff` and `check --locked` over random plans."""
+        chance = random.Random(5)
+        some = 0
+        for turn in range(14):
+            rules, mesh, manifest = self.random_plan(chance, "a")
+            old, _ = self.plan("a.json", [rules], mesh, manifest)
+            if turn % 7:
+                rules, mesh, manifest = self.random_plan(chance, "b")
+            new, _ = self.plan("b.json", [rules], mesh, manifest)
+            project = self.path("shardc.yaml", json.dumps({
+                "version": 1, "targets": {"one": {
+                    "mesh": mesh, "rules": [rules], "manifest": manifest,
+                    "plan": old}}}))
+            flags = ("--project", project, "--target", "one")
+            diff = run("diff", old, new)
+            data = run("diff", old, new, "--format", "json").json()
+            shown = run("plan", "--diff", "-q", *flags)
+            locked = run("check", "--locked", "--select", "SHD195",
+                         "--format", "json", *flags)
+            self.assertEqual(diff.rc, shown.rc)
+            self.assertEqual(diff.rc, locked.rc)
+            some += diff.rc
+            if diff.rc == 0:
+                self.assertEqual(diff.out, "no difference\n")
+                self.assertEqual(locked.json(), [])
+                continue
+            self.assertEqual(shown.out.split("\n", 1)[1], diff.out)
+            # A parameter that moves without a change of its entry is the
+            # change of the mesh.
+            names = {name for key in ("params", "added", "removed", "reshaped",
+                                      "rules", "fields")
+                     for entry in data.get(key, []) for name in entry["names"]
+                     if key != "params" or entry["before"] != entry["after"] or
+                     entry["held_before"] != entry["held_after"]}
+            found = locked.json()
+            messages = [one["message"] for one in found]
+            self.assertFalse(any("more difference" in m for m in messages))
+            self.assertEqual(names, {name for one in found
+                                     for name in one["params"]})
+            self.assertEqual("mesh" in data,
+                             any(m.startswith("the mesh was ")
+                                 for m in messages))
+            self.assertEqual(bool(data["attention"]), any(
+                "attention tensor" in m for m in messages))
+        self.assertGreater(some, 10)
+
+    def test_two_step_programs(self):
+        rules = self.path("r.yaml", "version: 1\nextends: [builtin:llama]\n"
+                          "rules: []\n")
+        configs = os.path.join(MODELS, "..", "configs")
+        project = self.path("shardc.yaml", json.dumps({
+            "version": 1, "targets": {"one": {
+                "mesh": "fsdp:2,tp:2", "rules": [rules], "manifest": LLAMA,
+                "model": os.path.join(configs, "llama-3-8b.config.json"),
+                "modes": ["decode"], "batch": 8,
+                "step": self.path("one.step.json")}}}))
+        write = ("plan", "--write-locked", "-q", "--project", project)
+        self.check(run(*write), 0)
+        old = self.path("one.step.json")
+        with open(old, encoding="utf-8") as file:
+            before = self.path("before.step.json", file.read())
+        self.diff(before, old, rc=0)
+        with open(rules, "a", encoding="utf-8") as file:
+            file.write("axes: {hidden_state: []}\n")
+        self.check(run(*write), 0)
+        self.assertIn("+ decode, ", self.diff(before, old).out)
+        self.assertIn("- `decode, ",
+                      self.diff(before, old, "--format", "markdown").out)
+        SCHEMA.validate(self.diff(before, old, "--format", "json").json())
 
     def test_mistakes(self):
         plan, data = self.plan("a.json", ["builtin:llama"])

@@ -47,7 +47,7 @@ targets:
         found = self.check(
             self.shardc("check", "--locked", "--format", "json"), 0).json()
         self.assertEqual([f["level"] for f in found], ["note"])
-        self.assertIn("in other words", found[0]["message"])
+        self.assertIn("in another spelling", found[0]["message"])
 
     def committed(self):
         return json.loads(self.read("one.plan.json"))
@@ -57,7 +57,7 @@ targets:
                            *flags).json()
 
     def test_a_plan_edited_by_hand(self):
-        """What stands in the file is not believed, its digest least."""
+        """Nothing in the file is believed, not even its fingerprint."""
         self.check(self.shardc("plan", "--write-locked"), 0)
         name = "layers/0/wide/kernel"
 
@@ -78,17 +78,17 @@ targets:
 
         edits = {
             "the spec of": param("spec", [None, "tp"]),
-            "shape of": param("shape", [8, 8]),
-            "data type of": param("dtype", "F64"),
+            "the shape of": param("shape", [8, 8]),
+            "the dtype of": param("dtype", "F64"),
             "`shard_shape` of": param("shard_shape", [1, 1]),
             "`bytes_per_device` of": param("bytes_per_device", 7),
             "the rule of": param("rule", 1),
             "the decode spec of": param("modes", {"decode": {"spec": []}}),
             "`placement` of": param("placement",
                                     {"axis": "tp", "coordinate": 1}),
-            "weight decay of": param("weight_decay", False),
+            "the weight decay of": param("weight_decay", False),
             "`extra` of": param("extra", 1),
-            "is no longer there": member("params", "gone", value={}),
+            "is no longer in the plan": member("params", "gone", value={}),
             "is new": member("params", name, value=None),
             "attention tensor `key`": member(
                 "attention", "decode", "key", value=["tp"]),
@@ -104,8 +104,8 @@ targets:
             "`params` of the rule": member("rules", 0, "params", value=5),
             "the summary's `bytes`": member("summary", "bytes", value=5),
             "the fingerprint was": member("fingerprint", value="sha256:0"),
-            "`diagnostics` is no part": member("diagnostics", value=[]),
-            "has no `attention`": member("attention", value=None),
+            "`diagnostics` is no longer in the plan": member("diagnostics", value=[]),
+            "`attention` is new in the plan": member("attention", value=None),
         }
         for words, edit in edits.items():
             with self.subTest(words):
@@ -223,7 +223,7 @@ targets:
                    self.read("shardc.yaml").replace("fsdp:2", "fsdp:4"))
         found = self.shardc("check", "--locked", "--format", "json").json()
         messages = "\n".join(f["message"] for f in found)
-        self.assertIn("`layers/0/narrow/kernel` is no longer there", messages)
+        self.assertIn("`layers/0/narrow/kernel` is no longer in the plan", messages)
         self.assertIn("`layers/1/wide/kernel` is new", messages)
         self.assertIn("the mesh was fsdp=2 tp=4 and is fsdp=4 tp=4", messages)
 
@@ -296,8 +296,9 @@ targets:
         result = self.check(self.shardc("plan", "--diff"), 1)
         self.assertIn(
             "one.plan.json\n"
-            "  the spec of `layers/*/wide/kernel` was [\"fsdp\", \"tp\"] and"
-            .replace("*", "0"), result.out)
+            "~ layers/0/wide/kernel [128, 256] BF16\n"
+            "    spec   [\"fsdp\", \"tp\"] -> [\"tp\", \"fsdp\"]", result.out)
+        self.assertIn("    moves  all_to_all over `fsdp`, `tp`, ", result.out)
         self.assertEqual(self.read("one.plan.json"), before)
         self.check(self.shardc("plan", "--diff", "--write-locked"), 2)
         self.check(self.shardc("plan", "--diff", "-o", "x.json"), 2)
@@ -312,7 +313,7 @@ targets:
                                          "params": params}))
         out = self.check(self.shardc("plan", "--diff", "--target",
                                      "one,two"), 1).out
-        self.assertIn("`layers/*/wide/kernel` (39 parameters) is new", out)
+        self.assertIn("+ layers/*/wide/kernel [64, 64] F32, 39 of them", out)
         self.assertLess(out.index("plans/one.plan.json"),
                         out.index("plans/two.plan.json"))
 
@@ -375,17 +376,18 @@ targets:
                    "axes: {hidden_state: []}\n")
         self.assertEqual(len(self.messages()), 21)  # and one that counts
         shown = self.check(self.shardc("plan", "--diff"), 1).out
-        self.assertTrue(shown.startswith("one.step.json\n  decode, "), shown)
-        lines = [line.strip() for line in shown.splitlines()
-                 if line.startswith("  train, ")]
-        new = [line for line in lines if " is new, " in line]
-        gone = [line for line in lines if line.endswith(" no longer there")]
+        self.assertTrue(shown.startswith("one.step.json\n+ decode, "), shown)
+        lines = [line for line in shown.splitlines() if " train, " in line]
+        new = [line[2:] for line in lines if line.startswith("+ ")]
+        gone = [line[2:] for line in lines if line.startswith("- ")]
+        lines = [line[2:] for line in lines]
         self.assertEqual(lines, new + gone)
         self.assertIn("train, layer 0-31, add: all_reduce tp of [b,t,d] "
                       "b:fsdp pending tp -> b:fsdp is new, 256 MiB a device",
                       new)
         self.assertIn("train, layer 0-31, linear q: all_gather tp of [b,t,d] "
-                      "b:fsdp d:tp -> b:fsdp is no longer there", gone)
+                      "b:fsdp d:tp -> b:fsdp is no longer in the step program",
+                      gone)
         self.check(self.shardc("plan", "--write-locked"), 0)
         self.assertEqual(self.messages(rc=0), [])
 
@@ -401,15 +403,15 @@ targets:
         step["ops"][3]["bytes_per_device"] -= 1024
         self.write("one.step.json", json.dumps(steps))
         (said,) = self.messages(rc=0)
-        self.assertIn("the committed step program says", said)
+        self.assertIn("the committed step program has the meaning", said)
         self.project(more="    modes: [train]\n", mesh="fsdp:4")
         found = self.messages()
         self.assertTrue(any(m.startswith("train: `mesh` was ")
                             for m in found), found)
         self.project(more="    modes: [decode]\n")
         self.assertEqual(self.messages(),
-                         ["the committed steps have no mode decode",
-                          "train is no longer a mode of the target"])
+                         ["mode decode is new",
+                          "mode train is no longer in the step program"])
 
     def test_what_is_no_step(self):
         for text in ('{"schema": "shardc.plan/v1"}', "[]", "{"):

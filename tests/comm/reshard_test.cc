@@ -1,11 +1,14 @@
 #include "comm/reshard.h"
+#include "comm/joint_mesh.h"
 
 #include <doctest/doctest.h>
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "comm/joint_mesh.h"
 #include "model/mesh_layout.h"
 
 namespace shardc {
@@ -30,7 +33,7 @@ TEST_CASE("prefixes ignore axes of size one") {
   CHECK_FALSE(IsPrefix(mesh, {"a", "c"}, {"a"}));
 }
 
-TEST_CASE("splits are alike whatever the order of their axes") {
+TEST_CASE("the order of axes does not change how a dimension is split") {
   const Mesh mesh = MeshOf({{"a", 2}, {"b", 1}, {"c", 2}});
   CHECK(SplitAlike(mesh, AxisGroup{"a", "c"}, AxisGroup{"c", "b", "a"}));
   CHECK_FALSE(SplitAlike(mesh, AxisGroup{"a", "c"}, AxisGroup{"a"}));
@@ -40,7 +43,7 @@ TEST_CASE("splits are alike whatever the order of their axes") {
   CHECK_FALSE(SplitAlike(mesh, Spec{{"a"}}, Spec{{"a"}, {"c"}}));
 }
 
-TEST_CASE("a move is named by what becomes of its axes") {
+TEST_CASE("the collective follows from how the axes change") {
   const Mesh mesh = MeshOf({{"x", 4}, {"y", 4}, {"one", 1}});
   struct Case {
     Spec from, to;
@@ -66,7 +69,7 @@ TEST_CASE("a move is named by what becomes of its axes") {
   }
 }
 
-TEST_CASE("cutting a slice, and axes of size one, are no move") {
+TEST_CASE("slicing a held block, and axes of size one, move nothing") {
   const Mesh mesh = MeshOf({{"x", 4}, {"y", 4}, {"one", 1}});
   CHECK_FALSE(ClassifyMove(mesh, {}, {{"x"}}));
   CHECK_FALSE(ClassifyMove(mesh, {{"x"}}, {{"x", "y"}}));
@@ -74,7 +77,7 @@ TEST_CASE("cutting a slice, and axes of size one, are no move") {
   CHECK_FALSE(ClassifyMove(mesh, {{"one", "x"}}, {{"x"}, {"one"}}));
 }
 
-TEST_CASE("elements that are lacked, by hand") {
+TEST_CASE("the elements that devices lack, computed by hand") {
   const Mesh mesh = MeshOf({{"x", 2}, {"y", 2}});
   const Shape shape = {8, 8};
   // Four devices lack the other half each.
@@ -88,7 +91,7 @@ TEST_CASE("elements that are lacked, by hand") {
 
 // Every pair of specs of two dimensions over two axes: nothing is named where
 // nothing is lacked, and the other way round.
-TEST_CASE("a move is named exactly where elements are lacked") {
+TEST_CASE("a collective is returned exactly if a device lacks elements") {
   const Mesh mesh = MeshOf({{"x", 2}, {"y", 3}});
   const std::vector<Spec> specs = {
       {{}, {}},         {{"x"}, {}},      {{"y"}, {}},     {{}, {"x"}},
@@ -105,6 +108,64 @@ TEST_CASE("a move is named exactly where elements are lacked") {
     }
   }
   CHECK(moves > 60);
+}
+
+int64_t Sum(const std::vector<int64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
+
+TEST_CASE("the elements that devices send are those that devices lack") {
+  const Mesh mesh = MeshOf({{"x", 2}, {"y", 3}});
+  const std::vector<Spec> specs = {
+      {{}, {}},       {{"x"}, {}},      {{"y"}, {}},     {{"x"}, {"y"}},
+      {{"y"}, {"x"}}, {{"x", "y"}, {}}, {{}, {"y", "x"}}};
+  for (const Spec& from : specs) {
+    for (const Spec& to : specs) {
+      CAPTURE(SpecText(from));
+      CAPTURE(SpecText(to));
+      CHECK(Sum(SentElements(mesh, {6, 12}, from, to)) ==
+            MovedElements(mesh, {6, 12}, from, to));
+    }
+  }
+  CHECK(Sum(SentElements(mesh, {0, 6}, {{"x"}, {}}, {})) == 0);
+}
+
+TEST_CASE("two meshes over the same devices have a joint mesh") {
+  const Mesh before = MeshOf({{"dp", 2}, {"one", 1}, {"fsdp", 4}, {"tp", 2}});
+  const Mesh after = MeshOf({{"fsdp", 8}, {"tp", 2}});
+  const auto joint = JointMesh::Of(before, after);
+  REQUIRE(joint);
+  CHECK(MeshText(joint->mesh()) == "0=2 1=4 2=2");
+  CHECK(joint->OfBefore({{"fsdp", "tp"}, {"one"}}) == Spec{{"1", "2"}, {}});
+  CHECK(joint->OfAfter({{}, {"fsdp"}}) == Spec{{}, {"0", "1"}});
+  CHECK(joint->NamesBefore({"1", "0"}) == AxisGroup{"dp", "fsdp"});
+  CHECK_FALSE(JointMesh::Of(before, MeshOf({{"fsdp", 16}, {"tp", 2}})));
+  CHECK_FALSE(JointMesh::Of(MeshOf({{"a", 2}, {"b", 6}}),
+                            MeshOf({{"c", 3}, {"d", 4}})));
+}
+
+TEST_CASE("a move between two meshes is the move on their joint mesh") {
+  const Mesh before = MeshOf({{"dp", 2}, {"fsdp", 4}, {"tp", 2}});
+  const Mesh after = MeshOf({{"fsdp", 8}, {"tp", 2}});
+  const auto joint = JointMesh::Of(before, after);
+  REQUIRE(joint);
+  const std::vector<Spec> specs = {
+      {{}, {}}, {{"fsdp"}, {}}, {{"fsdp"}, {"tp"}}, {{"tp"}, {"fsdp"}}};
+  for (const Spec& from : specs) {
+    for (const Spec& to : specs) {
+      CAPTURE(SpecText(from));
+      CAPTURE(SpecText(to));
+      const Spec a = joint->OfBefore(from), b = joint->OfAfter(to);
+      const auto sent = SentElements(before, after, {16, 32}, from, to);
+      CHECK(sent == SentElements(joint->mesh(), {16, 32}, a, b));
+      CHECK(ClassifyMove(joint->mesh(), a, b).has_value() == (Sum(sent) > 0));
+    }
+  }
+  // Device 2 (4 d + f) + t holds rows 4 f to 4 f + 3 and needs rows
+  // 2 (4 d + f) and the next: all but (d, f) = (0, 0) and (1, 3) lack them.
+  const auto sent =
+      SentElements(before, after, {16, 1}, {{"fsdp"}, {}}, {{"fsdp"}, {}});
+  CHECK(Sum(sent) == 6 * 2 * 2);
 }
 
 }  // namespace

@@ -1,16 +1,16 @@
-// The difference of two plans: for the terminal, for programs
-// (`shardc.diff/v1`) and for a comment in a pull request.
+// A difference of two plans or step programs as text, JSON (shardc.diff/v1) and
+// Markdown for a comment on a pull request.
 #ifndef SHARDC_EMIT_PLANS_PLAN_DIFF_H_
 #define SHARDC_EMIT_PLANS_PLAN_DIFF_H_
 
-#include "plan/diff.h"
+#include "plan/difference/plan_difference.h"
 #include "source/sink.h"
 
 namespace shardc {
 
-void WriteDiffText(const PlanDiff& diff, Sink& out);
-void WriteDiffJson(const PlanDiff& diff, Sink& out);
-void WriteDiffMarkdown(const PlanDiff& diff, Sink& out);
+void WriteDiffText(const PlanDifference& diff, Sink& out);
+void WriteDiffJson(const PlanDifference& diff, Sink& out);
+void WriteDiffMarkdown(const PlanDifference& diff, Sink& out);
 
 }  // namespace shardc
 

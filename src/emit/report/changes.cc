@@ -101,7 +101,7 @@ struct DimChange {
   std::vector<std::string> tensors;
 };
 
-std::vector<DimChange> DimChanges(const PlanDiff& diff) {
+std::vector<DimChange> DimChanges(const PlanDifference& diff) {
   std::vector<DimChange> out;
   for (const AttentionChange& change : diff.attention) {
     const size_t rank = std::max(change.before.size(), change.after.size());
@@ -158,24 +158,22 @@ int64_t Count(const auto& groups) {
 
 void WriteTotals(Page& page) {
   Html& html = page.html;
-  const Base& base = *page.in.base;
-  const PlanDiff& diff = *base.diff;
+  const PlanDifference& diff = *page.in.base->diff;
   html.Raw("<p><b>" + Counted(Count(diff.specs), "change") +
            "</b> of parameters’ specs, ");
   html.Count(Count(diff.reshaped)).Raw(" of another type, ");
   html.Count(Count(diff.added)).Raw(" added, ").Count(Count(diff.removed));
   html.Raw(" removed, ").Count(Count(diff.rules));
   html.Raw(" under another rule. A device’s parameters:");
-  for (const auto& modes : page.groups) {
-    const auto was = base.plan->Held(modes[0]).Fullest();
-    const auto now = page.plan().Held(modes[0]).Fullest();
-    if (!was || !now) continue;
+  for (const HeldChange& held : diff.held) {
+    if (!held.before || !held.after) continue;
+    const int64_t was = *held.before, now = *held.after;
     html.Raw("<br><span class=q>");
-    page.Modes(modes);
-    html.Raw("</span> ").Bytes(*was).Raw(" → ").Bytes(*now);
-    if (*was == *now) continue;
-    html.Raw(*now > *was ? " <b class=e>+" : " <b class=ok>−");
-    html.Bytes(*now > *was ? *now - *was : *was - *now).Raw("</b>");
+    page.Modes(held.modes);
+    html.Raw("</span> ").Bytes(was).Raw(" → ").Bytes(now);
+    if (was == now) continue;
+    html.Raw(now > was ? " <b class=e>+" : " <b class=ok>−");
+    html.Bytes(now > was ? now - was : was - now).Raw("</b>");
   }
   html.Raw("</p>\n");
   if (diff.other_mesh) {
@@ -184,12 +182,21 @@ void WriteTotals(Page& page) {
   }
 }
 
+// Members of the plan that no row of the table has.
+void WriteFields(Page& page) {
+  Html& html = page.html;
+  for (const FieldChange& field : page.in.base->diff->fields) {
+    if (field.detailed) continue;
+    html.Raw("<p class=q>").Text(field.message).Raw("</p>\n");
+  }
+}
+
 }  // namespace
 
 void WriteChanges(Page& page) {
   if (!page.in.base) return;
   Html& html = page.html;
-  const PlanDiff& diff = *page.in.base->diff;
+  const PlanDifference& diff = *page.in.base->diff;
   page.Begin("changes", "Changes");
   html.Raw("<p class=q>From the base plan <code>").Name(page.in.base->name);
   html.Raw("</code> to this one, like parameters folded together.</p>\n");
@@ -227,6 +234,7 @@ void WriteChanges(Page& page) {
     html.Raw("<p class=q>and ").Count(static_cast<int64_t>(more));
     html.Raw(" more: <code>shardc diff</code> has them all.</p>\n");
   }
+  WriteFields(page);
   page.End();
 }
 

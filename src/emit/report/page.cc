@@ -147,7 +147,7 @@ void WriteWholeVerdict(Page& page) {
 void WriteBaseVerdict(Page& page) {
   if (!page.in.base) return;
   Html& html = page.html;
-  const PlanDiff& diff = *page.in.base->diff;
+  const PlanDifference& diff = *page.in.base->diff;
   int64_t changed = 0;
   for (const SpecChange& one : diff.specs) {
     changed += static_cast<int64_t>(one.names.size());

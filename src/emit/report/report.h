@@ -13,7 +13,7 @@
 #include "picture/array.h"
 #include "picture/coverage.h"
 #include "picture/fold.h"
-#include "plan/diff.h"
+#include "plan/difference/plan_difference.h"
 #include "source/finding.h"
 #include "source/repository.h"
 #include "source/sink.h"
@@ -23,7 +23,7 @@ namespace shardc::report {
 struct Base {
   std::string name;  // of the parameters file
   const picture::FoldedPlan* plan = nullptr;
-  const PlanDiff* diff = nullptr;
+  const PlanDifference* diff = nullptr;
 };
 
 // The KV cache in modes where it has the same sharding.

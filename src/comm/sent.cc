@@ -1,0 +1,125 @@
+// A spec divides a tensor into blocks of equal size. A device is sent the
+// overlap of the block that it needs with every block that it does not hold.
+// The blocks that a block overlaps are a range of indices in each dimension, so
+// only these are looked up:
+//
+//   8 rows in 2 blocks of 4, needed in 4 blocks of 2: block 3 overlaps block 1
+#include "comm/sent.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+
+#include "model/mesh_layout.h"
+#include "source/index.h"
+
+namespace shardc {
+namespace {
+
+// A dimension's axes; none past the spec's end.
+AxisGroup AxesAt(const Spec& spec, size_t dim) {
+  return dim < spec.size() ? spec[dim] : AxisGroup{};
+}
+
+// Index of a device's block along each dimension.
+std::vector<int64_t> BlockOf(const Sharding& sharding, size_t rank,
+                             int64_t device) {
+  const std::vector<int64_t> at = sharding.coordinates(device);
+  std::vector<int64_t> out(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    out[d] = IndexAlong(sharding.mesh, at, AxesAt(sharding.spec, d));
+  }
+  return out;
+}
+
+std::vector<int64_t> BlockLengths(const Sharding& sharding,
+                                  const Shape& shape) {
+  std::vector<int64_t> out(shape);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    out[d] /= sharding.mesh.Parts(AxesAt(sharding.spec, d)).value_or(1);
+  }
+  return out;
+}
+
+bool HasZero(const std::vector<int64_t>& lengths) {
+  return std::find(lengths.begin(), lengths.end(), 0) != lengths.end();
+}
+
+// The devices that hold a block, and how many others were sent a part of it.
+struct Holders {
+  std::vector<int64_t> devices;
+  size_t sent = 0;
+};
+
+// Blocks of a spec that overlap one block of another spec: a range of indices
+// in each dimension.
+class Overlaps {
+ public:
+  // `have` and `want` are the lengths of the two specs' blocks.
+  Overlaps(const std::vector<int64_t>& have, const std::vector<int64_t>& want,
+           const std::vector<int64_t>& target)
+      : have_(have), want_(want), target_(target), first_(have.size()) {
+    for (size_t d = 0; d < have.size(); ++d) {
+      first_[d] = target[d] * want[d] / have[d];
+    }
+    at_ = first_;
+  }
+
+  const std::vector<int64_t>& block() const { return at_; }
+
+  int64_t Elements() const {
+    int64_t out = 1;
+    for (size_t d = 0; d < at_.size(); ++d) {
+      out *= std::min((at_[d] + 1) * have_[d], (target_[d] + 1) * want_[d]) -
+             std::max(at_[d] * have_[d], target_[d] * want_[d]);
+    }
+    return out;
+  }
+
+  // False after the last one.
+  bool Next() {
+    for (size_t d = at_.size(); d > 0; --d) {
+      const size_t i = d - 1;
+      if (++at_[i] * have_[i] < (target_[i] + 1) * want_[i]) return true;
+      at_[i] = first_[i];
+    }
+    return false;
+  }
+
+ private:
+  const std::vector<int64_t>& have_;
+  const std::vector<int64_t>& want_;
+  const std::vector<int64_t>& target_;
+  std::vector<int64_t> first_, at_;
+};
+
+}  // namespace
+
+std::vector<int64_t> CountSent(const Sharding& from, const Sharding& to,
+                               const Shape& shape) {
+  const size_t rank = shape.size();
+  const int64_t devices = from.mesh.devices;
+  std::vector<int64_t> out(AsIndex(devices), 0);
+  const std::vector<int64_t> have = BlockLengths(from, shape);
+  const std::vector<int64_t> want = BlockLengths(to, shape);
+  if (HasZero(have) || HasZero(want)) return out;
+  std::map<std::vector<int64_t>, Holders> blocks;
+  for (int64_t device = 0; device < devices; ++device) {
+    blocks[BlockOf(from, rank, device)].devices.push_back(device);
+  }
+  for (int64_t device = 0; device < devices; ++device) {
+    const std::vector<int64_t> own = BlockOf(from, rank, device);
+    const std::vector<int64_t> target = BlockOf(to, rank, device);
+    Overlaps overlaps(have, want, target);
+    do {
+      const auto block = blocks.find(overlaps.block());
+      if (overlaps.block() == own || block == blocks.end()) continue;
+      Holders& holders = block->second;
+      const size_t turn = holders.sent++ % holders.devices.size();
+      out[AsIndex(holders.devices[turn])] += overlaps.Elements();
+    } while (overlaps.Next());
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,30 @@
+// How many elements each device sends when a tensor is resharded.
+#ifndef SHARDC_COMM_SENT_H_
+#define SHARDC_COMM_SENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+
+namespace shardc {
+
+// A spec on a mesh, and the coordinates of each device there.
+struct Sharding {
+  const Mesh& mesh;
+  const Spec& spec;
+  std::function<std::vector<int64_t>(int64_t device)> coordinates;
+};
+
+// By device. If several devices hold a block, they take turns as its senders,
+// in ascending order. Both meshes have the same number of devices, and both
+// specs divide the shape.
+std::vector<int64_t> CountSent(const Sharding& from, const Sharding& to,
+                               const Shape& shape);
+
+}  // namespace shardc
+
+#endif  // SHARDC_COMM_SENT_H_

@@ -1,0 +1,138 @@
+// A comment on a pull request: the totals first, then a row for each group of
+// parameters, folded away if there are many of them.
+//
+//   | | before | after | change |
+//   |---|--:|--:|--:|
+//   | bytes per device | 8 KiB | 16 KiB | +8 KiB (+100.0 %) |
+//
+//   | what | of | before | after | moves |
+//   |---|--:|---|---|---|
+//   | `layers.*.w` | 4 | `["tp"]` 2 KiB | `[null]` 4 KiB in train | all_gather
+//   |
+#include <string>
+#include <string_view>
+
+#include "emit/plans/diff_words.h"
+#include "emit/plans/plan_diff.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// More rows than this are folded.
+constexpr size_t kOpenRows = 12;
+
+class DiffMarkdown {
+ public:
+  explicit DiffMarkdown(const PlanDifference& diff) : diff_(diff) {}
+
+  std::string Text() {
+    out_ = "**Sharding**: " + DiffSummaryText(diff_) + "\n";
+    if (diff_.detailed && !diff_.empty()) AddTotals();
+    AddRows();
+    AddMessages();
+    return std::move(out_);
+  }
+
+ private:
+  void AddTotal(std::string_view what, const std::string& before,
+                const std::string& after, const std::string& change) {
+    out_ += "| " + std::string(what) + " | " + before + " | " + after + " | " +
+            change + " |\n";
+  }
+
+  void AddTotals() {
+    out_ += "\n| | before | after | change |\n|---|--:|--:|--:|\n";
+    if (diff_.other_mesh) {
+      AddTotal("mesh", CodeCell(MeshText(diff_.mesh_before)),
+               CodeCell(MeshText(diff_.mesh_after)), "");
+      AddTotal("devices", CountText(diff_.mesh_before.devices),
+               CountText(diff_.mesh_after.devices), "");
+    }
+    if (diff_.params_before != diff_.params_after) {
+      AddTotal("parameters", CountText(diff_.params_before),
+               CountText(diff_.params_after), "");
+    }
+    for (const HeldChange& held : diff_.held) {
+      const std::string modes =
+          diff_.held.size() == 1 ? "" : ", " + DiffModesText(held.modes);
+      AddTotal("bytes per device" + modes, DiffBytesText(held.before),
+               DiffBytesText(held.after),
+               DiffChangeText(held.before, held.after));
+    }
+    const std::string devices = DiffDevicesText(diff_);
+    if (!devices.empty()) out_ += "\n" + devices + "\n";
+  }
+
+  void Row(const std::string& what, size_t count, const std::string& before,
+           const std::string& after, const std::string& moves) {
+    rows_ += "| " + CodeCell(what) + " | " + std::to_string(count) + " | " +
+             before + " | " + after + " | " + moves + " |\n";
+    ++row_count_;
+  }
+
+  void AddRows() {
+    for (const SpecChange& one : diff_.specs) {
+      Row(one.shown, one.names.size(),
+          CodeCell(SpecText(one.before)) + " " + DiffBytesText(one.held_before),
+          CodeCell(SpecText(one.after)) + " " + DiffBytesText(one.held_after) +
+              " in " + DiffModesText(one.modes),
+          DiffMoveText(one));
+    }
+    for (const TypeChange& one : diff_.reshaped) {
+      Row(one.shown, one.names.size(), CodeCell(DiffTypeText(one.before)),
+          CodeCell(DiffTypeText(one.type)), "");
+    }
+    for (const RuleChange& one : diff_.rules) {
+      Row(one.shown, one.names.size(), CodeCell(DiffRuleText(one.before)),
+          CodeCell(DiffRuleText(one.after)), "");
+    }
+    for (const NamedGroup& one : diff_.added) {
+      Row(one.shown, one.names.size(), "", CodeCell(DiffTypeText(one.type)),
+          "");
+    }
+    for (const NamedGroup& one : diff_.removed) {
+      Row(one.shown, one.names.size(), CodeCell(DiffTypeText(one.type)), "",
+          "");
+    }
+    for (const AttentionChange& one : diff_.attention) {
+      Row("attention's " + one.tensor, 1, CodeCell(SpecText(one.before)),
+          CodeCell(SpecText(one.after)) + " in " + DiffModesText(one.modes),
+          "");
+    }
+    if (row_count_ == 0) return;
+    const bool folded = row_count_ > kOpenRows;
+    if (folded) {
+      out_ += "\n<details><summary>" +
+              Counted(static_cast<int64_t>(row_count_), "change") +
+              ", layers folded</summary>\n";
+    }
+    out_ +=
+        "\n| what | of | before | after | moves |\n|---|--:|---|---|---|\n" +
+        rows_;
+    if (folded) out_ += "\n</details>\n";
+  }
+
+  void AddMessages() {
+    std::string list;
+    for (const FieldChange& field : diff_.fields) {
+      if (!field.detailed) list += "- " + CodeSpan(field.message) + "\n";
+    }
+    for (const StepChange& step : diff_.steps) {
+      list += "- " + CodeSpan(step.message) + "\n";
+    }
+    if (!list.empty()) out_ += "\n" + list;
+  }
+
+  const PlanDifference& diff_;
+  std::string out_, rows_;
+  size_t row_count_ = 0;
+};
+
+}  // namespace
+
+void WriteDiffMarkdown(const PlanDifference& diff, Sink& out) {
+  out.Append(DiffMarkdown(diff).Text());
+}
+
+}  // namespace shardc

@@ -1,0 +1,36 @@
+// Words that the text and the Markdown of a difference share.
+#ifndef SHARDC_EMIT_PLANS_DIFF_WORDS_H_
+#define SHARDC_EMIT_PLANS_DIFF_WORDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/difference/plan_difference.h"
+
+namespace shardc {
+
+// "[4096, 4096] BF16"
+std::string DiffTypeText(const TensorType& type);
+// "train, prefill and decode"; "every mode"
+std::string DiffModesText(const std::vector<Mode>& modes);
+// "3.5 MiB", "unknown"
+std::string DiffBytesText(const std::optional<int64_t>& bytes);
+// "+8 KiB (+100.0 %)"; empty if a number is unknown or both are equal.
+std::string DiffChangeText(const std::optional<int64_t>& before,
+                           const std::optional<int64_t>& after);
+// "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if nothing moves
+// or it is not known.
+std::string DiffMoveText(const SpecChange& change);
+// "no rule" of an empty pattern.
+std::string DiffRuleText(const std::string& pattern);
+// "4 parameters resharded, 1 parameter added"; "no difference"
+std::string DiffSummaryText(const PlanDifference& diff);
+// Why no moves are given, if the meshes differ in their number of devices;
+// else empty.
+std::string DiffDevicesText(const PlanDifference& diff);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_PLANS_DIFF_WORDS_H_

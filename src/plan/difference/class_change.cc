@@ -1,0 +1,130 @@
+// Modes with equal specs before and equal specs after are one change. A change
+// of specs is more than their text: with one mesh for another, a parameter
+// whose spec is unchanged may have other bytes per device, or the same bytes
+// on other devices.
+//
+//   fsdp=16 -> fsdp=32, spec ["fsdp"]: 2 KiB -> 1 KiB per device
+//   dp=2 fsdp=16 -> fsdp=16 dp=2, spec ["fsdp"]: the bytes are equal, and each
+//   device needs a block that another one holds
+#include "plan/difference/class_change.h"
+
+#include <utility>
+
+#include "source/index.h"
+
+namespace shardc {
+namespace {
+
+// Specs that differ in the number of trailing nulls are equal.
+Spec Padded(Spec spec, const TensorType& type) {
+  if (type.shape && spec.size() < type.shape->size()) {
+    spec.resize(type.shape->size());
+  }
+  return spec;
+}
+
+std::string KeyOf(const SpecChange& change) {
+  std::string out = SpecText(change.before) + SpecText(change.after);
+  for (const Mode mode : change.modes) out += ModeName(mode);
+  out += TypeKey(change.type);
+  // Coordinates differ between the layers of a group, axes do not.
+  if (change.placed_before != change.placed_after) {
+    out += change.placed_before ? change.placed_before->axis : "";
+    out += ">";
+    out += change.placed_after ? change.placed_after->axis : "";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string TypeKey(const TensorType& type) {
+  return (type.shape ? ShapeText(*type.shape) : "?") + " " +
+         (type.dtype ? std::string(DtypeName(*type.dtype)) : "?");
+}
+
+ClassComparison::ClassComparison(const PlanTable& before,
+                                 const PlanTable& after)
+    : before_(before), after_(after), costs_(mesh_before(), mesh_after()) {}
+
+const ReadParam& ClassComparison::ParamOf(const PlanTable& table,
+                                          size_t param) {
+  return table.classes.plan.params[table.class_of[param]];
+}
+
+std::string_view ClassComparison::PatternOf(const PlanTable& table,
+                                            size_t param) {
+  const int32_t rule = table.classes.rule_of[table.class_of[param]];
+  return rule < 0 ? std::string_view{} : table.classes.rules[AsIndex(rule)];
+}
+
+void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
+                               Mode mode_before, Mode mode, ClassChange& out) {
+  Spec a = Padded(was.SpecOf(mode_before), was.type);
+  Spec b = Padded(now.SpecOf(mode), now.type);
+  for (ClassChange::Specs& specs : out.specs) {
+    if (specs.change.before != a || specs.change.after != b) continue;
+    specs.change.modes.push_back(mode);
+    return;
+  }
+  SpecChange change;
+  change.held_before = BytesHeld(mesh_before(), was.type, a);
+  change.held_after = BytesHeld(mesh_after(), now.type, b);
+  if (!was.placement && !now.placement) {
+    const MoveCost& cost = costs_.Of(now.type, a, b);
+    change.move = cost.move;
+    change.sent_bytes_per_device = cost.sent_bytes_per_device;
+  }
+  const bool same_spec = a == b && was.placement == now.placement;
+  // Different bytes of a different type are the change of the type.
+  const bool same_bytes =
+      was.type != now.type || change.held_before == change.held_after;
+  if (same_spec && same_bytes && !change.move) return;
+  change.type = now.type;
+  change.modes = {mode};
+  change.before = std::move(a);
+  change.after = std::move(b);
+  change.placed_before = was.placement;
+  change.placed_after = now.placement;
+  out.specs.push_back({std::move(change), {}});
+}
+
+void ClassComparison::Compare(size_t before, size_t after, ClassChange& out) {
+  const ReadParam& was = ParamOf(before_, before);
+  const ReadParam& now = ParamOf(after_, after);
+  if (was.type != now.type) {
+    out.type = TypeKey(was.type) + ">" + TypeKey(now.type);
+  }
+  const std::string_view a = PatternOf(before_, before);
+  const std::string_view b = PatternOf(after_, after);
+  if (a != b) out.rule = std::string(a) + "\n" + std::string(b);
+  for (const Mode mode : after_.classes.plan.modes) {
+    AddSpecs(was, now, mode, mode, out);
+  }
+  for (ClassChange::Specs& specs : out.specs) specs.key = KeyOf(specs.change);
+}
+
+void ClassComparison::CompareModes(size_t param, Mode before, Mode after,
+                                   ClassChange& out) {
+  const ReadParam& of = ParamOf(after_, param);
+  AddSpecs(of, of, before, after, out);
+  for (ClassChange::Specs& specs : out.specs) specs.key = KeyOf(specs.change);
+}
+
+void MarkDetailed(bool same_axes, ClassChange& change) {
+  for (ClassChange::Field& one : change.fields) {
+    const std::string& field = one.change.field;
+    const bool spec = field == "spec" || field.ends_with(".spec");
+    const bool sizes = field == "shard_shape" || field == "bytes_per_device" ||
+                       (field.starts_with("modes.") && !spec);
+    if (field == "shape" || field == "dtype") {
+      one.detailed = !change.type.empty();
+    } else if (field == "rule") {
+      one.detailed = !change.rule.empty();
+    } else if (spec || field == "placement" || (sizes && !same_axes)) {
+      one.detailed = !change.specs.empty();
+    }
+  }
+}
+
+}  // namespace shardc

@@ -1,0 +1,72 @@
+// How the parameters of one class of a plan became those of a class of another
+// plan. A class is all parameters with the same entry in the plan's JSON.
+#ifndef SHARDC_PLAN_DIFFERENCE_CLASS_CHANGE_H_
+#define SHARDC_PLAN_DIFFERENCE_CLASS_CHANGE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/difference/entry_fields.h"
+#include "plan/difference/moves.h"
+#include "plan/difference/plan_difference.h"
+
+namespace shardc {
+
+struct ClassChange {
+  // Each difference has a text that is equal for equal differences.
+  struct Field {
+    EntryChange change;
+    bool detailed = false;
+    std::string key;
+  };
+  struct Specs {
+    SpecChange change;  // without names
+    std::string key;
+  };
+  std::vector<Field> fields;
+  std::vector<Specs> specs;
+  std::string type, rule;  // keys; empty: no difference
+
+  bool none() const {
+    return fields.empty() && specs.empty() && type.empty() && rule.empty();
+  }
+};
+
+// Interprets the difference of two parameters of two valid plans.
+class ClassComparison {
+ public:
+  ClassComparison(const PlanTable& before, const PlanTable& after);
+
+  // Fills type, rule and specs; parameters by their number in their plan.
+  void Compare(size_t before, size_t after, ClassChange& out);
+  // The spec of one mode of the parameter against that of another.
+  void CompareModes(size_t param, Mode before, Mode after, ClassChange& out);
+
+  const PlanTable& before() const { return before_; }
+  const PlanTable& after() const { return after_; }
+  const Mesh& mesh_before() const { return before_.classes.plan.mesh; }
+  const Mesh& mesh_after() const { return after_.classes.plan.mesh; }
+
+  static const ReadParam& ParamOf(const PlanTable& table, size_t param);
+  // The pattern of the winning rule; empty: none.
+  static std::string_view PatternOf(const PlanTable& table, size_t param);
+
+ private:
+  void AddSpecs(const ReadParam& was, const ReadParam& now, Mode mode_before,
+                Mode mode, ClassChange& out);
+
+  const PlanTable& before_;
+  const PlanTable& after_;
+  MoveCosts costs_;
+};
+
+// Marks the fields that type, rule or specs have as well.
+void MarkDetailed(bool same_axes, ClassChange& change);
+
+// "[4096, 4096] BF16"
+std::string TypeKey(const TensorType& type);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_DIFFERENCE_CLASS_CHANGE_H_

@@ -1,0 +1,268 @@
+// The JSON of both plans decides what differs, and every member counts, also
+// those that no other part of the program reads. Parameters are paired by
+// name; the differences of a pair are computed once for all pairs with the
+// same two entries:
+//
+//   "layers.0.up": {..1..}   "layers.0.up": {..2..}   computed
+//   "layers.1.up": {..1..}   "layers.1.up": {..2..}   the same two entries
+//
+// Where both files are valid plans, the same pairs give the bytes that devices
+// hold and what moves.
+#include <memory>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "comm/memory.h"
+#include "plan/difference/class_change.h"
+#include "plan/difference/gather.h"
+#include "plan/difference/plan_difference.h"
+#include "plan/difference/plan_fields.h"
+#include "source/checked.h"
+#include "source/json_members.h"
+
+namespace shardc {
+namespace {
+
+std::string_view TextOf(const Place& place) {
+  return place.source->text().substr(place.begin, place.end - place.begin);
+}
+
+// The bytes of all parameters on the fullest device; nothing if a size is
+// unknown.
+std::optional<int64_t> HeldInAll(const PlanTable& table, Mode mode) {
+  const auto& classes = table.classes.plan.params;
+  std::vector<int64_t> counts(classes.size(), 0);
+  for (const uint32_t of_class : table.class_of) ++counts[of_class];
+  HeldBytes held;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const auto each = BytesHeld(table.classes.plan.mesh, classes[i].type,
+                                classes[i].SpecOf(mode));
+    const auto all = each ? CheckedMul(*each, counts[i]) : std::nullopt;
+    if (!all) return std::nullopt;
+    if (const auto& placed = classes[i].placement) {
+      held.AddAt(placed->axis, placed->coordinate, *all);
+    } else {
+      held.Add(*all);
+    }
+  }
+  return held.Fullest();
+}
+
+void FillTotals(const PlanTable& before, const PlanTable& after,
+                PlanDifference& to) {
+  to.detailed = true;
+  to.mesh_before = before.classes.plan.mesh;
+  to.mesh_after = after.classes.plan.mesh;
+  to.other_mesh = !SameAxes(to.mesh_before, to.mesh_after);
+  to.params_before = static_cast<int64_t>(before.names.size());
+  to.params_after = static_cast<int64_t>(after.names.size());
+}
+
+void AddHeld(Mode mode, std::optional<int64_t> before,
+             std::optional<int64_t> after, PlanDifference& to) {
+  for (HeldChange& one : to.held) {
+    if (one.before != before || one.after != after) continue;
+    one.modes.push_back(mode);
+    return;
+  }
+  to.held.push_back({{mode}, before, after});
+}
+
+// The same names in the same order: nothing needs looking up.
+bool SameNames(const JsonValue& a, const JsonValue& b) {
+  if (a.size() != b.size()) return false;
+  auto other = b.members().begin();
+  for (const JsonMember member : a.members()) {
+    if (member.name() != (*other).name()) return false;
+    ++other;
+  }
+  return true;
+}
+
+// Compares the entries of two plans' `params`.
+class ParamsComparison {
+ public:
+  // `classes` is null if one of the files is not a valid plan.
+  ParamsComparison(const PlanJson& before, const PlanJson& after,
+                   ClassComparison* classes)
+      : rules_before_(before.Patterns()),
+        rules_after_(after.Patterns()),
+        classes_(classes),
+        same_axes_(classes == nullptr ||
+                   SameAxes(classes->mesh_before(), classes->mesh_after())),
+        gatherer_(classes) {}
+
+  void Run(const JsonValue& before, const JsonValue& after,
+           PlanDifference& to) {
+    if (SameNames(before, after)) {
+      size_t number = 0;
+      auto now = after.members().begin();
+      for (const JsonMember member : before.members()) {
+        ComparePair(member, (*now).value, number, number);
+        ++now;
+        ++number;
+      }
+    } else {
+      RunByName(before, after);
+    }
+    gatherer_.Take(to);
+  }
+
+ private:
+  void RunByName(const JsonValue& before, const JsonValue& after) {
+    std::unordered_map<std::string_view, std::pair<size_t, JsonValue>> known;
+    size_t number = 0;
+    for (const JsonMember member : after.members()) {
+      known.try_emplace(member.name(), number++, member.value);
+    }
+    std::set<std::string_view> seen;
+    number = 0;
+    for (const JsonMember member : before.members()) {
+      const auto now = known.find(member.name());
+      seen.insert(member.name());
+      if (now == known.end()) {
+        gatherer_.AddRemoved(member.name(), member.key.place(), number);
+      } else {
+        ComparePair(member, now->second.second, number, now->second.first);
+      }
+      ++number;
+    }
+    number = 0;
+    for (const JsonMember member : after.members()) {
+      if (!seen.contains(member.name())) {
+        gatherer_.AddNew(member.name(), before.place(), number);
+      }
+      ++number;
+    }
+  }
+
+  void ComparePair(const JsonMember& before, const JsonValue& after,
+                   size_t number_before, size_t number_after) {
+    const Place entry = before.value.place();
+    const auto [at, is_new] =
+        changes_[TextOf(entry)].try_emplace(TextOf(after.place()));
+    ClassChange& change = at->second;
+    if (is_new) {
+      if (classes_ != nullptr) {
+        classes_->Compare(number_before, number_after, change);
+      }
+      for (EntryChange& one :
+           CompareEntries(before.value, after, rules_before_, rules_after_)) {
+        std::string key = one.subject + "\n" + one.verdict;
+        change.fields.push_back({std::move(one), false, std::move(key)});
+      }
+      if (classes_ != nullptr) MarkDetailed(same_axes_, change);
+    }
+    gatherer_.Add(change, before.name(), {before.key.place(), entry},
+                  number_before, number_after);
+  }
+
+  RulePatterns rules_before_, rules_after_;
+  ClassComparison* classes_;
+  bool same_axes_;
+  Gatherer gatherer_;
+  std::unordered_map<std::string_view,
+                     std::unordered_map<std::string_view, ClassChange>>
+      changes_;
+};
+
+void CompareParams(const PlanJson& before, const PlanJson& after,
+                   ClassComparison* classes, PlanDifference& to) {
+  const auto was = MemberAt(before.members, "params");
+  const auto now = MemberAt(after.members, "params");
+  if (!was || !now) return;  // CompareRemainingFields reports it
+  if (was->IsObject() && now->IsObject()) {
+    ParamsComparison(before, after, classes).Run(*was, *now, to);
+    return;
+  }
+  FieldChange& change = to.fields.emplace_back();
+  change.place = was->place();
+  change.field = "params";
+  change.message = "`params` is not an object";
+}
+
+// The tables are null if one of the files is not a valid plan.
+std::optional<PlanDifference> Compare(const SourceRef& before,
+                                      const SourceRef& after,
+                                      const PlanTable* table_before,
+                                      const PlanTable* table_after,
+                                      Findings& errors) {
+  const auto was = JsonDocument::Parse(before, errors);
+  if (was == nullptr) return std::nullopt;
+  if (SchemaOf(was->root()) != "shardc.plan/v1") {
+    errors.Add(code::kSchema, was->root().place(),
+               "this is not a plan of `shardc`",
+               "write it with `shardc plan --write-locked`");
+    return std::nullopt;
+  }
+  const auto now = JsonDocument::Parse(after, errors);
+  if (now == nullptr) return std::nullopt;
+  PlanDifference out;
+  std::optional<ClassComparison> classes;
+  if (table_before != nullptr && table_after != nullptr) {
+    FillTotals(*table_before, *table_after, out);
+    for (const Mode mode : table_after->classes.plan.modes) {
+      AddHeld(mode, HeldInAll(*table_before, mode),
+              HeldInAll(*table_after, mode), out);
+    }
+    classes.emplace(*table_before, *table_after);
+  }
+  if (before->text() == after->text()) return out;
+  const PlanJson json_before(was->root()), json_after(now->root());
+  CompareMeshFields(json_before, json_after, out);
+  CompareParams(json_before, json_after, classes ? &*classes : nullptr, out);
+  CompareAttentionFields(json_before, json_after, out);
+  CompareRuleFields(json_before, json_after, out);
+  CompareRemainingFields(json_before, json_after, out);
+  return out;
+}
+
+}  // namespace
+
+std::optional<PlanDifference> ComparePlans(const SourceRef& before,
+                                           const SourceRef& after,
+                                           Findings& errors) {
+  Findings doubts;  // an invalid plan is compared by its members alone
+  const auto table_before = ReadPlanTable(before, doubts);
+  const auto table_after = ReadPlanTable(after, doubts);
+  return Compare(before, after, table_before ? &*table_before : nullptr,
+                 table_after ? &*table_after : nullptr, errors);
+}
+
+std::optional<PlanDifference> ComparePlans(const PlanTable& before,
+                                           const PlanTable& after,
+                                           Findings& errors) {
+  return Compare(before.source, after.source, &before, &after, errors);
+}
+
+PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after) {
+  PlanDifference out;
+  FillTotals(plan, plan, out);
+  AddHeld(after, HeldInAll(plan, before), HeldInAll(plan, after), out);
+  ClassComparison classes(plan, plan);
+  Gatherer gatherer(&classes);
+  std::vector<std::optional<ClassChange>> changes(
+      plan.classes.plan.params.size());
+  for (size_t i = 0; i < plan.names.size(); ++i) {
+    auto& change = changes[plan.class_of[i]];
+    if (!change) classes.CompareModes(i, before, after, change.emplace());
+    gatherer.Add(*change, plan.names[i], {}, i, i);
+  }
+  gatherer.Take(out);
+  for (const PlanView::Attention& now : plan.classes.attention) {
+    if (now.mode != after) continue;
+    for (const PlanView::Attention& was : plan.classes.attention) {
+      if (was.mode != before || was.tensor != now.tensor ||
+          was.spec == now.spec) {
+        continue;
+      }
+      out.attention.push_back({now.tensor, {after}, was.spec, now.spec});
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc

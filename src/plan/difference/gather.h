@@ -1,0 +1,68 @@
+// Gathers the changes of single parameters into groups.
+#ifndef SHARDC_PLAN_DIFFERENCE_GATHER_H_
+#define SHARDC_PLAN_DIFFERENCE_GATHER_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "plan/difference/class_change.h"
+#include "plan/difference/groups.h"
+#include "plan/difference/plan_difference.h"
+
+namespace shardc {
+
+// Where a parameter's name and entry are in the first plan.
+struct EntryPlace {
+  Place name, entry;
+};
+
+class Gatherer {
+ public:
+  // `classes` is null if only fields are compared.
+  explicit Gatherer(const ClassComparison* classes) : classes_(classes) {}
+
+  // A parameter of both plans, by its number in each.
+  void Add(const ClassChange& change, std::string_view name,
+           const EntryPlace& place, size_t before, size_t after);
+  // A parameter that only one plan has.
+  void AddNew(std::string_view name, const Place& place, size_t after);
+  void AddRemoved(std::string_view name, const Place& place, size_t before);
+
+  void Take(PlanDifference& to);
+
+ private:
+  struct GatheredField : FieldChange {
+    std::string subject;  // what precedes the name in the message
+  };
+  struct GatheredSpecs : SpecChange {
+    Copies copies_before, copies_after;
+  };
+
+  uint32_t Shown(std::string_view name);
+  void AddOfOnePlan(std::string_view name, const Place& place,
+                    std::string_view verdict);
+  void AddNamed(Groups<NamedGroup>& groups, const PlanTable& table,
+                size_t param);
+  void AddField(const ClassChange::Field& field, uint32_t shown,
+                std::string_view name, const EntryPlace& place);
+  void AddType(GroupKey key, std::string_view name, size_t before,
+               size_t after);
+  void AddRule(GroupKey key, std::string_view name, size_t before,
+               size_t after);
+  void AddSpecs(GroupKey key, std::string_view name, const SpecChange& change,
+                size_t before, size_t after);
+
+  const ClassComparison* classes_;
+  std::string template_;
+  Numbers templates_, keys_;
+  Groups<NamedGroup> added_, removed_;
+  Groups<TypeChange> reshaped_;
+  Groups<RuleChange> rules_;
+  Groups<GatheredSpecs> specs_;
+  Groups<GatheredField> fields_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_DIFFERENCE_GATHER_H_

@@ -1,0 +1,105 @@
+// Between two meshes, a move is classified in the axes of their joint mesh and
+// named by the axes of the first:
+//
+//   dp=2 fsdp=16 -> fsdp=32, spec ["fsdp"]: in the joint axes dp x fsdp the
+//   spec changes from [fsdp] to [[dp, fsdp]], which no device can slice from
+//   what it holds: a ppermute over dp and fsdp
+#include "plan/difference/moves.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "comm/memory.h"
+#include "source/checked.h"
+
+namespace shardc {
+namespace {
+
+bool Divides(const Mesh& mesh, const Shape& shape, const Spec& spec) {
+  for (size_t i = 0; i < shape.size() && i < spec.size(); ++i) {
+    const auto parts = mesh.Parts(spec[i]);
+    if (!parts || shape[i] % *parts != 0) return false;
+  }
+  return spec.size() <= shape.size();
+}
+
+// The axes of both specs, each once.
+AxisGroup AxesOf(const Mesh& mesh, const Spec& before, const Spec& after) {
+  AxisGroup out;
+  for (const Spec* spec : {&before, &after}) {
+    for (const AxisGroup& group : *spec) {
+      for (const std::string& axis : DropTrivial(mesh, group)) {
+        if (std::find(out.begin(), out.end(), axis) == out.end()) {
+          out.push_back(axis);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+bool SameAxes(const Mesh& a, const Mesh& b) {
+  return std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
+                    [](const MeshAxis& one, const MeshAxis& other) {
+                      return one.name == other.name && one.size == other.size;
+                    });
+}
+
+std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
+                                 const Spec& spec) {
+  if (!type.shape || !type.dtype) return std::nullopt;
+  const auto elements = CheckedProduct(ShardShape(mesh, *type.shape, spec));
+  return elements ? BytesOf(*elements, *type.dtype) : std::nullopt;
+}
+
+MoveCosts::MoveCosts(const Mesh& before, const Mesh& after)
+    : before_(before), after_(after), same_mesh_(SameAxes(before, after)) {
+  if (!same_mesh_) joint_ = JointMesh::Of(before, after);
+}
+
+std::optional<SpecMove> MoveCosts::Classify(const Spec& before,
+                                            const Spec& after) const {
+  if (same_mesh_) return ClassifyMove(before_, before, after);
+  if (!joint_) return SpecMove{Collective::kPpermute, {}};
+  auto move = ClassifyMove(joint_->mesh(), joint_->OfBefore(before),
+                           joint_->OfAfter(after));
+  if (move) move->axes = joint_->NamesBefore(move->axes);
+  return move;
+}
+
+MoveCost MoveCosts::Compute(const TensorType& type, const Spec& before,
+                            const Spec& after) const {
+  MoveCost out;
+  if (!type.shape || before_.devices != after_.devices ||
+      !Divides(before_, *type.shape, before) ||
+      !Divides(after_, *type.shape, after)) {
+    return out;
+  }
+  auto move = Classify(before, after);
+  if (!move) return out;
+  const std::vector<int64_t> sent =
+      same_mesh_ ? SentElements(before_, *type.shape, before, after)
+                 : SentElements(before_, after_, *type.shape, before, after);
+  const int64_t most = *std::max_element(sent.begin(), sent.end());
+  if (!same_mesh_ && !joint_) {
+    if (most == 0) return out;
+    move->axes = AxesOf(before_, before, after);
+  }
+  out.move = std::move(move);
+  if (type.dtype) out.sent_bytes_per_device = BytesOf(most, *type.dtype);
+  return out;
+}
+
+const MoveCost& MoveCosts::Of(const TensorType& type, const Spec& before,
+                              const Spec& after) {
+  std::string key = type.shape ? ShapeText(*type.shape) : "?";
+  if (type.dtype) key += DtypeName(*type.dtype);
+  key += SpecText(before) + SpecText(after);
+  const auto [at, is_new] = known_.try_emplace(std::move(key));
+  if (is_new) at->second = Compute(type, before, after);
+  return at->second;
+}
+
+}  // namespace shardc

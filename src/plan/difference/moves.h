@@ -1,0 +1,58 @@
+// What a parameter costs under two specs: bytes held before and after, and the
+// collective between them.
+#ifndef SHARDC_PLAN_DIFFERENCE_MOVES_H_
+#define SHARDC_PLAN_DIFFERENCE_MOVES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "comm/joint_mesh.h"
+#include "comm/reshard.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+
+namespace shardc {
+
+// Bytes of one parameter on a device that holds it; nothing if shape or dtype
+// is unknown.
+std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
+                                 const Spec& spec);
+
+// How a parameter moves, and the bytes that the busiest device sends.
+struct MoveCost {
+  std::optional<SpecMove> move;
+  std::optional<int64_t> sent_bytes_per_device;
+};
+
+// Computes moves between two meshes, each combination of type and specs once:
+// the layers of a model share few of them.
+class MoveCosts {
+ public:
+  MoveCosts(const Mesh& before, const Mesh& after);
+
+  // Nothing if no device lacks anything, if the meshes have different numbers
+  // of devices, or if a spec does not divide the shape.
+  const MoveCost& Of(const TensorType& type, const Spec& before,
+                     const Spec& after);
+
+ private:
+  MoveCost Compute(const TensorType& type, const Spec& before,
+                   const Spec& after) const;
+  std::optional<SpecMove> Classify(const Spec& before, const Spec& after) const;
+
+  const Mesh& before_;
+  const Mesh& after_;
+  bool same_mesh_;
+  std::optional<JointMesh> joint_;
+  std::unordered_map<std::string, MoveCost> known_;
+};
+
+// The same axes in the same order with the same sizes.
+bool SameAxes(const Mesh& a, const Mesh& b);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_DIFFERENCE_MOVES_H_

@@ -1,0 +1,142 @@
+// Room: plan/difference. What differs between two plans, two modes of one plan
+// or two step programs, as one value that `diff`, `plan --diff`, `check
+// --locked` and the page of `report` print.
+//
+// The JSON of both plans decides what differs: `fields` has every difference,
+// including those in members that no other part of the program reads. The
+// lists `added` to `attention` interpret the same differences where both files
+// are valid plans: bytes per device before and after, and the collective that
+// moves a parameter. Parameters whose names differ only in numbers and that
+// differ in the same way are one group.
+#ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
+#define SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/reshard.h"
+#include "model/axis_rules.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+#include "plan/read.h"
+#include "plan/view.h"
+#include "source/finding.h"
+#include "source/source.h"
+
+namespace shardc {
+
+// A member of the plan's JSON that differs.
+struct FieldChange {
+  Place place;  // in the first plan
+  // The path of the member: "mesh.processes", "attention.decode.query"; of a
+  // parameter without its name: "modes.decode.spec". Empty: the parameter.
+  std::string field;
+  std::optional<std::string> before, after;  // JSON; nothing: absent
+  std::string shown;               // template of the names, or the one name
+  std::vector<std::string> names;  // parameters; empty: another part
+  // "the spec of `layers.*.up` (2 parameters) was ["tp"] and is [null]"
+  std::string message;
+  bool detailed = false;  // the lists below or the mesh say it as well
+};
+
+struct NamedGroup {
+  std::string shown;  // template of the names, or the one name
+  std::vector<std::string> names;
+  TensorType type;
+  // Bytes of one parameter on a device that holds it, in train.
+  std::optional<int64_t> held;
+};
+
+// Parameters whose spec, placement, bytes per device or devices differ. The
+// specs are equal if only the mesh changed.
+struct SpecChange : NamedGroup {
+  std::vector<Mode> modes;  // of two modes of one plan: the second
+  Spec before, after;
+  std::optional<ReadPlacement> placed_before, placed_after;  // of the first
+  // Bytes of one parameter on a device that holds it, in these modes.
+  std::optional<int64_t> held_before, held_after;
+  // ... of all parameters of the group on the fullest device.
+  std::optional<int64_t> group_before, group_after;
+  // The collective that moves one parameter, and the bytes that the busiest
+  // device sends for it. Nothing if every device has what it needs, if the
+  // number of devices differs, or if the parameter is placed.
+  std::optional<SpecMove> move;
+  std::optional<int64_t> sent_bytes_per_device;
+};
+
+struct TypeChange : NamedGroup {  // `type` and `held` are the second's
+  TensorType before;
+  std::optional<int64_t> held_before;
+};
+
+struct RuleChange : NamedGroup {
+  std::string before, after;  // patterns of the winning rules; empty: none
+};
+
+struct AttentionChange {
+  std::string tensor;
+  std::vector<Mode> modes;
+  Spec before, after;
+};
+
+// Bytes of all parameters on the fullest device.
+struct HeldChange {
+  std::vector<Mode> modes;  // in which both numbers are the same
+  std::optional<int64_t> before, after;
+};
+
+// A mode, setting or collective of a step program that differs.
+struct StepChange {
+  Place place;  // in the first program
+  std::string mode;
+  std::string subject;  // "layer 0-31, linear q: all_gather fsdp of [d,n,h]"
+  std::string message;
+  int64_t count_before = 0, count_after = 0;  // of a collective
+  int64_t bytes_before = 0, bytes_after = 0;  // sent per device
+};
+
+struct PlanDifference {
+  Mesh mesh_before, mesh_after;
+  bool other_mesh = false;  // axes, their order or their sizes
+  // Whether both files are valid plans; if not, only `fields` is filled.
+  bool detailed = false;
+  int64_t params_before = 0, params_after = 0;
+  std::vector<HeldChange> held;
+  std::vector<NamedGroup> added, removed;
+  std::vector<TypeChange> reshaped;
+  std::vector<SpecChange> specs;
+  std::vector<RuleChange> rules;
+  std::vector<AttentionChange> attention;
+  std::vector<FieldChange> fields;
+  std::vector<StepChange> steps;
+
+  bool empty() const {
+    return fields.empty() && steps.empty() && specs.empty() &&
+           attention.empty();
+  }
+};
+
+// Compares two plans in JSON, whatever their fingerprints say. The order of
+// members, spacing and the `source` of rules are no difference. Nothing, and a
+// finding in `errors`, if the first is not a plan or one is not JSON.
+std::optional<PlanDifference> ComparePlans(const SourceRef& before,
+                                           const SourceRef& after,
+                                           Findings& errors);
+// The same of plans that have been read; both have a source.
+std::optional<PlanDifference> ComparePlans(const PlanTable& before,
+                                           const PlanTable& after,
+                                           Findings& errors);
+// Two modes of one plan.
+PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
+
+// Two step programs, shardc.step/v1: fills `steps`. Fails as ComparePlans does.
+std::optional<PlanDifference> CompareSteps(const SourceRef& before,
+                                           const SourceRef& after,
+                                           Findings& errors);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_

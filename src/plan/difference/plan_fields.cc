@@ -1,0 +1,402 @@
+// Everything of a plan but its parameters: mesh, modes, attention specs, the
+// list of rules, totals. A member that follows from another one is compared
+// only if the other one is equal:
+//
+//   mesh dp=2 tp=4 -> dp=4 tp=4   "the mesh was dp=2 tp=4 and is dp=4 tp=4",
+//                                 and no line for `devices`
+#include "plan/difference/plan_fields.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace shardc {
+namespace {
+
+std::string InBackticks(std::string_view text) {
+  return "`" + std::string(text) + "`";
+}
+
+FieldChange& Add(PlanDifference& to, const Place& place, std::string field,
+                 std::string message) {
+  FieldChange& change = to.fields.emplace_back();
+  change.place = place;
+  change.field = std::move(field);
+  change.message = std::move(message);
+  return change;
+}
+
+// "the mesh's `processes` was 1 and is 2"
+FieldChange& AddValue(PlanDifference& to, const Place& place, std::string field,
+                      const std::string& subject, const std::string& before,
+                      const std::string& after) {
+  FieldChange& change =
+      Add(to, place, std::move(field), subject + WasAndIs(before, after));
+  if (before != "absent") change.before = before;
+  if (after != "absent") change.after = after;
+  return change;
+}
+
+std::string MeshAxesText(const JsonMembers& mesh) {
+  std::string out;
+  const auto axes = MemberAt(mesh, "axes");
+  if (!axes || !axes->IsArray()) return out;
+  for (const JsonValue axis : axes->items()) {
+    const JsonMembers members = MembersOf(axis);
+    const auto name = MemberAt(members, "name");
+    if (!name || !name->IsString()) continue;
+    out += (out.empty() ? "" : " ") + std::string(name->string()) + "=" +
+           MemberText(members, "size", "?");
+  }
+  return out;
+}
+
+std::map<std::string, std::string> AxisTypes(const JsonMembers& mesh) {
+  std::map<std::string, std::string> out;
+  const auto axes = MemberAt(mesh, "axes");
+  if (!axes || !axes->IsArray()) return out;
+  for (const JsonValue axis : axes->items()) {
+    const JsonMembers members = MembersOf(axis);
+    out[MemberText(members, "name", "")] =
+        MemberText(members, "type", "\"auto\"");
+  }
+  return out;
+}
+
+void CompareModes(const PlanJson& before, const PlanJson& after,
+                  PlanDifference& to) {
+  const std::string a = MemberText(before.members, "modes", "[]");
+  const std::string b = MemberText(after.members, "modes", "[]");
+  if (a == b) return;
+  FieldChange& change = Add(to, before.PlaceOf("modes"), "modes",
+                            "the modes were " + a + " and are " + b);
+  change.before = a;
+  change.after = b;
+}
+
+// The axes of an entry of a spec; nothing if it is not one.
+std::optional<AxisGroup> GroupOf(const JsonValue& entry) {
+  AxisGroup out;
+  if (entry.IsString()) {
+    out.emplace_back(entry.string());
+  } else if (entry.IsArray()) {
+    for (const JsonValue axis : entry.items()) {
+      if (!axis.IsString()) return std::nullopt;
+      out.emplace_back(axis.string());
+    }
+  } else if (!entry.IsNull()) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+std::optional<Spec> SpecOf(const std::optional<JsonValue>& value) {
+  if (!value || !value->IsArray()) return std::nullopt;
+  Spec out;
+  for (const JsonValue entry : value->items()) {
+    auto group = GroupOf(entry);
+    if (!group) return std::nullopt;
+    out.push_back(std::move(*group));
+  }
+  return out;
+}
+
+// "dimension 0 was "dp" and is null"; empty if the specs have different
+// lengths.
+std::string DimensionsText(const std::optional<Spec>& before,
+                           const std::optional<Spec>& after) {
+  std::string out;
+  if (!before || !after || before->size() != after->size()) return out;
+  for (size_t i = 0; i < before->size(); ++i) {
+    if ((*before)[i] == (*after)[i]) continue;
+    out += (out.empty() ? "dimension " : ", dimension ") + std::to_string(i) +
+           WasAndIs(GroupText((*before)[i]), GroupText((*after)[i]));
+  }
+  return out;
+}
+
+// A spec of an attention tensor that differs, with the modes in which it does
+// so in the same way.
+struct TensorChange {
+  Place place;
+  std::string tensor, before, after;  // JSON
+  std::optional<Spec> spec_before, spec_after;
+  std::string dimensions;  // that differ
+  std::vector<std::string> modes;
+
+  std::string ModesText() const {
+    std::string out;
+    for (const std::string& mode : modes) {
+      out += (out.empty() ? "" : ", ") + mode;
+    }
+    return out;
+  }
+};
+
+class AttentionComparison {
+ public:
+  AttentionComparison(const PlanJson& before, const PlanJson& after,
+                      PlanDifference& to)
+      : before_(before), after_(after), to_(to) {}
+
+  void Run() {
+    const auto before = MemberAt(before_.members, "attention");
+    const auto after = MemberAt(after_.members, "attention");
+    if (!before || !after) return;
+    CompareModes(*before, *after);
+    for (const TensorChange& change : changes_) Interpret(change);
+    AddFields();
+  }
+
+ private:
+  void CompareModes(const JsonValue& before, const JsonValue& after) {
+    const bool same_modes = MemberText(before_.members, "modes", "") ==
+                            MemberText(after_.members, "modes", "");
+    const JsonMembers modes_before = MembersOf(before);
+    const JsonMembers modes_after = MembersOf(after);
+    for (const std::string_view mode : NamesOfEither(after, before)) {
+      const auto a = MemberAt(modes_before, mode);
+      const auto b = MemberAt(modes_after, mode);
+      if (a && b) {
+        CompareTensors(mode, *a, *b);
+      } else if (same_modes) {
+        Add(to_, a ? a->place() : before.place(),
+            "attention." + std::string(mode),
+            "`attention` " + std::string(a ? "has" : "lacks") + " mode " +
+                InBackticks(mode));
+      }
+    }
+  }
+
+  void CompareTensors(std::string_view mode, const JsonValue& before,
+                      const JsonValue& after) {
+    const JsonMembers specs_before = MembersOf(before);
+    const JsonMembers specs_after = MembersOf(after);
+    for (const std::string_view tensor : NamesOfEither(after, before)) {
+      const std::string a = MemberText(specs_before, tensor, "absent");
+      const std::string b = MemberText(specs_after, tensor, "absent");
+      if (a == b) continue;
+      const auto [at, is_new] =
+          index_.try_emplace({std::string(tensor), a, b}, changes_.size());
+      if (is_new) {
+        const auto value = MemberAt(specs_before, tensor);
+        TensorChange& change = changes_.emplace_back();
+        change.place = value ? value->place() : before.place();
+        change.tensor = tensor;
+        change.before = a;
+        change.after = b;
+        change.spec_before = SpecOf(value);
+        change.spec_after = SpecOf(MemberAt(specs_after, tensor));
+        change.dimensions =
+            DimensionsText(change.spec_before, change.spec_after);
+      }
+      changes_[at->second].modes.emplace_back(mode);
+    }
+  }
+
+  // Whether `attention` has all of the change.
+  static bool IsDetailed(const TensorChange& change) {
+    return change.spec_before && change.spec_after &&
+           *change.spec_before != *change.spec_after &&
+           std::all_of(change.modes.begin(), change.modes.end(),
+                       [](const std::string& mode) { return ParseMode(mode); });
+  }
+
+  void Interpret(const TensorChange& change) {
+    if (!IsDetailed(change)) return;
+    AttentionChange& out = to_.attention.emplace_back();
+    out.tensor = change.tensor;
+    for (const std::string& mode : change.modes) {
+      out.modes.push_back(*ParseMode(mode));
+    }
+    out.before = *change.spec_before;
+    out.after = *change.spec_after;
+  }
+
+  // One line for all tensors whose same dimensions differ in the same way: the
+  // axes of the batch are in each of them.
+  void AddFields() {
+    std::map<std::pair<std::string, std::string>, std::vector<std::string>>
+        tensors_of;
+    for (const TensorChange& change : changes_) {
+      tensors_of[{change.ModesText(), change.dimensions}].push_back(
+          InBackticks(change.tensor));
+    }
+    for (const TensorChange& change : changes_) {
+      const std::string modes = change.ModesText();
+      const auto& tensors = tensors_of[{modes, change.dimensions}];
+      const bool alone = change.dimensions.empty() || tensors.size() == 1;
+      const bool detailed = IsDetailed(change);
+      const std::string field =
+          "attention." + change.modes.front() + "." + change.tensor;
+      if (alone) {
+        AddValue(to_, change.place, field,
+                 "the " + modes + " spec of attention tensor " +
+                     InBackticks(change.tensor),
+                 change.before, change.after)
+            .detailed = detailed;
+      } else if (tensors.front() == InBackticks(change.tensor)) {
+        std::string list;
+        for (size_t i = 0; i < tensors.size(); ++i) {
+          const bool last = i + 1 == tensors.size();
+          list += (i == 0 ? "" : last ? " and " : ", ") + tensors[i];
+        }
+        Add(to_, change.place, field,
+            "the " + modes + " specs of attention tensors " + list + ": " +
+                change.dimensions)
+            .detailed = detailed;
+      }
+    }
+  }
+
+  const PlanJson& before_;
+  const PlanJson& after_;
+  PlanDifference& to_;
+  std::vector<TensorChange> changes_;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
+};
+
+// How many parameters a rule matches and wins follows from the parameters.
+void CompareCounts(const JsonValue& before, const JsonValue& after,
+                   PlanDifference& to) {
+  const JsonMembers a = MembersOf(before), b = MembersOf(after);
+  for (const std::string_view member : NamesOfEither(after, before)) {
+    if (member == "source") continue;
+    const std::string was = MemberText(a, member, "absent");
+    const std::string is = MemberText(b, member, "absent");
+    if (was == is) continue;
+    AddValue(
+        to, before.place(), "rules." + std::string(member),
+        InBackticks(member) + " of the rule " + MemberText(b, "match", "null"),
+        was, is);
+  }
+}
+
+void CompareSummaries(const PlanJson& before, const PlanJson& after,
+                      PlanDifference& to) {
+  const auto a = MemberAt(before.members, "summary");
+  const auto b = MemberAt(after.members, "summary");
+  const JsonMembers members_before = MembersOf(a), members_after = MembersOf(b);
+  for (const std::string_view member : NamesOfEither(b, a)) {
+    const std::string was = MemberText(members_before, member, "absent");
+    const std::string is = MemberText(members_after, member, "absent");
+    if (was == is) continue;
+    AddValue(to, before.PlaceOf("summary"), "summary." + std::string(member),
+             "the summary's " + InBackticks(member), was, is);
+  }
+}
+
+}  // namespace
+
+Place PlanJson::PlaceOf(std::string_view member) const {
+  const auto value = MemberAt(members, member);
+  return value ? value->place() : root.place();
+}
+
+RulePatterns PlanJson::Patterns() const {
+  RulePatterns out;
+  const auto rules = MemberAt(members, "rules");
+  if (!rules || !rules->IsArray()) return out;
+  for (const JsonValue rule : rules->items()) {
+    out.push_back(MemberText(MembersOf(rule), "match", "null"));
+  }
+  return out;
+}
+
+void CompareMeshFields(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to) {
+  const auto mesh_before = MemberAt(before.members, "mesh");
+  const auto mesh_after = MemberAt(after.members, "mesh");
+  const JsonMembers a = MembersOf(mesh_before), b = MembersOf(mesh_after);
+  const Place place = before.PlaceOf("mesh");
+  const std::string axes_before = MeshAxesText(a), axes_after = MeshAxesText(b);
+  if (axes_before != axes_after) {
+    AddValue(to, place, "mesh.axes", "the mesh", axes_before, axes_after)
+        .detailed = to.detailed;
+  }
+  const auto types = AxisTypes(b);
+  for (const auto& [axis, type] : AxisTypes(a)) {
+    const auto at = types.find(axis);
+    if (at == types.end() || at->second == type) continue;
+    AddValue(to, place, "mesh.axes", "the type of mesh axis " + axis, type,
+             at->second);
+  }
+  for (const std::string_view name : NamesOfEither(mesh_after, mesh_before)) {
+    // The number of devices follows from the axes.
+    if (name == "axes" || (name == "devices" && axes_before != axes_after)) {
+      continue;
+    }
+    const bool is_count = name == "processes" || name == "slices";
+    const std::string_view absent = is_count ? "1" : "absent";
+    const std::string was = MemberText(a, name, absent);
+    const std::string is = MemberText(b, name, absent);
+    if (was == is) continue;
+    AddValue(to, place, "mesh." + std::string(name),
+             "the mesh's " + InBackticks(name), was, is);
+  }
+  const std::string was = MemberText(a, "axes", "absent");
+  const std::string is = MemberText(b, "axes", "absent");
+  if (to.fields.empty() && was != is && was != "absent") {
+    AddValue(to, place, "mesh.axes", "the mesh's axes", was, is);
+  }
+  CompareModes(before, after, to);
+}
+
+void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
+                            PlanDifference& to) {
+  AttentionComparison(before, after, to).Run();
+}
+
+void CompareRuleFields(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to) {
+  const RulePatterns was = before.Patterns(), is = after.Patterns();
+  const Place place = before.PlaceOf("rules");
+  if (was != is) {
+    std::map<std::string_view, int64_t> counts;
+    for (const std::string& pattern : was) --counts[pattern];
+    for (const std::string& pattern : is) ++counts[pattern];
+    bool same_rules = true;
+    for (const auto& [pattern, count] : counts) {
+      if (count == 0) continue;
+      same_rules = false;
+      Add(to, place, "rules",
+          "the rule " + std::string(pattern) +
+              (count > 0 ? " is new" : " is no longer in the plan"));
+    }
+    if (same_rules) Add(to, place, "rules", "the order of the rules differs");
+    return;
+  }
+  const auto a = MemberAt(before.members, "rules");
+  const auto b = MemberAt(after.members, "rules");
+  if (!a || !a->IsArray() || !b || !to.fields.empty()) return;
+  auto next = b->items().begin();
+  for (const JsonValue rule : a->items()) {
+    CompareCounts(rule, *next, to);
+    ++next;
+  }
+}
+
+void CompareRemainingFields(const PlanJson& before, const PlanJson& after,
+                            PlanDifference& to) {
+  if (to.fields.empty()) CompareSummaries(before, after, to);
+  for (const JsonMember member : before.root.members()) {
+    if (after.members.contains(member.name())) continue;
+    Add(to, member.key.place(), std::string(member.name()),
+        InBackticks(member.name()) + " is no longer in the plan");
+  }
+  for (const JsonMember member : after.root.members()) {
+    if (before.members.contains(member.name())) continue;
+    Add(to, before.root.place(), std::string(member.name()),
+        InBackticks(member.name()) + " is new in the plan");
+  }
+  const std::string was = MemberText(before.members, "fingerprint", "absent");
+  const std::string is = MemberText(after.members, "fingerprint", "absent");
+  if (to.fields.empty() && was != is) {
+    AddValue(to, before.PlaceOf("fingerprint"), "fingerprint",
+             "the fingerprint", was, is);
+  }
+}
+
+}  // namespace shardc

@@ -1,0 +1,41 @@
+// Which members of two plans differ, other than the entries of parameters.
+#ifndef SHARDC_PLAN_DIFFERENCE_PLAN_FIELDS_H_
+#define SHARDC_PLAN_DIFFERENCE_PLAN_FIELDS_H_
+
+#include <string>
+#include <vector>
+
+#include "plan/difference/entry_fields.h"
+#include "plan/difference/plan_difference.h"
+#include "source/json.h"
+#include "source/json_members.h"
+
+namespace shardc {
+
+// A plan's JSON by its members, without a judgement of their form.
+struct PlanJson {
+  explicit PlanJson(JsonValue of) : root(of), members(MembersOf(of)) {}
+  // Of the member, or of the plan if it is absent.
+  Place PlaceOf(std::string_view member) const;
+  RulePatterns Patterns() const;
+
+  JsonValue root;
+  JsonMembers members;
+};
+
+// These append what differs to `to.fields`; CompareAttentionFields fills
+// `to.attention` as well.
+void CompareMeshFields(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to);
+void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
+                            PlanDifference& to);
+// Counts of rules, the summary and the fingerprint follow from the rest: they
+// are compared only if nothing else differs, so this comes last.
+void CompareRuleFields(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to);
+void CompareRemainingFields(const PlanJson& before, const PlanJson& after,
+                            PlanDifference& to);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_DIFFERENCE_PLAN_FIELDS_H_

@@ -1,0 +1,215 @@
+// Steps are matched by mode, and collectives by everything but their bytes:
+// the part of the model, the op, the value that moves, its spec before and
+// after. A collective that is new, one that is gone and one that sends another
+// number of bytes are one change each:
+//
+//   train, layer 0-31, linear q: all_gather fsdp of [d,n,h] is new
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "plan/difference/entry_fields.h"
+#include "plan/difference/plan_difference.h"
+#include "source/json.h"
+#include "source/json_members.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+std::string TextAt(const JsonMembers& members, std::string_view name) {
+  const auto value = MemberAt(members, name);
+  if (!value) return "";
+  return value->IsString() ? std::string(value->string()) : NormalText(*value);
+}
+
+int64_t NumberAt(const JsonMembers& members, std::string_view name) {
+  const auto value = MemberAt(members, name);
+  return value && value->kind() == JsonKind::kInteger ? value->integer() : 0;
+}
+
+// The step of one mode, in one of the two programs.
+struct Step {
+  JsonValue json;
+  JsonMembers members;
+};
+
+constexpr std::array<std::string_view, 9> kSettings = {
+    "status", "reason",        "mesh",   "batch",        "length",
+    "layers", "element_bytes", "policy", "keep_gathered"};
+
+class StepComparison {
+ public:
+  StepComparison(JsonValue before, JsonValue after)
+      : before_(before), after_(after) {}
+
+  std::vector<StepChange> Run() {
+    const std::map<std::string, Step> before = StepsOf(before_);
+    const std::map<std::string, Step> after = StepsOf(after_);
+    for (const auto& [mode, step] : before) {
+      const auto other = after.find(mode);
+      if (other == after.end()) {
+        Add(step.json.place(), mode, "mode " + mode,
+            " is no longer in the step program");
+      } else {
+        CompareStep(mode, step, other->second);
+      }
+    }
+    for (const auto& [mode, step] : after) {
+      if (before.contains(mode)) continue;
+      Add(before_.place(), mode, "mode " + mode, " is new");
+    }
+    return std::move(out_);
+  }
+
+ private:
+  static std::map<std::string, Step> StepsOf(JsonValue root) {
+    std::map<std::string, Step> out;
+    const auto steps = MemberAt(MembersOf(root), "steps");
+    if (!steps || !steps->IsArray()) return out;
+    for (const JsonValue step : steps->items()) {
+      JsonMembers members = MembersOf(step);
+      std::string mode = TextAt(members, "mode");
+      out.insert_or_assign(std::move(mode), Step{step, std::move(members)});
+    }
+    return out;
+  }
+
+  void Add(Place place, const std::string& mode, std::string subject,
+           const std::string& verdict) {
+    StepChange& change = out_.emplace_back();
+    change.place = std::move(place);
+    change.mode = mode;
+    change.message = subject + verdict;
+    change.subject = std::move(subject);
+  }
+
+  void CompareStep(const std::string& mode, const Step& before,
+                   const Step& after) {
+    const size_t known = out_.size();
+    for (std::string_view name : kSettings) {
+      const std::string a = TextAt(before.members, name);
+      const std::string b = TextAt(after.members, name);
+      if (a == b) continue;
+      const auto at = MemberAt(before.members, name);
+      Add(at ? at->place() : before.json.place(), mode,
+          mode + ": `" + std::string(name) + "`", WasAndIs(a, b));
+    }
+    CompareCollectives(mode, before, after, out_.size() == known);
+    if (out_.size() != known) return;
+    for (std::string_view name : {"program", "clashes", "notes", "problems"}) {
+      if (TextAt(before.members, name) == TextAt(after.members, name)) continue;
+      const auto at = MemberAt(before.members, name);
+      const bool order = name == "program";
+      Add(at ? at->place() : before.json.place(), mode,
+          mode + (order ? ": the order of the collectives"
+                        : ": `" + std::string(name) + "`"),
+          order ? " differs" : " differ");
+    }
+  }
+
+  // The bytes follow from the settings: they are compared only if those are
+  // equal.
+  void CompareCollectives(const std::string& mode, const Step& before,
+                          const Step& after, bool compare_bytes) {
+    std::map<std::string, size_t> index;
+    std::vector<StepChange> all;
+    Count(mode, before, true, index, all);
+    Count(mode, after, false, index, all);
+    // New collectives first: they are what a reviewer looks for.
+    for (StepChange& one : all) {
+      if (one.count_before > 0) continue;
+      one.place = before.json.place();
+      one.message =
+          one.subject + " is new, " + BytesText(one.bytes_after) + " a device";
+      out_.push_back(std::move(one));
+    }
+    for (StepChange& one : all) {
+      if (one.count_before == 0) continue;
+      std::string verdict;
+      if (one.count_after == 0) {
+        verdict = " is no longer in the step program";
+      } else if (one.count_before != one.count_after) {
+        verdict = " ran " + std::to_string(one.count_before) +
+                  " times and runs " + std::to_string(one.count_after) +
+                  " times";
+      } else if (compare_bytes && one.bytes_before != one.bytes_after) {
+        verdict = " sent " + BytesText(one.bytes_before) +
+                  " a device and sends " + BytesText(one.bytes_after);
+      }
+      if (verdict.empty()) continue;
+      one.message = one.subject + verdict;
+      out_.push_back(std::move(one));
+    }
+  }
+
+  static void Count(const std::string& mode, const Step& step, bool before,
+                    std::map<std::string, size_t>& index,
+                    std::vector<StepChange>& all) {
+    const auto ops = MemberAt(step.members, "ops");
+    if (!ops || !ops->IsArray()) return;
+    for (const JsonValue op : ops->items()) {
+      const JsonMembers members = MembersOf(op);
+      std::string key;
+      for (std::string_view name :
+           {"phase", "part", "op", "result", "specs", "collective", "axes"}) {
+        key += TextAt(members, name) + "|";
+      }
+      const auto [at, is_new] = index.try_emplace(key, all.size());
+      if (is_new) {
+        StepChange& change = all.emplace_back();
+        change.place = op.place();
+        change.mode = mode;
+        change.subject = SubjectOf(mode, members);
+      }
+      StepChange& one = all[at->second];
+      ++(before ? one.count_before : one.count_after);
+      (before ? one.bytes_before : one.bytes_after) +=
+          NumberAt(members, "bytes_per_device");
+    }
+  }
+
+  static std::string SubjectOf(const std::string& mode,
+                               const JsonMembers& members) {
+    std::string axes;
+    const auto group = MemberAt(members, "axes");
+    if (group && group->IsArray()) {
+      for (const JsonValue axis : group->items()) {
+        if (!axis.IsString()) continue;
+        axes += (axes.empty() ? "" : "+") + std::string(axis.string());
+      }
+    }
+    return mode + ", " + TextAt(members, "part") + ", " +
+           TextAt(members, "op") + ": " + TextAt(members, "collective") + " " +
+           axes + " of " + TextAt(members, "result") + " " +
+           TextAt(members, "specs");
+  }
+
+  JsonValue before_, after_;
+  std::vector<StepChange> out_;
+};
+
+}  // namespace
+
+std::optional<PlanDifference> CompareSteps(const SourceRef& before,
+                                           const SourceRef& after,
+                                           Findings& errors) {
+  const auto was = JsonDocument::Parse(before, errors);
+  if (was == nullptr) return std::nullopt;
+  if (SchemaOf(was->root()) != "shardc.step/v1") {
+    errors.Add(code::kSchema, was->root().place(),
+               "this is not a step program of `shardc`",
+               "write it with `shardc plan --write-locked`");
+    return std::nullopt;
+  }
+  const auto now = JsonDocument::Parse(after, errors);
+  if (now == nullptr) return std::nullopt;
+  PlanDifference out;
+  out.steps = StepComparison(was->root(), now->root()).Run();
+  return out;
+}
+
+}  // namespace shardc
