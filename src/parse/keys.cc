@@ -26,13 +26,14 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
-constexpr std::array<Name, 25> kModelKeys = {
-    "dims",     "axes",         "repeat",  "params",  "skip",
-    "begin",    "layer",        "end",     "top_k",   "window",
-    "router",   "rope",         "norm",    "scale",   "activation",
-    "soft_cap", "extra_layers", "slopes",  "z_loss",  "chunks",
-    "causal",   "constants",    "per_row", "encoder", "distance"};
-constexpr std::array<Name, 3> kModelOptionKeys = {"tied", "when", "shared"};
+constexpr std::array<Name, 27> kModelKeys = {
+    "extends",      "blocks",  "dims",    "axes",   "repeat",     "params",
+    "skip",         "begin",   "layer",   "end",    "top_k",      "window",
+    "router",       "rope",    "norm",    "scale",  "activation", "soft_cap",
+    "extra_layers", "slopes",  "z_loss",  "chunks", "causal",     "constants",
+    "per_row",      "encoder", "distance"};
+constexpr std::array<Name, 5> kModelOptionKeys = {"tied", "when", "shared",
+                                                  "bias", "optional_bias"};
 constexpr std::array<Name, 6> kModelEncoderKeys = {
     "repeat", "params", "begin", "layer", "end", "length"};
 constexpr std::array<Name, 13> kModelRouterKeys = {

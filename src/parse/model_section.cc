@@ -1,130 +1,49 @@
-// Lines and dimensions are small languages of their own, read by one scanner of
-// words and signs; what names mean is settled where the model is built, since
-// only there is it known which roles a manifest has.
+// Reads a `model:` section into the entries that it writes itself. What it
+// inherits is added by model_merge.cc, which also checks that names exist:
 //
-//   kn, w = part(kv, p+w) @q   ->  results kn, w; op part; arguments kv and
-//                                  (p, w); anchor q
-//   n (p+r)                    ->  factors n and (p, r)
+//   {extends: builtin:llama/hf, params: {norm2: null}}
+//     ->  extends `builtin:llama/hf`, role norm2 without a value
 #include "parse/model_section.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "parse/keys.h"
+#include "parse/model_text.h"
 #include "source/wording.h"
 #include "yaml/read.h"
 
 namespace shardc {
 namespace {
 
-// Of a section and of one of its ops: what people write has tens.
+// Limits of a list of ops and of one op; real ones have tens and five.
 constexpr size_t kMostLines = 1000, kMostOperands = 64;
 
-// Keys whose whole value is an expression, and those that have members.
+// Keys whose value is an expression.
 constexpr std::array<std::string_view, 11> kExpressions = {
     "per_row",    "top_k", "window",   "chunks",       "causal", "distance",
     "activation", "scale", "soft_cap", "extra_layers", "z_loss"};
 
-bool IsWordStart(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool IsWordPart(char c) {
-  return IsWordStart(c) || (c >= '0' && c <= '9') || c == '.';
-}
-bool IsNumberPart(char c) { return (c >= '0' && c <= '9') || c == '.'; }
-
-// Words and signs, blanks between them skipped.
-class Scanner {
+class SectionReader {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  explicit SectionReader(const YamlContext& context) : context_(context) {}
 
-  bool AtEnd() {
-    SkipBlanks();
-    return at_ == text_.size();
-  }
-  bool Take(char sign) {
-    SkipBlanks();
-    if (at_ == text_.size() || text_[at_] != sign) return false;
-    ++at_;
-    return true;
-  }
-  std::string Word() {
-    SkipBlanks();
-    if (at_ == text_.size() || !IsWordStart(text_[at_])) return {};
-    return Run(IsWordPart);
-  }
-  std::optional<double> Number() {
-    SkipBlanks();
-    const bool negative = at_ < text_.size() && text_[at_] == '-';
-    const size_t begin = at_;
-    if (negative) ++at_;
-    const std::string digits = Run(IsNumberPart);
-    double value = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error == std::errc{} && end == digits.data() + digits.size()) {
-      return negative ? -value : value;
-    }
-    at_ = begin;
-    return std::nullopt;
-  }
-
- private:
-  void SkipBlanks() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  std::string Run(bool (*part)(char)) {
-    const size_t begin = at_;
-    while (at_ < text_.size() && part(text_[at_])) ++at_;
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
-};
-
-// `a+b` behind its first word; empty where a word is wanting.
-std::vector<std::string> Sum(Scanner& scanner) {
-  std::vector<std::string> words;
-  do {
-    words.push_back(scanner.Word());
-    if (words.back().empty()) return {};
-  } while (scanner.Take('+'));
-  return words;
-}
-
-std::optional<DescribedArgument> Argument(Scanner& scanner) {
-  DescribedArgument argument;
-  if (const auto number = scanner.Number()) {
-    argument.is_number = true;
-    argument.number = *number;
-    return argument;
-  }
-  argument.names = Sum(scanner);
-  if (argument.names.empty()) return std::nullopt;
-  argument.optional = scanner.Take('?');
-  return argument;
-}
-
-class Reader {
- public:
-  explicit Reader(const YamlContext& context) : context_(context) {}
-
-  std::shared_ptr<ModelDescription> Read(const YamlNode& node) {
+  std::shared_ptr<ModelSection> Read(const YamlNode& node) {
     const size_t before = context_.findings.errors();
     const auto fields = Fields::Read(context_, node, keys::kModel);
     if (!fields) return nullptr;
     out_->source = context_.document.source();
-    if (const YamlNode* at = fields->Require(context_, node, "dims")) {
+    if (const YamlNode* at = fields->Find("extends")) ReadExtends(*at);
+    const bool alone = fields->Find("extends") == nullptr;
+    if (const YamlNode* at = Member(*fields, node, "dims", alone)) {
       ReadDims(*at);
     }
     if (const YamlNode* at = fields->Find("axes")) ReadAxes(*at);
-    ReadStack(*fields, node, 0);
-    if (const YamlNode* at = fields->Find("encoder")) ReadEncoder(*at);
+    ReadStack(*fields, node, alone, out_->decoder);
+    if (const YamlNode* at = fields->Find("encoder")) ReadEncoder(*at, alone);
+    if (const YamlNode* at = fields->Find("blocks")) ReadBlocks(*at);
     if (const YamlNode* at = fields->Find("skip")) ReadSkip(*at);
     for (const std::string_view key : kExpressions) {
       if (const YamlNode* at = fields->Find(key)) {
@@ -140,6 +59,24 @@ class Reader {
   }
 
  private:
+  const YamlNode* Member(const Fields& fields, const YamlNode& node,
+                         std::string_view key, bool required) {
+    return required ? fields.Require(context_, node, key) : fields.Find(key);
+  }
+
+  void ReadExtends(const YamlNode& node) {
+    auto name = ReadText(context_, node, "`extends`", true);
+    if (!name) return;
+    if (name->empty()) {
+      context_.Add(code::kSchema, node, "`extends` is empty",
+                   "write the file whose `model:` section this one extends,"
+                   " such as `builtin:llama/hf`");
+      return;
+    }
+    out_->extends = std::move(*name);
+    out_->extends_place = PlaceOf(node);
+  }
+
   Place PlaceOf(const YamlNode& node) const {
     return context_.document.PlaceOf(node);
   }
@@ -167,16 +104,21 @@ class Reader {
   }
 
   void Setting(std::string key, const YamlNode& node) {
-    if (node.IsNull()) return;
-    DescribedText text;
-    Expression(node, "`" + key + "`", text);
-    if (!text.text.empty()) out_->settings[std::move(key)] = std::move(text);
+    SectionEntry<DescribedText> entry{std::move(key), {}, PlaceOf(node)};
+    if (!node.IsNull()) {
+      DescribedText text;
+      Expression(node, "`" + entry.name + "`", text);
+      if (text.text.empty()) return;
+      entry.value = std::move(text);
+    }
+    out_->settings.push_back(std::move(entry));
   }
 
   void ReadGroup(const Fields& fields, const std::string& name,
                  const KeyTable& table) {
     const YamlNode* const node = fields.Find(name);
-    if (node == nullptr || node->IsNull()) return;
+    if (node == nullptr) return;
+    if (node->IsNull()) return Setting(name, *node);
     const auto members = Fields::Read(context_, *node, table);
     if (!members) return;
     for (const std::string_view key : table.keys) {
@@ -186,37 +128,62 @@ class Reader {
     }
   }
 
-  void ReadStack(const Fields& fields, const YamlNode& node, size_t stack) {
-    DescribedStack& to = out_->stacks[stack];
-    if (const YamlNode* at = fields.Require(context_, node, "repeat")) {
-      Expression(*at, "`repeat`", to.repeat);
+  void ReadStack(const Fields& fields, const YamlNode& node, bool alone,
+                 SectionStack& to) {
+    to.place = PlaceOf(node);
+    if (const YamlNode* at = Member(fields, node, "repeat", alone)) {
+      Expression(*at, "`repeat`", to.repeat.emplace());
     }
-    if (const YamlNode* at = fields.Require(context_, node, "params")) {
-      ReadRoles(*at, stack);
+    if (const YamlNode* at = Member(fields, node, "params", alone)) {
+      ReadRoles(*at, to.roles);
     }
-    ReadLines(fields, "begin", to.begin);
-    ReadLines(fields, "layer", to.layer);
-    ReadLines(fields, "end", to.end);
+    to.begin = ReadOps(fields, "begin");
+    to.layer = ReadOps(fields, "layer");
+    to.end = ReadOps(fields, "end");
   }
 
-  void ReadEncoder(const YamlNode& node) {
-    if (node.IsNull()) return;
+  void ReadEncoder(const YamlNode& node, bool alone) {
+    if (node.IsNull()) {
+      out_->removes_encoder = true;
+      return;
+    }
     const auto fields = Fields::Read(context_, node, keys::kModelEncoder);
     if (!fields) return;
-    out_->stacks.emplace_back();
-    ReadStack(*fields, node, kEncoderStack);
+    ReadStack(*fields, node, alone, out_->encoder.emplace());
     if (const YamlNode* at = fields->Find("length")) {
       Setting("encoder.length", *at);
     }
   }
 
-  // Numbers that lines may name.
+  // Numbers that ops refer to by name.
   void ReadConstants(const YamlNode& node) {
+    if (node.IsNull()) return Setting("constants", node);
     if (!IsMap(node, "constants")) return;
     for (const YamlMember& member : node.members) {
       const auto name = ReadKey(context_, member.key, code::kSchema,
                                 "the name of a constant");
       if (name) Setting("constants." + *name, member.value);
+    }
+  }
+
+  void ReadBlocks(const YamlNode& node) {
+    if (!IsMap(node, "blocks")) return;
+    for (const YamlMember& member : node.members) {
+      auto name =
+          ReadKey(context_, member.key, code::kSchema, "the name of a block");
+      if (!name) continue;
+      if (!IsModelWord(*name)) {
+        context_.Add(code::kSchema, member.key,
+                     "`" + *name + "` cannot be the name of a block",
+                     "write one word, such as `mlp`");
+        continue;
+      }
+      const std::string what = "the block `" + *name + "`";
+      SectionEntry<SectionOps> entry{std::move(*name), {}, PlaceOf(member.key)};
+      if (!member.value.IsNull()) {
+        entry.value = ReadOpList(member.value, what);
+      }
+      out_->blocks.push_back(std::move(entry));
     }
   }
 
@@ -242,10 +209,12 @@ class Reader {
                               : "write one word, such as `d`");
         continue;
       }
-      DescribedText size;
-      Expression(member.value, "the size of `" + *name + "`", size);
-      known_.insert(*name);
-      out_->dims.emplace_back(std::move(*name), std::move(size));
+      SectionEntry<DescribedText> entry{*name, {}, PlaceOf(member.key)};
+      if (!member.value.IsNull()) {
+        Expression(member.value, "the size of `" + *name + "`",
+                   entry.value.emplace());
+      }
+      out_->dims.push_back(std::move(entry));
     }
   }
 
@@ -254,90 +223,168 @@ class Reader {
     for (const YamlMember& member : node.members) {
       const auto name = ReadKey(context_, member.key, code::kSchema,
                                 "the name of a dimension");
-      if (!name || !IsKnown(*name, member.key)) continue;
-      auto axis = ReadText(context_, member.value, "a semantic axis", true);
-      if (axis) out_->axes[*name] = std::move(*axis);
+      if (!name) continue;
+      SectionEntry<std::string> entry{*name, {}, PlaceOf(member.key)};
+      if (!member.value.IsNull()) {
+        entry.value = ReadText(context_, member.value, "a logical axis", true);
+        if (!entry.value) continue;
+      }
+      out_->axes.push_back(std::move(entry));
     }
   }
 
-  bool IsKnown(const std::string& dim, const YamlNode& node) {
-    if (known_.contains(dim)) return true;
-    context_.Add(code::kSchema, node,
-                 "`" + dim + "` is not one of this model's `dims`");
-    return false;
-  }
-
-  void ReadRoles(const YamlNode& node, size_t stack) {
+  void ReadRoles(const YamlNode& node, SectionEntries<SectionRole>& out) {
     if (!IsMap(node, "params")) return;
     for (const YamlMember& member : node.members) {
       if (context_.findings.Full()) return;
       auto name =
           ReadKey(context_, member.key, code::kSchema, "the name of a role");
       if (!name) continue;
-      DescribedRole role;
-      role.place = PlaceOf(member.key);
-      role.stack = stack;
-      role.optional = name->ends_with('?');
-      if (role.optional) name->pop_back();
-      role.name = std::move(*name);
-      if (ReadRole(member.value, role)) out_->roles.push_back(std::move(role));
+      const bool optional = name->ends_with('?');
+      if (optional) name->pop_back();
+      SectionEntry<SectionRole> entry{*name, {}, PlaceOf(member.key)};
+      if (!member.value.IsNull()) {
+        DescribedRole role;
+        role.name = std::move(*name);
+        role.optional = optional;
+        role.place = entry.place;
+        entry.value = ReadRole(member.value, std::move(role));
+        if (!entry.value) continue;
+      }
+      out.push_back(std::move(entry));
     }
   }
 
-  // [pattern, [dims], {tied: role, shared: true, when: condition}]
-  bool ReadRole(const YamlNode& node, DescribedRole& role) {
+  // Reads [pattern, [dims], {options}].
+  std::optional<SectionRole> ReadRole(const YamlNode& node,
+                                      DescribedRole role) {
     const auto& items = node.items;
-    if (!node.IsSequence() || items.size() < 2 || items.size() > 3 ||
-        !items[1].IsSequence()) {
+    if (!node.IsSequence() || items.size() < 2 || items.size() > 3) {
       context_.Add(code::kSchema, node,
                    "the role `" + role.name +
                        "` is not a pattern with a list of dimensions",
                    R"(write `['q_proj\.weight$', [n h, d]]`)");
-      return false;
+      return std::nullopt;
     }
     auto pattern = ReadText(context_, items[0], "a role's pattern", true);
-    if (!pattern) return false;
+    if (!pattern) return std::nullopt;
     role.pattern = {std::move(*pattern), PlaceOf(items[0])};
-    for (const YamlNode& item : items[1].items) {
+    auto dims = ReadDimList(items[1], role.name);
+    if (!dims) return std::nullopt;
+    role.dims = std::move(*dims);
+    SectionRole out{std::move(role), {}};
+    if (items.size() == 3 && !ReadOptions(items[2], out)) return std::nullopt;
+    return out;
+  }
+
+  std::optional<std::vector<DescribedDim>> ReadDimList(
+      const YamlNode& node, const std::string& role) {
+    if (!node.IsSequence()) {
+      context_.Add(
+          code::kSchema, node,
+          "the role `" + role + "` is not a pattern with a list of dimensions",
+          R"(write `['q_proj\.weight$', [n h, d]]`)");
+      return std::nullopt;
+    }
+    std::vector<DescribedDim> out;
+    for (const YamlNode& item : node.items) {
       auto dim = item.IsScalar() ? ParseDescribedDim(item.text) : std::nullopt;
       if (!dim) {
         context_.Add(code::kSchema, item,
                      Describe(item) + " is not a dimension",
                      "write `d`, `n h` or `(c+r)`");
-        return false;
+        return std::nullopt;
       }
       dim->place = PlaceOf(item);
-      for (const auto& parts : dim->factors) {
-        for (const std::string& part : parts) {
-          if (!IsKnown(part, item)) return false;
-        }
-      }
-      role.dims.push_back(std::move(*dim));
+      out.push_back(std::move(*dim));
     }
-    return items.size() < 3 || ReadOptions(items[2], role);
+    return out;
   }
 
-  bool ReadOptions(const YamlNode& node, DescribedRole& role) {
+  bool ReadOptions(const YamlNode& node, SectionRole& out) {
     const auto fields = Fields::Read(context_, node, keys::kModelOptions);
     if (!fields) return false;
+    DescribedRole& role = out.role;
     if (const YamlNode* when = fields->Find("when")) {
       Expression(*when, "`when`", role.when);
     }
     if (const YamlNode* shared = fields->Find("shared")) {
       role.shared = ReadBool(context_, *shared, "`shared`").value_or(false);
     }
-    const YamlNode* const tied = fields->Find("tied");
-    if (tied == nullptr) return true;
-    auto name = ReadText(context_, *tied, "`tied`", true);
-    if (!name) return false;
-    role.tied = std::move(*name);
+    if (const YamlNode* tied = fields->Find("tied")) {
+      auto name = ReadText(context_, *tied, "`tied`", true);
+      if (!name) return false;
+      role.tied = std::move(*name);
+    }
+    for (const std::string_view key : {"bias", "optional_bias"}) {
+      const YamlNode* const bias = fields->Find(key);
+      if (bias != nullptr && !ReadBias(*bias, key != "bias", out)) return false;
+    }
     return true;
   }
 
+  // A role `q` with the pattern `q\.weight$` has its bias in the role `q.bias`
+  // with the pattern `q\.bias$`, under the same condition.
+  bool ReadBias(const YamlNode& node, bool optional, SectionRole& out) {
+    const DescribedRole& of = out.role;
+    if (out.bias) {
+      context_.Add(code::kSchema, node,
+                   "`" + of.name + "` has both `bias` and `optional_bias`",
+                   "remove one of them");
+      return false;
+    }
+    auto pattern = BiasPattern(of.pattern.text);
+    if (!pattern) {
+      context_.Add(code::kSchema, node,
+                   "the pattern of `" + of.name +
+                       "` does not end in a word and `$`, from which the name"
+                       " of its bias would follow",
+                   "write a role of its own, `" + of.name +
+                       ".bias: [pattern, [dimensions]]`");
+      return false;
+    }
+    auto dims = ReadDimList(node, of.name + ".bias");
+    if (!dims) return false;
+    DescribedRole bias;
+    bias.name = of.name + ".bias";
+    bias.optional = optional;
+    bias.pattern = {std::move(*pattern), of.pattern.place};
+    bias.dims = std::move(*dims);
+    bias.when = of.when;
+    bias.place = of.place;
+    out.bias = std::move(bias);
+    return true;
+  }
+
+  // Replaces `weight`, or a group such as `(kernel|scale)`, before the final
+  // `$` by `bias`. Returns nullopt for other patterns.
+  static std::optional<std::string> BiasPattern(std::string_view pattern) {
+    if (!pattern.ends_with('$')) return std::nullopt;
+    pattern.remove_suffix(1);
+    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+    size_t begin = pattern.size();
+    if (pattern.ends_with(')')) {
+      begin = pattern.rfind('(');
+      if (begin == pattern.npos) return std::nullopt;
+      const std::string_view group =
+          pattern.substr(begin + 1, pattern.size() - begin - 2);
+      if (!std::all_of(group.begin(), group.end(),
+                       [&](char c) { return is_letter(c) || c == '|'; })) {
+        return std::nullopt;
+      }
+    } else {
+      while (begin > 0 && is_letter(pattern[begin - 1])) --begin;
+    }
+    const bool inside = begin > 0 && pattern[begin - 1] == '_';
+    if (begin == pattern.size() || inside) return std::nullopt;
+    return std::string(pattern.substr(0, begin)) + "bias$";
+  }
+
   void ReadSkip(const YamlNode& node) {
+    auto& skip = out_->skip.emplace();
     const auto add = [&](const YamlNode& item) {
       auto text = ReadText(context_, item, "an entry of `skip`", true);
-      if (text) out_->skip.push_back({std::move(*text), PlaceOf(item)});
+      if (text) skip.push_back({std::move(*text), PlaceOf(item)});
     };
     if (node.IsSequence()) {
       for (const YamlNode& item : node.items) add(item);
@@ -346,40 +393,61 @@ class Reader {
     }
   }
 
-  void ReadLines(const Fields& fields, std::string_view key,
-                 std::vector<DescribedLine>& out) {
+  std::optional<SectionOps> ReadOps(const Fields& fields,
+                                    std::string_view key) {
     const YamlNode* const node = fields.Find(key);
-    if (node == nullptr || node->IsNull()) return;
-    if (!node->IsSequence()) {
-      context_.Add(code::kSchema, *node,
-                   "`" + std::string(key) + "` is " + Describe(*node) +
-                       ", not a list of ops");
-      return;
+    if (node == nullptr) return std::nullopt;
+    if (node->IsNull()) return SectionOps{};
+    return ReadOpList(*node, "`" + std::string(key) + "`");
+  }
+
+  // One op serves for a list of one.
+  SectionOps ReadOpList(const YamlNode& node, const std::string& what) {
+    SectionOps out;
+    if (node.IsScalar()) {
+      if (auto op = ReadOp(node)) out.push_back(std::move(*op));
+      return out;
     }
-    if (node->items.size() > kMostLines) {
-      context_.Add(code::kLimit, *node,
-                   "`" + std::string(key) + "` has more than " +
-                       CountText(kMostLines) + " ops");
-      return;
+    if (!node.IsSequence()) {
+      context_.Add(code::kSchema, node,
+                   what + " is " + Describe(node) + ", not a list of ops");
+      return out;
     }
-    for (const YamlNode& item : node->items) {
-      auto line =
-          item.IsScalar() ? ParseDescribedLine(item.text) : std::nullopt;
-      if (!line) {
-        context_.Add(code::kSchema, item, Describe(item) + " is not an op",
-                     "write `y = rmsnorm(x, norm1) @normed`");
-        continue;
-      }
-      if (IsLong(*line)) {
-        context_.Add(code::kLimit, item,
-                     "`" + line->op + "` has more than " +
-                         CountText(kMostOperands) + " operands or results");
-        continue;
-      }
-      line->place = PlaceOf(item);
-      line->when.place = line->place;
-      out.push_back(std::move(*line));
+    if (node.items.size() > kMostLines) {
+      context_.Add(code::kLimit, node,
+                   what + " has more than " + CountText(kMostLines) + " ops");
+      return out;
     }
+    for (const YamlNode& item : node.items) {
+      if (auto op = ReadOp(item)) out.push_back(std::move(*op));
+    }
+    return out;
+  }
+
+  std::optional<SectionOp> ReadOp(const YamlNode& node) {
+    SectionOp out;
+    if (node.IsScalar() && IsModelWord(node.text)) {
+      out.block = node.text;
+      out.line.place = PlaceOf(node);
+      return out;
+    }
+    auto line = node.IsScalar() ? ParseDescribedLine(node.text) : std::nullopt;
+    if (!line) {
+      context_.Add(code::kSchema, node, Describe(node) + " is not an op",
+                   "write `y = rmsnorm(x, norm1) @normed`, or the name of one"
+                   " of `blocks`");
+      return std::nullopt;
+    }
+    if (IsLong(*line)) {
+      context_.Add(code::kLimit, node,
+                   "`" + line->op + "` has more than " +
+                       CountText(kMostOperands) + " operands or results");
+      return std::nullopt;
+    }
+    line->place = PlaceOf(node);
+    line->when.place = line->place;
+    out.line = std::move(*line);
+    return out;
   }
 
   static bool IsLong(const DescribedLine& line) {
@@ -392,58 +460,14 @@ class Reader {
   }
 
   const YamlContext& context_;
-  std::set<std::string, std::less<>> known_;  // dims
-  std::shared_ptr<ModelDescription> out_ = std::make_shared<ModelDescription>();
+  std::shared_ptr<ModelSection> out_ = std::make_shared<ModelSection>();
 };
 
 }  // namespace
 
-std::optional<DescribedDim> ParseDescribedDim(std::string_view text) {
-  Scanner scanner(text);
-  DescribedDim dim;
-  while (!scanner.AtEnd()) {
-    const bool sum = scanner.Take('(');
-    auto parts = sum ? Sum(scanner) : std::vector<std::string>{scanner.Word()};
-    const bool empty = parts.empty() || parts[0].empty();
-    if (empty || (sum && !scanner.Take(')'))) return std::nullopt;
-    dim.factors.push_back(std::move(parts));
-  }
-  if (dim.factors.empty()) return std::nullopt;
-  return dim;
-}
-
-std::optional<DescribedLine> ParseDescribedLine(std::string_view text) {
-  static constexpr std::string_view kIf = " if ";
-  DescribedLine line;
-  if (const size_t at = text.find(kIf); at != text.npos) {
-    line.when.text = text.substr(at + kIf.size());
-    text = text.substr(0, at);
-  }
-  Scanner scanner(text);
-  do {
-    line.results.push_back(scanner.Word());
-    if (line.results.back().empty()) return std::nullopt;
-  } while (scanner.Take(','));
-  if (!scanner.Take('=')) return std::nullopt;
-  line.op = scanner.Word();
-  if (line.op.empty() || !scanner.Take('(')) return std::nullopt;
-  do {
-    auto argument = Argument(scanner);
-    if (!argument) return std::nullopt;
-    line.arguments.push_back(std::move(*argument));
-  } while (scanner.Take(','));
-  if (!scanner.Take(')')) return std::nullopt;
-  if (scanner.Take('@')) {
-    line.constraint = scanner.Word();
-    if (line.constraint.empty()) return std::nullopt;
-  }
-  if (!scanner.AtEnd()) return std::nullopt;
-  return line;
-}
-
-std::shared_ptr<ModelDescription> ReadModelSection(const YamlContext& context,
-                                                   const YamlNode& node) {
-  return Reader(context).Read(node);
+std::shared_ptr<ModelSection> ReadModelSection(const YamlContext& context,
+                                               const YamlNode& node) {
+  return SectionReader(context).Read(node);
 }
 
 }  // namespace shardc

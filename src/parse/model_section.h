@@ -1,26 +1,69 @@
-// Reads the `model:` section of a rules file.
+// Reads the `model:` section of a rules file (docs/guides/model-section.md).
 #ifndef SHARDC_PARSE_MODEL_SECTION_H_
 #define SHARDC_PARSE_MODEL_SECTION_H_
 
+#include <array>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "model/model_description.h"
-#include "source/finding.h"
 #include "yaml/fields.h"
 
 namespace shardc {
 
-// Returns null after findings. The caller sets the separator.
-std::shared_ptr<ModelDescription> ReadModelSection(const YamlContext& context,
-                                                   const YamlNode& node);
+// An entry of a mapping that a section inherits: a value, or null to remove the
+// inherited one.
+template <class T>
+struct SectionEntry {
+  std::string name;
+  std::optional<T> value;
+  Place place;  // of the name
+};
+template <class T>
+using SectionEntries = std::vector<SectionEntry<T>>;
 
-// Parses `n (p+r)`; nullopt if the text is not a dimension.
-std::optional<DescribedDim> ParseDescribedDim(std::string_view text);
-// Parses `name[, name] = op(argument, ...) [@role]`; nullopt if the text is not
-// an op.
-std::optional<DescribedLine> ParseDescribedLine(std::string_view text);
+// An entry of a list of ops: an op, or the name of a block to insert.
+struct SectionOp {
+  std::string block;  // empty: an op
+  DescribedLine line;
+};
+using SectionOps = std::vector<SectionOp>;
+
+struct SectionRole {
+  DescribedRole role;
+  std::optional<DescribedRole> bias;  // follows the role
+};
+
+struct SectionStack {
+  Place place;
+  std::optional<DescribedText> repeat;
+  SectionEntries<SectionRole> roles;
+  std::optional<SectionOps> begin, layer, end;
+};
+
+// A `model:` section as written, or merged with those that it extends.
+struct ModelSection {
+  std::string extends;  // empty: none
+  Place extends_place;
+  SectionEntries<DescribedText> dims;
+  SectionEntries<std::string> axes;
+  SectionStack decoder;
+  std::optional<SectionStack> encoder;
+  bool removes_encoder = false;
+  std::optional<std::vector<DescribedText>> skip;
+  SectionEntries<DescribedText>
+      settings;  // `rope.base`, or `rope` to remove all
+  SectionEntries<SectionOps> blocks;
+  SourceRef source;
+};
+
+// Returns null after findings.
+std::shared_ptr<ModelSection> ReadModelSection(const YamlContext& context,
+                                               const YamlNode& node);
 
 }  // namespace shardc
 

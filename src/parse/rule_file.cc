@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "parse/keys.h"
+#include "parse/model_merge.h"
 #include "parse/model_section.h"
 #include "parse/policy_read.h"
 #include "parse/rule_read.h"
@@ -57,9 +58,10 @@ struct PatternSeparators {
   }
 };
 
-class Reader {
+class RuleFileReader {
  public:
-  explicit Reader(const YamlContext& context) : context_(context) {}
+  RuleFileReader(const YamlContext& context, const ModelBase& base)
+      : context_(context), base_(base) {}
 
   std::optional<RuleFile> Read() {
     const YamlNode& root = context_.document.root();
@@ -311,14 +313,38 @@ class Reader {
 
   void ReadModel(const YamlNode& node, std::optional<char> separator) {
     if (node.IsNull()) return;
-    const auto model = ReadModelSection(context_, node);
+    file_.has_model = true;
+    auto own = ReadModelSection(context_, node);
+    if (own == nullptr) return;
+    ModelSection base;
+    if (!own->extends.empty()) {
+      const auto found = FindBase(own->extends, own->extends_place);
+      if (found == nullptr) return;
+      base = *found;
+    }
+    const size_t before = context_.findings.errors();
+    auto merged = std::make_shared<ModelSection>(
+        MergeSections(std::move(base), std::move(*own), context_.findings));
+    if (context_.findings.errors() > before) return;
+    const auto model = DescribeModel(*merged, context_.findings);
     if (model == nullptr) return;
     PatternSeparators found;
     for (const DescribedRole& role : model->roles) {
       found.Add(role.pattern.text);
     }
     model->separator = separator.value_or(found.slash ? '/' : '.');
+    file_.model_section = std::move(merged);
     file_.model = model;
+  }
+
+  std::shared_ptr<const ModelSection> FindBase(const std::string& name,
+                                               const Place& place) {
+    if (base_) return base_(name, place);
+    context_.findings.Add(
+        code::kMissing, place,
+        "the section `" + name + "` cannot be read where a file is read alone",
+        "name the file in `rules`");
+    return nullptr;
   }
 
   // Sets the separator to the given one or to that of the patterns.
@@ -335,6 +361,7 @@ class Reader {
   }
 
   const YamlContext& context_;
+  const ModelBase& base_;
   RuleFile file_;
   // Canonical name to the name as written, and to its registration's index.
   std::map<std::string, std::string> tokens_;
@@ -343,11 +370,12 @@ class Reader {
 
 }  // namespace
 
-std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings) {
+std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings,
+                                      const ModelBase& base) {
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return std::nullopt;
   const YamlContext context{*document, findings};
-  return Reader(context).Read();
+  return RuleFileReader(context, base).Read();
 }
 
 }  // namespace shardc

@@ -3,6 +3,7 @@
 #define SHARDC_PARSE_RULE_FILE_H_
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "model/model_description.h"
 #include "model/rules.h"
+#include "parse/model_section.h"
 #include "source/finding.h"
 
 namespace shardc {
@@ -28,12 +30,23 @@ struct RuleFile {
   std::vector<Bundle> bundles;
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
-  std::shared_ptr<const ModelDescription> model;  // null: none
+  bool has_model = false;  // the file has a `model:` section
+  // The section merged with those it extends, and what it describes; null if
+  // there is none, or after a finding.
+  std::shared_ptr<const ModelSection> model_section;
+  std::shared_ptr<const ModelDescription> model;
 };
 
+// Returns the merged `model:` section of a file that another one extends, or
+// null after a finding at `place`. `name` is as written.
+using ModelBase = std::function<std::shared_ptr<const ModelSection>(
+    const std::string& name, const Place& place)>;
+
 // Returns nullopt if the file is no YAML mapping. After other findings, returns
-// the parts that could be read.
-std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings);
+// the parts that could be read. Without `base` a `model:` section that extends
+// another is a finding (missing).
+std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings,
+                                      const ModelBase& base = {});
 
 }  // namespace shardc
 

@@ -10,7 +10,9 @@
 #include "parse/rules.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,12 +20,14 @@
 #include "parse/rule_file.h"
 #include "parse/spec_read.h"
 #include "source/file.h"
+#include "source/index.h"
 
 namespace shardc {
 namespace {
 
 constexpr std::string_view kBuiltin = "builtin:";
 constexpr size_t kFileLimit = 1000;
+constexpr size_t kModelDepth = 16;
 
 bool IsBuiltin(std::string_view name) { return name.starts_with(kBuiltin); }
 
@@ -35,14 +39,13 @@ class Collector {
   // `place` is the entry that extends, or empty for the command line.
   void Visit(const std::string& name, const Place& place) {
     if (findings_.Full()) return;
-    const FileId identity =
-        IsBuiltin(name) || name == "auto" ? name : FileIdOf(name);
+    const FileId identity = IdentityOf(name);
     const auto open = std::find(stack_.begin(), stack_.end(), identity);
     if (open != stack_.end()) {
-      findings_.Add(code::kCycle, place,
-                    "a file extends itself: " +
-                        Chain(static_cast<size_t>(open - stack_.begin())),
-                    "remove this entry");
+      findings_.Add(
+          code::kCycle, place,
+          "a file extends itself: " + Chain(names_, open - stack_.begin()),
+          "remove this entry");
       return;
     }
     if (!seen_.insert(identity).second) return;
@@ -51,14 +54,12 @@ class Collector {
                     "more than " + std::to_string(kFileLimit) + " rules files");
       return;
     }
-    SourceRef source = Load(name, place);
-    if (source == nullptr) return;
-    auto file = ParseRuleFile(source, findings_);
-    if (!file) return;
+    const RuleFile* const file = Parse(name, identity, place);
+    if (file == nullptr) return;
     stack_.push_back(identity);
     names_.push_back(name);
-    const auto extends = std::move(file->extends);
-    Merge(std::move(*file));
+    const auto extends = file->extends;
+    Merge(*file);
     for (const RuleFile::Extension& extension : extends) {
       Visit(Resolve(name, extension.name), extension.place);
     }
@@ -84,12 +85,68 @@ class Collector {
   }
 
  private:
-  std::string Chain(size_t from) const {
+  static FileId IdentityOf(const std::string& name) {
+    return IsBuiltin(name) || name == "auto" ? name : FileIdOf(name);
+  }
+
+  // Returns "`a` -> `b` -> `a`" from the name at `from` on.
+  static std::string Chain(const std::vector<std::string>& names,
+                           ptrdiff_t from) {
     std::string out;
-    for (size_t i = from; i < names_.size(); ++i) {
-      out += "`" + names_[i] + "` -> ";
+    for (auto name = names.begin() + from; name != names.end(); ++name) {
+      out += "`" + *name + "` -> ";
     }
-    return out + "`" + names_[from] + "`";
+    return out + "`" + names[AsIndex(from)] + "`";
+  }
+
+  // Parses each file once, since its rules and its `model:` section may be
+  // extended by different files. Returns null after a finding.
+  const RuleFile* Parse(const std::string& name, const FileId& identity,
+                        const Place& place) {
+    if (const auto found = parsed_.find(identity); found != parsed_.end()) {
+      return found->second ? &*found->second : nullptr;
+    }
+    const SourceRef source = Load(name, place);
+    if (source == nullptr) return nullptr;
+    models_.push_back(identity);
+    model_names_.push_back(name);
+    auto file = ParseRuleFile(source, findings_,
+                              [&](const std::string& base, const Place& at) {
+                                return ModelOf(Resolve(name, base), at);
+                              });
+    models_.pop_back();
+    model_names_.pop_back();
+    const auto& kept = parsed_[identity] = std::move(file);
+    return kept ? &*kept : nullptr;
+  }
+
+  // Returns the `model:` section of a file that another section extends.
+  std::shared_ptr<const ModelSection> ModelOf(const std::string& name,
+                                              const Place& place) {
+    const FileId identity = IdentityOf(name);
+    const auto open = std::find(models_.begin(), models_.end(), identity);
+    if (open != models_.end()) {
+      findings_.Add(code::kCycle, place,
+                    "a `model:` section extends itself: " +
+                        Chain(model_names_, open - models_.begin()),
+                    "remove this key");
+      return nullptr;
+    }
+    if (models_.size() > kModelDepth) {
+      findings_.Add(code::kLimit, place,
+                    "more than " + std::to_string(kModelDepth) +
+                        " `model:` sections extend each other",
+                    "extend a section nearer to the first one");
+      return nullptr;
+    }
+    const RuleFile* const file = Parse(name, identity, place);
+    if (file == nullptr) return nullptr;
+    if (!file->has_model) {
+      findings_.Add(code::kMissing, place,
+                    "`" + name + "` has no `model:` section to extend",
+                    "name a file that has one");
+    }
+    return file->model_section;
   }
 
   // Packs have no folder: they can extend packs, or paths as written.
@@ -127,16 +184,15 @@ class Collector {
   }
 
   // Files read earlier are nearer and win, key by key.
-  void Merge(RuleFile file) {
+  void Merge(const RuleFile& file) {
     set_.sources.push_back(file.source);
-    std::move(file.rules.begin(), file.rules.end(),
-              std::back_inserter(set_.rules));
+    set_.rules.insert(set_.rules.end(), file.rules.begin(), file.rules.end());
     for (size_t i = 0; i < kAxisRuleCount; ++i) {
       if (set_.axes.given[i] || !file.axes.given[i]) continue;
-      set_.axes.given[i] = std::move(file.axes.given[i]);
+      set_.axes.given[i] = file.axes.given[i];
       set_.axes_places[i] = file.axes_places[i];
     }
-    for (Registration& registration : file.registrations) {
+    for (const Registration& registration : file.registrations) {
       const std::string token = CanonicalToken(registration.name);
       if (!registration.unregister) missing_.erase(token);
       if (!named_.insert(token).second) continue;
@@ -145,16 +201,16 @@ class Collector {
         continue;
       }
       tokens_.insert(token);
-      set_.registrations.push_back(std::move(registration));
+      set_.registrations.push_back(registration);
     }
-    for (Bundle& bundle : file.bundles) {
+    for (const Bundle& bundle : file.bundles) {
       if (bundles_.insert(bundle.name).second) {
-        set_.bundles.push_back(std::move(bundle));
+        set_.bundles.push_back(bundle);
       }
     }
-    if (set_.model == nullptr) set_.model = std::move(file.model);
+    if (set_.model == nullptr) set_.model = file.model;
     if (!set_.weight_decay_exclude) {
-      set_.weight_decay_exclude = std::move(file.weight_decay_exclude);
+      set_.weight_decay_exclude = file.weight_decay_exclude;
     }
     Policy& policy = set_.policy;
     if (!policy.unmatched) policy.unmatched = file.policy.unmatched;
@@ -176,6 +232,10 @@ class Collector {
   std::vector<std::string> stack_;  // identities of the files being read
   std::vector<std::string> names_;  // names of the files being read
   std::set<std::string> seen_;
+  std::map<FileId, std::optional<RuleFile>> parsed_;
+  // Files being parsed, whose `model:` sections extend each other.
+  std::vector<FileId> models_;
+  std::vector<std::string> model_names_;
   TokenSet tokens_;  // registered
   TokenSet named_;   // and those that a nearer file unregisters
   // Unregistered with `missing_ok: false`, and registered by no file so far.

@@ -21,38 +21,63 @@ struct Signature {
   std::string_view name;
   LineOp op;
   std::string_view arguments;
+  std::string_view text;  // V, R, D, N, W are the arguments
 };
 constexpr std::array<Signature, 30> kSignatures = {{
-    {"lookup", LineOp::kLookup, "rv?w"},
-    {"rows", LineOp::kRows, "vv?w"},
-    {"patches", LineOp::kPatches, "rd"},
-    {"token", LineOp::kToken, "vn"},
-    {"frames", LineOp::kFrames, "dn"},
-    {"convolve", LineOp::kConvolve, "vrd?n"},
-    {"linear", LineOp::kLinear, "vr"},
-    {"rmsnorm", LineOp::kRmsNorm, "v?r"},
-    {"layernorm", LineOp::kLayerNorm, "v?r"},
-    {"gated", LineOp::kGated, "vrr"},
-    {"gated_fused", LineOp::kGatedFused, "vrd"},
-    {"swiglu", LineOp::kSwiglu, "vrr"},
-    {"geglu", LineOp::kGeglu, "vrr"},
-    {"activation", LineOp::kActivation, "v"},
-    {"fn", LineOp::kFunction, "vw?w"},
-    {"take", LineOp::kTake, "r"},
-    {"add", LineOp::kAdd, "v*"},
-    {"multiply", LineOp::kMultiply, "vv"},
-    {"scale", LineOp::kScale, "vw"},
-    {"divide", LineOp::kDivide, "vw"},
-    {"root", LineOp::kRoot, "vd?n"},
-    {"cap", LineOp::kCap, "vw"},
-    {"part", LineOp::kPart, "vd"},
-    {"index", LineOp::kIndex, "vdn"},
-    {"rename", LineOp::kRename, "vdd"},
-    {"rope", LineOp::kRope, "v"},
-    {"attention", LineOp::kAttention, "vvv?r"},
-    {"attention_near", LineOp::kAttentionNear, "vvvr"},
-    {"moe", LineOp::kMoe, "vrrrr"},
-    {"moe_fused", LineOp::kMoeFused, "vrrr"},
+    {"lookup", LineOp::kLookup, "rv?w",
+     "rows of the table R at the token ids V; W is added to them"},
+    {"rows", LineOp::kRows, "vv?w",
+     "rows of the value V, a table, at the ids V; W is added to them"},
+    {"patches", LineOp::kPatches, "rd",
+     "the input patches times R, summed over all dimensions but D"},
+    {"token", LineOp::kToken, "vn", "token number N of V"},
+    {"frames", LineOp::kFrames, "dn",
+     "the input frames with D features, N a token"},
+    {"convolve", LineOp::kConvolve, "vrd?n",
+     "a convolution of V along tokens by R over the kernel dimension D with "
+     "stride N"},
+    {"linear", LineOp::kLinear, "vr",
+     "V times the weight R, plus the bias `R.bias` if the model has it"},
+    {"rmsnorm", LineOp::kRmsNorm, "v?r", "root mean square norm of V, times R"},
+    {"layernorm", LineOp::kLayerNorm, "v?r",
+     "layer norm of V, times R, plus `R.bias` if the model has it"},
+    {"gated", LineOp::kGated, "vrr",
+     "activation(V times R) times (V times the second R), the activation being "
+     "`activation`"},
+    {"gated_fused", LineOp::kGatedFused, "vrd",
+     "`gated` with both weights in one R, side by side along D"},
+    {"swiglu", LineOp::kSwiglu, "vrr", "`gated` with silu"},
+    {"geglu", LineOp::kGeglu, "vrr", "`gated` with gelu_tanh"},
+    {"activation", LineOp::kActivation, "v",
+     "the function `activation` of each element"},
+    {"fn", LineOp::kFunction, "vw?w",
+     "the function W of each element, with the constant of the second W if it "
+     "needs one"},
+    {"take", LineOp::kTake, "r", "the parameter R itself"},
+    {"add", LineOp::kAdd, "v*",
+     "the sum of all V; operands with fewer dimensions are broadcast"},
+    {"multiply", LineOp::kMultiply, "vv", "the product of both V"},
+    {"scale", LineOp::kScale, "vw", "V times W"},
+    {"divide", LineOp::kDivide, "vw", "V divided by W"},
+    {"root", LineOp::kRoot, "vd?n",
+     "V times the size of D to the power N, by default 0.5"},
+    {"cap", LineOp::kCap, "vw", "W tanh(V / W)"},
+    {"part", LineOp::kPart, "vd",
+     "V split along the dimension D, a sum such as `p+r`: one result a part"},
+    {"index", LineOp::kIndex, "vdn", "element N of V along D"},
+    {"rename", LineOp::kRename, "vdd",
+     "V with the dimension D called as the second D, which has the same size"},
+    {"rope", LineOp::kRope, "v", "V rotated by position as `rope` describes"},
+    {"attention", LineOp::kAttention, "vvv?r",
+     "attention of queries, keys and values V; R are learned sinks, a logit a "
+     "head"},
+    {"attention_near", LineOp::kAttentionNear, "vvvr",
+     "attention whose scores are shifted by the table R of distances between "
+     "query and key"},
+    {"moe", LineOp::kMoe, "vrrrr",
+     "a mixture of experts with router, gate, up and down weights R"},
+    {"moe_fused", LineOp::kMoeFused, "vrrr",
+     "`moe` with gate and up in one weight"},
 }};
 
 class Resolver {
@@ -215,6 +240,14 @@ std::optional<Lines> ResolveLines(const ModelDescription& description,
   Lines lines = Resolver(description, findings).Run();
   if (findings.errors() > before) return std::nullopt;
   return lines;
+}
+
+std::vector<OpText> OpTexts() {
+  std::vector<OpText> out;
+  for (const Signature& s : kSignatures) {
+    out.push_back({s.name, s.arguments, s.text});
+  }
+  return out;
 }
 
 }  // namespace shardc::step

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/model_description.h"
@@ -78,6 +79,16 @@ inline constexpr int32_t kPositionsVariable = 1;
 // names; returns nothing then.
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings);
+
+// An op for the reference: its arguments are one letter each, v a variable, r a
+// role, d a dimension, n a number, w a word. Those after `?` are optional, and
+// the one before `*` may be repeated.
+struct OpText {
+  std::string_view name;
+  std::string_view arguments;
+  std::string_view text;
+};
+std::vector<OpText> OpTexts();
 
 }  // namespace shardc::step
 

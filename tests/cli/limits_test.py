@@ -166,14 +166,14 @@ class Limits(Case):
             rules = file.read()
         window = next(line for line in rules.split("\n")
                       if line.startswith("  window: "))
-        last = "    - x = add(x, m) @resid\n"
+        last = "      - x = add(x, m) @resid\n"
         self.assertIn(last, rules)
         for text in (
                 rules.replace(window, "  window: 1 if " + "- " * 200000 + "1"),
                 rules.replace(window, "  window: 1" + " + 1" * 200000),
                 rules.replace(window, "  window: a" + ".b" * 200000),
-                rules.replace(last, "    - x = add(" + "x, " * 200000 + "x)\n"),
-                rules.replace(last, "    - x = add(" + "x + " * 200000 + "x)\n"),
+                rules.replace(last, "      - x = add(" + "x, " * 200000 + "x)\n"),
+                rules.replace(last, "      - x = add(" + "x + " * 200000 + "x)\n"),
                 rules.replace(last, last * 2000)):
             command = ["--no-project", "--mesh", "fsdp:2", "--rules",
                        self.write("rules.yaml", text), "--manifest",

@@ -21,6 +21,8 @@ MESHES = [os.path.join(ROOT, "schemas", name + ".schema.json")
           for name in ("mesh", "project")]
 MESH_MANUAL = os.path.join(ROOT, "man", "shardc-mesh.5")
 CODES = os.path.join(ROOT, "docs", "diagnostics.md")
+MODELS = os.path.join(ROOT, "docs", "guides", "model-section.md")
+RULES = os.path.join(ROOT, "schemas", "rules.schema.json")
 HINT = "tests/cli/tables_test.py --write brings it up to date"
 
 
@@ -108,6 +110,42 @@ def mesh_manual(text):
     return text[:begin] + "\n".join(lines) + "\n" + text[end:]
 
 
+def arguments(letters):
+    """`V, R[, W]` of "vr?w", and `V, ...` of "v*"."""
+    required, _, optional = letters.rstrip("*").upper().partition("?")
+    text = ", ".join(required)
+    text += "".join(f"[, {letter}]" for letter in optional)
+    return text + (", ..." if letters.endswith("*") else "")
+
+
+def keys_table(title, definition):
+    """A table of a definition's keys and their descriptions."""
+    rows = []
+    for name, value in sorted(definition["properties"].items()):
+        text = value.get("description", "see the table below")
+        rows.append(f"| `{name}` | {text} |")
+    return "\n".join([f"### {title}", "", "| key | meaning |", "|---|---|",
+                      *rows, ""])
+
+
+def model_reference(text):
+    """The guide with tables of the section's keys and of the ops."""
+    definitions = json.loads(read(RULES))["definitions"]
+    parts = [keys_table(title, definitions[name]) for title, name in (
+        ("Keys of `model:`", "model"), ("Options of a role", "modelOptions"),
+        ("Keys of `encoder`", "modelEncoder"),
+        ("Keys of `router`", "modelRouter"), ("Keys of `rope`", "modelRope"),
+        ("Keys of `norm`", "modelNorm"), ("Keys of `slopes`", "modelSlopes"))]
+    rows = [f"| `{op['name']}({arguments(op['arguments'])})` | {op['text']} |"
+            for op in json.loads(describe("ops"))]
+    parts.append("\n".join(["### Ops", "", "| op | result |", "|---|---|",
+                            *rows, ""]))
+    head = text[:text.index("## Reference\n")]
+    rest = text[len(head):]
+    intro = rest[:rest.index(" repeats.\n") + len(" repeats.\n")]
+    return head + intro + "\n" + "\n".join(parts)
+
+
 def now(path):
     """The text that the program gives for a file."""
     if path == COMMANDS:
@@ -118,6 +156,8 @@ def now(path):
     if path in MESHES:
         schema = with_devices(json.loads(read(path)))
         return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    if path == MODELS:
+        return model_reference(read(path))
     if path == MANUAL:
         return manual(read(path))
     if path == MESH_MANUAL:
@@ -127,7 +167,8 @@ def now(path):
     return text[:text.index(listed.split("\n", 1)[0])] + listed
 
 
-TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS, *MESHES, MANUAL, MESH_MANUAL)
+TABLES = (COMMANDS, CODES, SETTINGS, VERDICTS, *MESHES, MANUAL, MESH_MANUAL,
+          MODELS)
 
 
 class Tables(Case):

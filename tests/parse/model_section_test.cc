@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "parse/model_text.h"
 #include "parse/rule_file.h"
 
 namespace shardc {
@@ -22,9 +23,7 @@ TEST_CASE("dimensions are factors of parts") {
   }
 }
 
-TEST_CASE(
-    "lines are results, an op, arguments, a sharding constraint and a "
-    "condition") {
+TEST_CASE("an op is results, a name, arguments, a role and a condition") {
   const auto line = ParseDescribedLine(
       "kn, w = attention(qn + qr, k?, -2.5, head.bias) @attn_out if i > 2");
   REQUIRE(line);
@@ -36,7 +35,7 @@ TEST_CASE(
   CHECK(line->arguments[2].is_number);
   CHECK(line->arguments[2].number == -2.5);
   CHECK(line->arguments[3].names == std::vector<std::string>{"head.bias"});
-  CHECK(line->anchor == "attn_out");
+  CHECK(line->constraint == "attn_out");
   CHECK(line->when.text == "i > 2");
   for (const std::string text :
        {"", "x", "x =", "x = rope", "x = rope(", "x = rope()", "x = rope(y",
@@ -118,7 +117,7 @@ TEST_CASE("an encoder has layers and roles of its own") {
   CHECK(model.roles[1].shared);
 }
 
-TEST_CASE("errors of a model section have a place") {
+TEST_CASE("errors of a model's section are reported at their place") {
   CHECK(Refused(kHead + "  dims: {}\n  repeat: 2\n").find("`params`") !=
         std::string::npos);
   CHECK(Refused(kHead + kSmall + "  colour: red\n")
@@ -145,6 +144,130 @@ TEST_CASE("errors of a model section have a place") {
         "`window` is a list, not an expression @ [1]");
   CHECK(Refused(kHead + kSmall + "  router: {colour: red}\n")
             .starts_with("unknown key `colour`"));
+}
+
+// Reads a section that extends `base`, which is merged before.
+std::shared_ptr<const ModelDescription> Derived(const std::string& own,
+                                                Findings& findings) {
+  const auto base = ParseRuleFile(
+      MakeSource("base.yaml",
+                 kHead + "  dims: {d: hidden_size, f: 4 * d}\n  repeat: 2\n"
+                         "  axes: {d: EMBED, f: MLP_INTERMEDIATE}\n"
+                         "  rope: {base: 10, pairs: halves}\n  window: 8\n"
+                         "  params:\n"
+                         "    q: ['q\\.weight$', [f, d], {bias: [f]}]\n"
+                         "    k?: ['k\\.weight$', [f, d]]\n"
+                         "    o: ['o\\.weight$', [d, f]]\n"
+                         "  blocks:\n    in: y = linear(x, q)\n"
+                         "    out: ['y = linear(y, o)', 'x = add(x, y)']\n"
+                         "  layer: [in, out]\n"),
+      findings);
+  REQUIRE(base);
+  REQUIRE(base->model_section != nullptr);
+  const auto file = ParseRuleFile(
+      MakeSource("own.yaml", kHead + "  extends: base.yaml\n" + own), findings,
+      [&](const std::string& name, const Place&) {
+        CHECK(name == "base.yaml");
+        return base->model_section;
+      });
+  REQUIRE(file);
+  return file->model;
+}
+
+std::string RolesOf(const ModelDescription& model) {
+  std::string out;
+  for (const DescribedRole& role : model.roles) {
+    out += role.name + (role.optional ? "? " : " ") + role.pattern.text + "; ";
+  }
+  return out;
+}
+
+std::string OpsOf(const std::vector<DescribedLine>& lines) {
+  std::string out;
+  for (const DescribedLine& line : lines) out += line.op + " ";
+  return out;
+}
+
+TEST_CASE("a section that extends another changes the entries it writes") {
+  Findings findings;
+  const auto same = Derived("  dims: {}\n", findings);
+  REQUIRE(same != nullptr);
+  CHECK(RolesOf(*same) ==
+        "q q\\.weight$; q.bias q\\.bias$; k? k\\.weight$; o o\\.weight$; ");
+  CHECK(OpsOf(same->stacks[0].layer) == "linear linear add ");
+
+  const auto model = Derived(
+      "  dims: {f: 2 * d, g: 3}\n  axes: {f: null, g: HEAD}\n"
+      "  rope: {base: null}\n  window: null\n  repeat: 5\n"
+      "  params:\n    first: ['first$', [g]]\n"
+      "    q: ['p\\.(kernel|scale)$', [d, f], {optional_bias: [f]}]\n"
+      "    qnorm: ['n$', [d]]\n    k?: null\n    more: ['m$', [d]]\n"
+      "  blocks: {in: [double, double], double: y = rope(y)}\n",
+      findings);
+  CHECK(findings.empty());
+  REQUIRE(model != nullptr);
+  CHECK(RolesOf(*model) ==
+        "q p\\.(kernel|scale)$; q.bias? p\\.bias$; qnorm n$; more m$; "
+        "o o\\.weight$; first first$; ");
+  CHECK(OpsOf(model->stacks[0].layer) == "rope rope linear add ");
+  REQUIRE(model->dims.size() == 3);
+  CHECK(model->dims[1].second.text == "2 * d");
+  CHECK(model->dims[2].first == "g");
+  CHECK(model->axes.size() == 2);
+  CHECK(model->Setting("rope.base") == nullptr);
+  CHECK(model->Setting("rope.pairs")->text == "halves");
+  CHECK(model->Setting("window") == nullptr);
+  CHECK(model->stacks[0].repeat.text == "5");
+  CHECK(model->roles[0].place.source->name() == "own.yaml");
+  CHECK(model->roles[4].place.source->name() == "base.yaml");
+}
+
+TEST_CASE("an inherited group of settings is removed by null") {
+  Findings findings;
+  const auto model = Derived("  rope: null\n", findings);
+  REQUIRE(model != nullptr);
+  CHECK(model->Setting("rope.pairs") == nullptr);
+}
+
+// The first finding of a section that extends the base above.
+std::string RefusedDerived(const std::string& own) {
+  Findings findings;
+  CHECK(Derived(own, findings) == nullptr);
+  REQUIRE_FALSE(findings.all().empty());
+  return findings.all()[0].message + " | " + findings.all()[0].help;
+}
+
+TEST_CASE("unknown names and circles of blocks are reported") {
+  CHECK(RefusedDerived("  params: {qq: null}\n") ==
+        "`qq` is null, but there is no inherited entry of that name to remove"
+        " | remove this entry");
+  CHECK(RefusedDerived("  layer: [in, outt]\n") ==
+        "there is no block `outt` | did you mean `out`?");
+  CHECK(RefusedDerived("  blocks: {in: [a], a: [in]}\n")
+            .starts_with("a block contains itself: `in` -> `a` -> `in` |"));
+  CHECK(RefusedDerived("  dims: {f: null}\n")
+            .starts_with("`f` is not one of this model's `dims` |"));
+  CHECK(RefusedDerived("  params: {q: ['q_proj$', [f, d], {bias: [f]}]}\n")
+            .starts_with("the pattern of `q` does not end in a word and `$`"));
+  CHECK(RefusedDerived("  params: {q: ['q.w$', [f, d],"
+                       " {bias: [f], optional_bias: [f]}]}\n")
+            .starts_with("`q` has both `bias` and `optional_bias` |"));
+  CHECK(RefusedDerived("  encoder: {begin: x = rope(x)}\n")
+            .starts_with("this stack of layers has no `repeat`"));
+  // Each block of ten doubles the one before it.
+  std::string blocks = "  blocks:\n    in: [b10]\n    b0: y = rope(y)\n";
+  for (int i = 0; i < 10; ++i) {
+    const std::string one = "b" + std::to_string(i);
+    blocks +=
+        "    b" + std::to_string(i + 1) + ": [" + one + ", " + one + "]\n";
+  }
+  CHECK(RefusedDerived(blocks).starts_with("a list has more than 1,000 ops"));
+}
+
+TEST_CASE("a file that is read alone cannot extend another's section") {
+  CHECK(Refused(kHead + "  extends: builtin:llama/hf\n") ==
+        "the section `builtin:llama/hf` cannot be read where a file is read"
+        " alone @ builtin:llama/hf");
 }
 
 }  // namespace

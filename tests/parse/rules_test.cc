@@ -365,5 +365,40 @@ TEST_CASE("large files take time in proportion") {
   CHECK(set->bundles.size() == 20000);
 }
 
+TEST_CASE("a model section extends that of another file, which adds no rules") {
+  const std::string base =
+      "rules: [{match: b, spec: []}]\n"
+      "model: {dims: {d: x}, repeat: 2, params: {a: ['a$', [d]]}}\n";
+  Findings findings;
+  const auto rules =
+      Files({{"r.yaml",
+              "rules: [{match: r, spec: []}]\n"
+              "model: {extends: b.yaml, params: {c: ['c$', [d]]}}\n"},
+             {"b.yaml", base}})
+          .Read({"r.yaml"}, findings);
+  CHECK(findings.empty());
+  REQUIRE(rules);
+  CHECK(rules->rules.size() == 1);
+  CHECK(rules->sources.size() == 1);
+  REQUIRE(rules->model != nullptr);
+  CHECK(rules->model->roles.size() == 2);
+}
+
+TEST_CASE("model sections that extend each other in a circle are reported") {
+  Findings findings;
+  const auto rules = Files({{"a.yaml", "model: {extends: b.yaml}\n"},
+                            {"b.yaml", "model: {extends: a.yaml}\n"},
+                            {"c.yaml", "rules: []\nmodel: {extends: d.yaml}\n"},
+                            {"d.yaml", "rules: []\n"}})
+                         .Read({"a.yaml", "c.yaml"}, findings);
+  CHECK_FALSE(rules);
+  REQUIRE(findings.all().size() == 2);
+  CHECK(findings.all()[0].code == &code::kCycle);
+  CHECK(findings.all()[0].message.starts_with(
+      "a `model:` section extends itself: "));
+  CHECK(findings.all()[1].message.ends_with(
+      "d.yaml` has no `model:` section to extend"));
+}
+
 }  // namespace
 }  // namespace shardc

@@ -11,6 +11,7 @@
 #include "model/operation_settings.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
+#include "step/lines.h"
 
 namespace {
 
@@ -45,13 +46,26 @@ void WriteDevices(shardc::JsonWriter& json) {
   json.EndArray();
 }
 
+void WriteOps(shardc::JsonWriter& json) {
+  json.BeginArray(shardc::JsonLayout::kLines);
+  for (const shardc::step::OpText& op : shardc::step::OpTexts()) {
+    json.BeginObject();
+    json.Member("name", op.name);
+    json.Member("arguments", op.arguments);
+    json.Member("text", op.text);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
-  const std::string text =
-      what == "operations" ? shardc::JsonText(WriteOperations)
-      : what == "devices"  ? shardc::JsonText(WriteDevices)
-                           : shardc::cli::DescribeCommands();
+  const std::string text = what == "operations"
+                               ? shardc::JsonText(WriteOperations)
+                           : what == "devices" ? shardc::JsonText(WriteDevices)
+                           : what == "ops"     ? shardc::JsonText(WriteOps)
+                                           : shardc::cli::DescribeCommands();
   return std::fputs(text.c_str(), stdout) < 0;
 }

@@ -9,6 +9,7 @@
 #include "families/families.h"
 #include "parse/project.h"
 #include "parse/rule_file.h"
+#include "parse/rules.h"
 #include "source/json.h"
 #include "target/packs.h"
 #include "temporary_folder.h"
@@ -32,14 +33,16 @@ std::shared_ptr<const ModelDescription> Description(const std::string& text,
 
 std::shared_ptr<const ModelDescription> PackDescription(std::string_view name,
                                                         char separator) {
-  const SourceRef source = FindPack(name, separator);
-  CAPTURE(name);
-  REQUIRE(source != nullptr);
   Findings findings;
-  const auto file = ParseRuleFile(source, findings);
+  const std::vector<std::string> names = {"builtin:" + std::string(name)};
+  const auto rules = ReadRules(
+      names,
+      [separator](std::string_view pack) { return FindPack(pack, separator); },
+      findings);
+  CAPTURE(name);
   CHECK(TextOf(findings) == "");
-  REQUIRE(file);
-  return file->model;
+  REQUIRE(rules);
+  return rules->model;
 }
 
 Described FromConfig(const std::string& config, std::string_view naming,

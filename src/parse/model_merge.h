@@ -1,0 +1,29 @@
+// Merges a `model:` section with the one that it extends, and turns the result
+// into a model description.
+#ifndef SHARDC_PARSE_MODEL_MERGE_H_
+#define SHARDC_PARSE_MODEL_MERGE_H_
+
+#include <memory>
+
+#include "model/model_description.h"
+#include "parse/model_section.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// Returns `base` with the entries of `own` over it. An entry of `own` replaces
+// the inherited one of its name in place, or removes it if it is null. A new
+// entry follows the entry above it in `own`, or comes last if it is the first.
+// A null entry without an inherited one is a finding (unknown-name).
+ModelSection MergeSections(ModelSection base, ModelSection own,
+                           Findings& findings);
+
+// Inserts blocks and biases, and checks that dimensions and blocks exist.
+// Returns null after findings: schema, unknown-name, cycle, limit. The caller
+// sets the separator.
+std::shared_ptr<ModelDescription> DescribeModel(const ModelSection& section,
+                                                Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_MODEL_MERGE_H_

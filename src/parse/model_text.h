@@ -1,0 +1,24 @@
+// Parses the ops and the dimensions of a `model:` section.
+#ifndef SHARDC_PARSE_MODEL_TEXT_H_
+#define SHARDC_PARSE_MODEL_TEXT_H_
+
+#include <optional>
+#include <string_view>
+
+#include "model/model_description.h"
+
+namespace shardc {
+
+// Parses `n (p+r)`; nullopt if the text is not a dimension.
+std::optional<DescribedDim> ParseDescribedDim(std::string_view text);
+
+// Parses `name[, name] = op(argument, ...) [@role]`; nullopt if the text is not
+// an op.
+std::optional<DescribedLine> ParseDescribedLine(std::string_view text);
+
+// Returns whether the text is a single word, such as the name of a block.
+bool IsModelWord(std::string_view text);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_MODEL_TEXT_H_
