@@ -122,6 +122,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     SettleSeparators(*rules, '/', rules->policy.compat.value_or(Compat::kNone),
                      findings);
     CheckPatterns(*rules, findings);
+    CheckNames(*rules, findings);
   }
   if (!rules || findings.HasErrors()) return kFailed;
   if (all.prove) return PutProofs(*rules, json, findings);

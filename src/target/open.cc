@@ -17,6 +17,7 @@
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "plan/rule_patterns.h"
+#include "resolve/resolve.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
 #include "target/packs.h"
@@ -203,6 +204,34 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
 
 void CheckPatterns(const RuleSet& rules, Findings& findings) {
   Matcher::Compile(PatternsOf(rules.rules), findings);
+}
+
+void CheckNames(const RuleSet& rules, Findings& findings) {
+  Mesh mesh;
+  const auto add = [&](const SpecSource& source) {
+    const auto* list = std::get_if<SpecList>(&source);
+    if (list == nullptr) return;
+    for (const SpecEntry& entry : list->entries) {
+      for (const SpecName& name : entry.names) {
+        if (name.text.starts_with("__") || mesh.Find(name.text)) continue;
+        mesh.axes.push_back({name.text, 1});
+      }
+    }
+  };
+  for (const Rule& rule : rules.rules) {
+    add(rule.spec);
+    for (const auto& [mode, source] : rule.modes) add(source);
+  }
+  const auto resolver = Resolver::Make(rules, mesh, findings);
+  if (!resolver) return;
+  const auto check = [&](const SpecSource& source) {
+    if (std::holds_alternative<SpecLike>(source)) return;
+    resolver->Resolve(source, Mode::kTrain, findings);
+  };
+  for (const Rule& rule : rules.rules) {
+    check(rule.spec);
+    for (const auto& [mode, source] : rule.modes) check(source);
+  }
 }
 
 bool IsComplete(const Target& target, const OpenOptions& options,

@@ -75,6 +75,11 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
 // Reports bad patterns, which the reader of rules files does not compile.
 void CheckPatterns(const RuleSet& rules, Findings& findings);
 
+// Reports names in specs that no mesh can give a meaning: bundles that do not
+// exist, and long names such as `__X__` that are neither built in nor
+// registered. Any other name may be an axis of the mesh.
+void CheckNames(const RuleSet& rules, Findings& findings);
+
 // Whether a mesh, rules and a manifest are named; one finding lists those
 // missing.
 bool IsComplete(const Target& target, const OpenOptions& options,

@@ -166,5 +166,26 @@ targets:
   CHECK(findings.errors() == 1);
 }
 
+TEST_CASE("names in specs that no mesh can have are reported") {
+  const TemporaryFolder folder;
+  const auto messages = [&](const std::string& spec) {
+    folder.Write("r.yaml", "rules: [{match: a, spec: " + spec + "}]\n");
+    Findings findings;
+    const auto rules =
+        OpenRules({folder / "r.yaml"}, "", nullptr, "", findings);
+    REQUIRE(rules);
+    CheckNames(*rules, findings);
+    return Messages(findings);
+  };
+  for (const char* good : {"ColumnWise", "AttnQSharding",
+                           "[anything, [BATCH, other]]", "[__HEAD__, null]"}) {
+    CAPTURE(good);
+    CHECK(messages(good).empty());
+  }
+  CHECK(messages("AttnQShardin") ==
+        std::vector<std::string>{"there is no bundle `AttnQShardin`"});
+  CHECK(messages("[__HAED__]").size() == 1);
+}
+
 }  // namespace
 }  // namespace shardc
