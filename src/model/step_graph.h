@@ -38,52 +38,57 @@ using Sizes = std::vector<int64_t>;
 // `label`, `to`, `index`, `fn` and so on are attributes of Op. The records in
 // step/op_def.h state which attributes an op uses and how it is sharded.
 enum class OpKind : uint8_t {
-  kInput,       // a parameter, a moment, or data
-  kEinsum,      // two operands; labels that the result lacks are summed
-  kAdd,         // two or more; those with fewer labels are broadcast
-  kScale,       // times `scale`
-  kFn,          // elementwise `fn`, of two operands broadcast as kAdd's
-  kSum,         // over `label`
-  kMax,         // over `label`
-  kBroadcast,   // along `label`
-  kLookup,      // (table [v, d], ids [b, t]) -> [b, t, d]; rows: `label`, by
-                // ids + `index`
-  kScatter,     // (ids [b, t], g [b, t, d]) -> [v, d]; rows: `label`
-  kPick,        // (logits [b, t, v], ids [b, t]) -> [b, t]; from `label`
-  kPlace,       // (ids [b, t], g [b, t]) -> [b, t, v]; into `label`
-  kSplit,       // `label` (n h) -> all its factors
-  kMerge,       // all factors -> `label` (n h)
-  kPart,        // part `index` of `label`, called `to` in the result
-  kUnpart,      // part `to`, number `index` -> `label`, zeros elsewhere
-  kIndex,       // row `index` of `label`, which leaves
-  kUnindex,     // the same, zeros elsewhere
-  kRename,      // `label` is called `to`
-  kIdentity,    // the same values, under another sharding constraint
-  kRope,        // (x, positions) along `label` by ropes[index], times `sign`
-  kMask,        // (scores, positions of queries, of keys): minus infinity where
-                // `fn` hides a key: "causal", or "all" that hides none; counts:
-                // {window}, beyond which a causal one does too; "chunked":
-                // windows stand side by side. Where `label`
-                // is given, its slope times the key's position and `scale` is
-                // added for each head
-  kRepeat,      // kv heads `label` -> heads `to`: kv = n / (|n| / |k|); where
-                // `fn` is kInSlices each device counts those of its own slice
-  kGroupSum,    // heads `label` -> kv heads `to`
-  kTopGroups,   // scores [b, t, e] -> 0 or 1 along `label`; counts: {groups,
-                // chosen}; a group counts by `fn`: "max", or "top2", their sum
-  kTopK,        // [b, t, e] -> 0 or 1 along `label`; counts: {chosen}
-  kSlots,       // chosen [b, t, e] -> place in the queue of `label`, 0 or 1
-                // along `to`; who finds no place is dropped
-  kDropout,     // keyed by the global index; rate: scale.constant
-  kCacheWrite,  // (cache [b, s, k, h], new [b, t, k, h], positions [b, t])
-  kAdamW,       // (p, g, m, v, clip) -> p, m, v: one op a result, by `index`;
-                // decay: scale.constant
-  kRoll,        // along `label`, a row to the next place, the last one first;
-                // `sign` -1: the other way; where `fn` is kOpen zeros come in
-  kDistance,    // (positions of queries, of keys) -> the row of a table, among
-                // `label`, that stands for how far apart they are: near ones
-                // have one each, others share; counts: {from where on all have
-                // the last}; `fn`: "before" the query, or "both" ways apart
+  kInput,   // a parameter, a moment, or data
+  kEinsum,  // product of two; labels that the result lacks are summed
+  kAdd,     // sum of two or more; those with fewer labels are broadcast
+  kScale,   // the operand times `scale`
+  kFn,      // elementwise `fn` of one operand, or of two broadcast as in kAdd
+  kSum,     // sum over `label`
+  kMax,     // maximum over `label`
+  kBroadcast,  // the operand, repeated along `label`
+  kLookup,     // (table [v, d], ids [b, t]) -> [b, t, d]: rows ids + `index` of
+               // `label`
+  kScatter,    // (ids [b, t], g [b, t, d]) -> [v, d]: adds g to rows of `label`
+  kPick,       // (logits [b, t, v], ids [b, t]) -> [b, t]: elements of `label`
+  kPlace,      // (ids [b, t], g [b, t]) -> [b, t, v]: g at elements of `label`
+  kSplit,      // `label` (n h) becomes all its factors
+  kMerge,      // all factors become `label` (n h)
+  kPart,       // part number `index` of `label`, called `to` in the result
+  kUnpart,     // the part `to`, number `index`, in `label`; zeros elsewhere
+  kIndex,      // row `index` of `label`, which the result lacks
+  kUnindex,    // the operand as row `index` of `label`; zeros elsewhere
+  kRename,     // `label` is called `to`
+  kIdentity,   // the same values, under another sharding constraint
+  kRope,      // (x, positions): pairs of `label` rotated by ropes[`index`] with
+              // angles times `sign`
+  kMask,      // (scores, positions of queries, of keys): minus infinity for
+              // keys that `fn` hides: "causal" hides later keys, "all" hides
+              // none. With counts {window}, "causal" also hides keys that are
+              // a window before the query, "chunked" keys of other windows.
+              // If `label` names the heads, each head's slope times `scale`
+              // times the key's position is added
+  kRepeat,    // KV heads `label` for query heads `to`: KV head n / (|n| / |k|);
+              // if `fn` is kInSlices, each device counts its own heads
+  kGroupSum,  // query heads `label` summed by group to KV heads `to`
+  kTopGroups,  // scores [b, t, e] -> 1 along `label` for experts of the best
+               // groups, else 0; counts: {groups, chosen}; a group's score is
+               // its "max" or the sum of its "top2", by `fn`
+  kTopK,       // scores [b, t, e] -> 1 along `label` for the best experts, else
+               // 0; counts: {chosen}
+  kSlots,      // choice [b, t, e] -> 1 along `to` at the token's place in the
+               // queue of an expert of `label`; tokens without place: 0
+  kDropout,    // drops elements at the rate scale.constant, by the key `index`
+               // and the global index of the element
+  kCacheWrite,  // (cache [b, s, k, h], new [b, t, k, h], positions [b, t]): the
+                // cache with the new rows
+  kAdamW,  // (p, g, m, v, clip) -> the new p, m or v, by `index` 0, 1 or 2;
+           // weight decay: scale.constant
+  kRoll,   // each row of `label` at the next place, with `sign` -1 at the one
+           // before; the last row comes first, or zeros if `fn` is kOpen
+  kDistance,  // (positions of queries, of keys) -> rows of a table of position
+              // biases, whose rows are `label`; counts: {the distance from
+              // which on all have the last row}; `fn`: "before" for keys before
+              // the query, "both" for keys on both sides
 };
 
 inline constexpr size_t kOpKinds = static_cast<size_t>(OpKind::kDistance) + 1;
@@ -93,7 +98,7 @@ inline constexpr std::string_view kOpen = "open";
 
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 
-// constant * product of (size of label)^power, at global sizes.
+// The number constant * product of (size of label)^power, at global sizes.
 struct Scale {
   double constant = 1;
   std::vector<std::pair<LabelId, double>> powers = {};

@@ -96,7 +96,7 @@ class Maker {
     }
   }
 
-  // What the reference keeps, drawn by the place in the whole.
+  // Draws the factors of the reference's dropouts, by the global index.
   void DrawDropout(const step::Op& op) {
     const double rate = op.scale.constant;
     const Random random = Random(static_cast<uint64_t>(op.index)).Split("drop");
@@ -119,19 +119,19 @@ class Maker {
     return graph_.common.key < 0 ? Tokens()
                                  : sizes_[AsIndex(graph_.common.key)];
   }
-  // Tokens of a row that count, unequally many.
+  // Returns the number of valid tokens of a row; rows have different numbers.
   int64_t Length(int64_t row) const {
     const int64_t most = Tokens();
     return std::max<int64_t>(1, most - (row * 3 + row / 2) % (most / 2 + 1));
   }
-  // Where a row's first new token stands.
+  // Returns the position of a row's first new token.
   int64_t Begin(int64_t row) const {
     if (Tokens() == Keys()) return 0;
     const int64_t room = Keys() - Tokens();
     return room - row * 3 % (room / 2 + 1);
   }
 
-  // Of each micro-batch its own.
+  // Each micro-batch has its own tokens.
   void MakeData(const step::Data& data) {
     const bool of_tokens = data.kind < step::DataKind::kCache ||
                            data.kind == step::DataKind::kPatches;
@@ -144,7 +144,7 @@ class Maker {
       case step::DataKind::kIds:
       case step::DataKind::kLabels: {
         const auto rows = static_cast<uint64_t>(Vocabulary());
-        // A walk that comes by every part of the vocabulary.
+        // The ids visit every part of the vocabulary.
         Fill(data.value, [&](size_t at) {
           return static_cast<double>((at * 7 + random.Below(at, 3)) % rows);
         });

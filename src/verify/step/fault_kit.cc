@@ -251,7 +251,7 @@ Inject ByHalves(OpAt at, std::string_view label,
 }
 
 Inject OperandOfFirst(OpAt at, size_t operand) {
-  // Devices run one after the other, the first one first.
+  // Devices run one after the other, starting with device 0.
   return [=](const SoundCase& of, Wrong& wrong) {
     const auto kept = std::make_shared<Buffer>();
     return AtOp(at, [=](WrongOp& one) {
@@ -289,7 +289,7 @@ Instruction Reduce(int32_t op, int32_t from, int32_t to,
           .max = false};
 }
 
-// The instruction that makes a slot.
+// Returns the index of the instruction that makes a slot.
 size_t MakerOf(const Program& program, int32_t slot) {
   return AsIndex(
       std::find_if(program.code.begin(), program.code.end(),
@@ -305,7 +305,7 @@ std::optional<size_t> LocalOf(const Program& program, int32_t op) {
   return std::nullopt;
 }
 
-// A slot is reduced once more before anyone reads it.
+// Inserts another reduction of a slot before it is read.
 bool ReduceSlot(Program& program, int32_t slot, const AxisGroup& axes) {
   const size_t maker = MakerOf(program, slot);
   if (maker >= program.code.size()) return false;
@@ -400,7 +400,7 @@ Inject LeaveWhole(CallAt at) {
     Program program = of.program;
     for (size_t i = 0; i < program.code.size(); ++i) {
       if (!Matches(of, program.code[i], at)) continue;
-      // Scattered, then reduced over the other axes; the gradient is that.
+      // The gradient is scattered, then reduced over the other axes.
       const Instruction scatter = program.code[i];
       if (i + 1 >= program.code.size()) return false;
       Instruction& last = program.code[i + 1];

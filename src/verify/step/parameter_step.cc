@@ -66,7 +66,7 @@ class Follower {
                               program_.slots[AsIndex(slot)].sharding);
   }
 
-  // Values that are the parameter, or made of it alone before the optimizer.
+  // Finds the parameter and the values made of it alone, before the optimizer.
   void FindOwn() {
     own_.assign(graph_.values.size(), 0);
     own_[AsIndex(graph_.parameters[parameter_].value)] = 1;
@@ -89,7 +89,7 @@ class Follower {
       if (own_[AsIndex(ValueOf(slot))] == 0) continue;
       const std::string result =
           StepLabelsText(graph_, op.out) + " " + ShardingOf(step.out);
-      // The update and both moments are one.
+      // The update and both moments are shown as one use.
       if (!out_.uses.empty() && op.kind == step::OpKind::kAdamW &&
           out_.uses.back().op == StepOpName(op)) {
         return;

@@ -63,7 +63,7 @@ class Chooser {
     several_[AsIndex(label)].insert(parts);
   }
 
-  // Cuts of composite dimensions are cuts of their factors, outermost first.
+  // Axes of a composite dimension shard its factors, the outermost first.
   void Cut(LabelId label, const AxisList& list) {
     const std::vector<LabelId>& factors = LabelOf(label).factors;
     Need(label, program_.axes.Parts(list));
@@ -104,7 +104,7 @@ class Chooser {
       if (named && op.label != graph_.common.query) {
         fixed_[AsIndex(op.label)] = 1;
       }
-      // Heads that are there several times: as many as there are.
+      // The number of copies of KV heads is kept.
       const bool copied =
           op.kind == OpKind::kRepeat && !LabelOf(op.label).factors.empty();
       if (!copied) continue;
@@ -116,7 +116,7 @@ class Chooser {
     if (graph_.ring.turns >= 0) fixed_[AsIndex(graph_.ring.turns)] = 1;
   }
 
-  // Dimensions that are called another stay as large as it.
+  // A renamed dimension keeps the size of the other.
   void TieRenamed() {
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kRename || !IsPlain(op.label) || !IsPlain(op.to)) {
@@ -137,11 +137,11 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     if (common.batch >= 0) Set(common.batch, 2 * parts_[AsIndex(common.batch)]);
     ChooseLength(common.query, common.key, 4);
-    // Another length, so that no dimension is taken for the other.
+    // A different length, so that mistaking one dimension for the other shows.
     ChooseLength(common.encoder_query, common.encoder_key, 6);
   }
 
-  // So many tokens a shard, and at least twice as many.
+  // Sets the number of tokens: at least two shards' worth.
   void ChooseLength(LabelId queries, LabelId keys, int64_t each) {
     if (queries < 0) return;
     const bool decodes = real_[AsIndex(queries)] == 1;
@@ -199,7 +199,7 @@ class Chooser {
     Set(common.experts, std::min(experts, real_[AsIndex(common.experts)]));
     if (common.top_k >= 0) Set(common.top_k, top_k);
     if (common.slot < 0) return;
-    // Without a limit every token finds a place; with one, some do not.
+    // Without a limit every token has a slot; with a limit, some are dropped.
     const int64_t tokens = sizes_[AsIndex(common.query)];
     const int64_t even = tokens * top_k / sizes_[AsIndex(common.experts)];
     const int64_t cut = parts_[AsIndex(common.slot)];
@@ -219,7 +219,7 @@ class Chooser {
           graph_.ropes[AsIndex(op.index)].rotary_fraction < 1) {
         size = std::max<int64_t>(size, 8 * parts_[label]);
       }
-      // Rows of one distance and of ranges, on both sides.
+      // Enough rows for single distances and for ranges, on both sides.
       if (op.kind == OpKind::kDistance &&
           op.label == static_cast<LabelId>(label)) {
         size = std::min(real_[label], 8 * parts_[label]);
@@ -228,7 +228,7 @@ class Chooser {
     Set(static_cast<int64_t>(label), size);
   }
 
-  // Rows that ids name: all of them must be there.
+  // A table must have all rows that ids refer to.
   void ChooseTables() {
     std::set<LabelId> by_distance;
     for (const Op& op : graph_.ops) {
@@ -245,7 +245,7 @@ class Chooser {
     }
   }
 
-  // How many positions the tokens of `ids` may have.
+  // Returns the number of positions that the tokens of `ids` may have.
   int64_t PositionsOf(step::ValueId ids) const {
     const step::CommonLabels& common = graph_.common;
     const LabelId tokens = graph_.values[AsIndex(ids)].labels.back();
@@ -260,7 +260,7 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kDistance) continue;
-      // Behind the rows of one distance, and within what there is.
+      // Beyond the rows of single distances, and within the sequence.
       sizes_[AsIndex(op.counts[0])] = std::min(
           real_[AsIndex(op.counts[0])], 3 * sizes_[AsIndex(op.label)] / 4);
     }
@@ -326,7 +326,7 @@ class Chooser {
   std::set<int64_t> set_;
 };
 
-// What a layer's ops are, without which layer it is.
+// A layer's ops without the layer's number.
 std::string KindOf(const step::Graph& graph, int32_t layer) {
   std::string out;
   for (const Op& op : graph.ops) {
@@ -342,7 +342,7 @@ std::string KindOf(const step::Graph& graph, int32_t layer) {
   return out;
 }
 
-// A layer of each kind, and two at least.
+// Returns one layer of each kind, and at least two.
 std::vector<int32_t> KindsOf(const step::Graph& graph, int32_t begin,
                              int32_t end) {
   std::vector<int32_t> out;
@@ -368,7 +368,7 @@ Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices) {
         out.axes.begin(), out.axes.end(),
         [](const MeshAxis& a, const MeshAxis& b) { return a.size < b.size; });
     if (longest->size <= 2) break;
-    // Even lengths are halved, so that what divided still does.
+    // Even lengths are halved, so that dimensions still divide.
     longest->size = longest->size % 2 == 0 ? longest->size / 2 : 2;
   }
   out.devices = devices();

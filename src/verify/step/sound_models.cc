@@ -179,7 +179,7 @@ class ModelWriter : public Writer {
     return write.Append(std::move(op), std::move(labels));
   }
 
-  // Keys or values, through the cache where there is one.
+  // Returns keys or values with the key label, through the cache in decoding.
   ValueId Remembered(ValueId x, const std::string& name) {
     write.name = "cache " + name;
     if (!kind_.decodes) return write.Rename(x, t, s);
@@ -308,7 +308,7 @@ class ModelWriter : public Writer {
     settings.renormalise = true;
     settings.groups = groups;
     settings.chosen_groups = chosen;
-    // Small, so that scores decide.
+    // A small correction, so that scores still determine the choice.
     settings.correction = write.Scaled(correction, {0.1, {}});
     const step::Routed routed = step::Route(write, logits, e_, settings);
     WriteBalance(logits, routed.chosen);
@@ -334,7 +334,7 @@ class ModelWriter : public Writer {
     return Put(write.Add({x, both}), "resid");
   }
 
-  // Of how often each expert is chosen and how likely it is.
+  // A loss of how often each expert is chosen and of its probability.
   void WriteBalance(ValueId logits, ValueId chosen) {
     write.name = "balance";
     const ValueId likely = step::Softmax(write, logits, e_);
@@ -380,7 +380,7 @@ class ModelWriter : public Writer {
           key_positions_ = step::kNoValue, balance_ = step::kNoValue;
 };
 
-// Two micro-batches of one weight, whose gradients are added.
+// Two micro-batches that use the same weights, whose gradients are added.
 class MicroWriter : public Writer {
  public:
   using Writer::Writer;

@@ -22,8 +22,8 @@ namespace {
 
 using exec::Operation;
 
-// Heads and their size, by the graph of one layer; nothing where a layer has no
-// heads.
+// Returns the sizes of attention, from the graph of one layer, or nothing if
+// the model's description cannot be built.
 std::optional<Sizes> SizesOf(const StepRequest& request) {
   Findings unreported;  // building all layers reports them
   const auto model = step::BuildForward(
@@ -142,7 +142,7 @@ void AddOverrides(const Operation& operation,
     put("op_q", "QUERY_LENGTH", {});
     put("op_out", "QUERY_LENGTH", {});
   }
-  // Parts of a softmax over keys are joined.
+  // The parts of a softmax over sharded keys are combined.
   const bool joins = operation.decode_only;
   if (!rings && !joins) {
     put("op_k", "KV_LENGTH", {});
