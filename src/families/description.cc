@@ -55,9 +55,9 @@ using Let = std::pair<std::string, Expression>;
 std::string_view LetName(const Let& let) { return let.first; }
 std::string_view BlockName(const Block& block) { return block.name; }
 
-class Reader {
+class FamilyReader {
  public:
-  Reader(const YamlDocument& document, Findings& findings)
+  FamilyReader(const YamlDocument& document, Findings& findings)
       : context_{document, findings} {}
 
   // Reads the file over `out`, which holds the family that this one is like.
@@ -221,7 +221,7 @@ bool ReadInto(Description& out, std::string_view name, int line,
   if (!fields) return false;
   CheckVersion(context, fields->Find("version"));
   if (!ReadOthers(*fields, context, out, line)) return false;
-  Reader(*document, findings).Read(*fields, out);
+  FamilyReader(*document, findings).Read(*fields, out);
   return true;
 }
 

@@ -14,6 +14,7 @@
 
 #include "parse/manifest_leaf.h"
 #include "source/checked.h"
+#include "source/index.h"
 
 namespace shardc::families {
 namespace {
@@ -240,7 +241,7 @@ Evaluator::Result Evaluator::Index(const Expression& expression, bool soft) {
   const auto items = Items(*list);
   if (!items) return std::nullopt;
   if (*at >= 0 && *at < static_cast<int64_t>(items->size())) {
-    return (*items)[static_cast<size_t>(*at)];
+    return (*items)[AsIndex(*at)];
   }
   if (soft) return Value{};
   const Place place =

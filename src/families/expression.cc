@@ -43,9 +43,9 @@ bool IsLetter(char c) {
 }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-class Parser {
+class ExpressionParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit ExpressionParser(std::string_view text) : text_(text) {}
 
   // Returns nullopt if the text is no expression; `at()` is then the offset of
   // the error.
@@ -243,7 +243,7 @@ class Parser {
 std::optional<Expression> ParseExpression(std::string_view text,
                                           const Place& place,
                                           Findings& findings) {
-  Parser parser(text);
+  ExpressionParser parser(text);
   auto whole = parser.Whole();
   if (whole) return whole;
   if (parser.is_too_large()) {

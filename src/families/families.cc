@@ -34,10 +34,10 @@ struct Spelling {
   bool buffers = false;         // include buffers that are not trained
 };
 
-class Builder {
+class TreeBuilder {
  public:
-  Builder(std::string_view naming, Spelling spelling, Dtype dtype,
-          Findings& findings)
+  TreeBuilder(std::string_view naming, Spelling spelling, Dtype dtype,
+              Findings& findings)
       : naming_(naming),
         spelling_(std::move(spelling)),
         dtype_(dtype),
@@ -390,7 +390,7 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   auto spelling = SpellingOf(*family, naming, config, findings);
   if (!spelling) return std::nullopt;
   Evaluator values(*family, config, naming, findings);
-  Builder builder(naming, std::move(*spelling), DtypeOf(config), findings);
+  TreeBuilder builder(naming, std::move(*spelling), DtypeOf(config), findings);
   if (!builder.Walk(family->tree, values)) return std::nullopt;
   Manifest tree = builder.Take();
   tree.model = family->name;

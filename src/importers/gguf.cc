@@ -75,10 +75,11 @@ struct Stored {
 
 enum class Need { kNothing, kMore };
 
-class Reader {
+class GgufHeaderReader {
  public:
   // `text` is the beginning of a file of `size` bytes.
-  Reader(std::string_view text, int64_t size, Place place, Findings& findings)
+  GgufHeaderReader(std::string_view text, int64_t size, Place place,
+                   Findings& findings)
       : text_(text),
         size_(static_cast<uint64_t>(size)),
         place_(std::move(place)),
@@ -177,7 +178,7 @@ class Reader {
   std::unordered_set<std::string> names_;
 };
 
-bool Reader::ReadStart() {
+bool GgufHeaderReader::ReadStart() {
   if (text_.size() < 4) {
     return Refuse(code::kHeader,
                   "a GGUF file begins with `GGUF`, and this one"
@@ -209,7 +210,7 @@ bool Reader::ReadStart() {
          Count("the number of keys", &key_count_);
 }
 
-bool Reader::ReadKeys() {
+bool GgufHeaderReader::ReadKeys() {
   for (uint64_t i = 0; i < key_count_; ++i) {
     std::string key;
     if (!String("a key", &key)) return false;
@@ -227,7 +228,7 @@ bool Reader::ReadKeys() {
   return true;
 }
 
-bool Reader::ReadAlignment(uint32_t type) {
+bool GgufHeaderReader::ReadAlignment(uint32_t type) {
   if (type != kUint32) {
     return Refuse(code::kAlignment, "`general.alignment` is of type " +
                                         std::to_string(type) +
@@ -244,14 +245,14 @@ bool Reader::ReadAlignment(uint32_t type) {
   return true;
 }
 
-bool Reader::SkipText() {
+bool GgufHeaderReader::SkipText() {
   uint64_t length = 0;
   if (!Count("the length of a text", &length) || !Has(length)) return false;
   at_ += length;
   return true;
 }
 
-bool Reader::SkipNumbers(uint32_t type, uint64_t bytes) {
+bool GgufHeaderReader::SkipNumbers(uint32_t type, uint64_t bytes) {
   if (!Has(bytes)) return false;
   const std::string_view values = text_.substr(at_, bytes);
   at_ += bytes;
@@ -264,7 +265,7 @@ bool Reader::SkipNumbers(uint32_t type, uint64_t bytes) {
                     ", neither 0 nor 1");
 }
 
-bool Reader::SkipValue(uint32_t type, int depth) {
+bool GgufHeaderReader::SkipValue(uint32_t type, int depth) {
   if (type >= kValueTypes) {
     return Refuse(code::kHeader,
                   "the value type " + std::to_string(type) + " is not known");
@@ -297,14 +298,14 @@ bool Reader::SkipValue(uint32_t type, int depth) {
   return true;
 }
 
-bool Reader::ReadTensors() {
+bool GgufHeaderReader::ReadTensors() {
   for (uint64_t i = 0; i < tensor_count_; ++i) {
     if (!ReadTensor()) return false;
   }
   return true;
 }
 
-bool Reader::ReadTensor() {
+bool GgufHeaderReader::ReadTensor() {
   Stored tensor;
   if (!String("a tensor's name", &tensor.name)) return false;
   if (!names_.insert(tensor.name).second) {
@@ -325,7 +326,7 @@ bool Reader::ReadTensor() {
   return true;
 }
 
-bool Reader::ReadShape(Stored& tensor) {
+bool GgufHeaderReader::ReadShape(Stored& tensor) {
   uint32_t rank = 0;
   if (!Integer(&rank)) return false;
   if (rank > kMaxDimensions) {
@@ -351,7 +352,7 @@ bool Reader::ReadShape(Stored& tensor) {
   return true;
 }
 
-bool Reader::MeasureTensor(Stored& tensor, uint32_t type) {
+bool GgufHeaderReader::MeasureTensor(Stored& tensor, uint32_t type) {
   const auto known = std::find_if(
       std::begin(kTypes), std::end(kTypes),
       [&](const GgmlType& candidate) { return candidate.id == type; });
@@ -382,7 +383,7 @@ bool Reader::MeasureTensor(Stored& tensor, uint32_t type) {
 }
 
 // Checks that the data ranges are inside the file, aligned and disjoint.
-bool Reader::CheckData(bool header_only) const {
+bool GgufHeaderReader::CheckData(bool header_only) const {
   const auto refuse = [&](const Code& code, std::string message) {
     findings_.Add(code, place_, std::move(message));
     return false;
@@ -418,7 +419,7 @@ bool Reader::CheckData(bool header_only) const {
   return true;
 }
 
-Manifest Reader::Take() const {
+Manifest GgufHeaderReader::Take() const {
   ManifestBuilder builder;
   for (const Stored& tensor : tensors_) {
     builder.Add(tensor.name, {tensor.shape, tensor.dtype});
@@ -429,7 +430,7 @@ Manifest Reader::Take() const {
   return manifest;
 }
 
-std::optional<Manifest> Finish(Reader& reader, bool header_only) {
+std::optional<Manifest> Finish(GgufHeaderReader& reader, bool header_only) {
   if (!reader.CheckData(header_only)) return std::nullopt;
   return reader.Take();
 }
@@ -448,7 +449,7 @@ std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
   for (size_t piece = kFirstPiece; piece <= kMaxHeader; piece *= 2) {
     const auto text = file->Head(piece, findings);
     if (!text) return std::nullopt;
-    Reader reader(*text, file->size(), place, findings);
+    GgufHeaderReader reader(*text, file->size(), place, findings);
     if (reader.Read()) return Finish(reader, header_only);
     if (reader.need() == Need::kNothing) return std::nullopt;
   }
@@ -460,8 +461,9 @@ std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
 
 std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,
                                   Findings& findings) {
-  Reader reader(source->text(), static_cast<int64_t>(source->text().size()),
-                Place{MakeSource(source->name(), {})}, findings);
+  GgufHeaderReader reader(source->text(),
+                          static_cast<int64_t>(source->text().size()),
+                          Place{MakeSource(source->name(), {})}, findings);
   if (!reader.Read()) return std::nullopt;
   return Finish(reader, header_only);
 }

@@ -23,9 +23,9 @@ namespace {
 // The shortest entry: `"a":{"dtype":"F8","shape":[],"data_offsets":[0,1]},`.
 constexpr size_t kLeastBytes = 50;
 
-class Reader {
+class PlainHeaderReader {
  public:
-  Reader(std::string_view text, PlainHeader& header)
+  PlainHeaderReader(std::string_view text, PlainHeader& header)
       : json_(text), header_(header) {
     // Memory that stays unused is never touched.
     header_.entries.reserve(text.size() / kLeastBytes);
@@ -166,7 +166,7 @@ std::optional<int64_t> EndOf(const std::vector<PlainHeader::Entry>& entries) {
 std::optional<PlainHeader> ReadPlainHeader(std::string_view json,
                                            std::optional<int64_t> data_size) {
   PlainHeader header;
-  if (!Reader(json, header).Read()) return std::nullopt;
+  if (!PlainHeaderReader(json, header).Read()) return std::nullopt;
   const auto end = EndOf(header.entries);
   if (!end || (data_size && *end != *data_size)) return std::nullopt;
   std::vector<std::string_view> names;

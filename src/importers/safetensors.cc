@@ -18,6 +18,7 @@
 #include "importers/plain_header.h"
 #include "source/checked.h"
 #include "source/file.h"
+#include "source/index.h"
 #include "source/input_file.h"
 #include "source/json.h"
 #include "source/wording.h"
@@ -68,7 +69,7 @@ std::optional<int64_t> HeaderLength(const SourceRef& source,
     findings.Add(code::kHeader, place, std::move(message), std::move(help));
     return std::nullopt;
   };
-  if (first.size() < static_cast<size_t>(kLengthBytes)) {
+  if (first.size() < AsIndex(kLengthBytes)) {
     return refuse(
         "a safetensors file begins with the header's length in 8 "
         "bytes, and this one holds " +
@@ -335,8 +336,8 @@ std::optional<SafetensorsHeader> ParseSafetensorsHeader(
   const std::optional<int64_t> length =
       HeaderLength(source, text, file_size.value_or(held), findings);
   if (!length) return std::nullopt;
-  const auto end = static_cast<size_t>(kLengthBytes + *length);
-  const size_t begin = static_cast<size_t>(kLengthBytes);
+  const auto end = AsIndex(kLengthBytes + *length);
+  const size_t begin = AsIndex(kLengthBytes);
   if (*length == 0 || text[begin] != '{') {
     findings.Add(code::kHeader, Place{source},
                  "the header is not a JSON object", Guess(text.substr(begin)));
@@ -367,7 +368,7 @@ std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
   const std::optional<int64_t> length =
       HeaderLength(MakeSource(path, {}), *first, file->size(), findings);
   if (!length) return std::nullopt;
-  auto head = file->Head(static_cast<size_t>(kLengthBytes + *length), findings);
+  auto head = file->Head(AsIndex(kLengthBytes + *length), findings);
   if (!head) return std::nullopt;
   std::optional<int64_t> size;
   if (!header_only) size = file->size();

@@ -35,9 +35,9 @@ bool HoldsDot(std::string_view name) {
   return false;
 }
 
-class Reader {
+class ManifestReader {
  public:
-  Reader(const JsonDocument& document, Findings& findings)
+  ManifestReader(const JsonDocument& document, Findings& findings)
       : document_(document), findings_(findings) {}
 
   std::optional<Manifest> Read() {
@@ -267,7 +267,7 @@ class Reader {
 
 std::optional<Manifest> ParseManifest(const JsonDocument& document,
                                       Findings& findings) {
-  return Reader(document, findings).Read();
+  return ManifestReader(document, findings).Read();
 }
 
 void SettleSeparator(Manifest& manifest, Findings& findings) {

@@ -23,9 +23,9 @@ constexpr std::array<std::string_view, 3> kAxisTypes = {"auto", "explicit",
 constexpr std::array<AxisType, 3> kAxisTypeValues = {
     AxisType::kAuto, AxisType::kExplicit, AxisType::kManual};
 
-class Reader {
+class MeshReader {
  public:
-  Reader(const YamlContext& context, const Fields& fields)
+  MeshReader(const YamlContext& context, const Fields& fields)
       : context_(context), fields_(fields) {}
 
   MeshDraft Read(const YamlNode& node, std::optional<int64_t> devices) {
@@ -237,7 +237,7 @@ std::optional<Mesh> ReadMeshNode(const YamlContext& context,
   const size_t before = context.findings.errors();
   const auto fields = Fields::Read(context, node, keys::kMesh);
   if (!fields) return std::nullopt;
-  const MeshDraft draft = Reader(context, *fields).Read(node, devices);
+  const MeshDraft draft = MeshReader(context, *fields).Read(node, devices);
   if (context.findings.errors() > before) return std::nullopt;
   return FinishMesh(draft, context.findings);
 }

@@ -1,11 +1,13 @@
-// A model's config.json. Each family has its own names for the same numbers;
-// the tables below list them, the commonest first. What a family leaves to
-// its code (`n_inner: null` means four times the width) is filled in where
-// every release of it agrees.
+// Reads the structure of a model from its config.json. Families name the same
+// number differently; the tables below list the names, the most common first.
+// A default that only a family's code knows (`n_inner: null` means four times
+// the hidden size) is filled in if all releases of the family agree on it.
+//
+//   {"model_type": "gpt2", "n_head": 12, "n_embd": 768}
+//     ->  heads 12, hidden 768, intermediate 3072
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +16,6 @@
 #include "parse/manifest_leaf.h"
 #include "parse/model_document.h"
 #include "parse/project.h"
-#include "source/file.h"
 #include "source/json.h"
 
 namespace shardc {
@@ -65,7 +66,7 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
 
-// Families that leave to their code which layers see a window only.
+// Families whose code decides which layers attend within a window.
 constexpr std::array<Key, 1> kEverySecondSeesAll = {"gemma2"};
 constexpr std::array<Key, 2> kEverySixthSeesAll = {"gemma3", "gemma3_text"};
 constexpr std::array<Key, 7> kEncoderDecoders = {
@@ -73,10 +74,10 @@ constexpr std::array<Key, 7> kEncoderDecoders = {
 
 constexpr std::array<Key, 2> kRopeBase = {"rope_theta", "rotary_emb_base"};
 
-// Families that do not scale their products, and that have attention sinks.
+// Families without a scale of attention scores, and with attention sinks.
 constexpr std::array<Key, 4> kUnscaled = {"t5", "mt5", "umt5", "longt5"};
 constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
-// What a settings file may hold too.
+// The ranges that settings files have.
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
 constexpr double kLeastCap = 1e-3;
@@ -92,41 +93,13 @@ constexpr std::array<Key, 8> kFourfold = {
     "gpt2",        "gptj",       "bloom",           "falcon",
     "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential"};
 
-// Python writes the words below for what JSON cannot say, and real files
-// have them. They become values of the same length, so that places hold.
-SourceRef ReplacePythonNumbers(const SourceRef& source) {
-  struct Word {
-    Key word;
-    Key value;
-  };
-  constexpr std::array<Word, 3> kWords = {
-      {{"-Infinity", "null     "}, {"Infinity", "null    "}, {"NaN", "0.0"}}};
-  std::string text(source->text());
-  bool changed = false;
-  bool in_string = false;
-  for (size_t at = 0; at < text.size(); ++at) {
-    if (in_string && text[at] == '\\') {
-      ++at;
-    } else if (text[at] == '"') {
-      in_string = !in_string;
-    } else if (!in_string) {
-      for (const Word& word : kWords) {
-        if (text.compare(at, word.word.size(), word.word) != 0) continue;
-        text.replace(at, word.value.size(), word.value);
-        changed = true;
-      }
-    }
-  }
-  return changed ? MakeSource(source->name(), std::move(text)) : source;
-}
-
 bool Holds(std::span<const Key> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-class Reader {
+class ModelConfigReader {
  public:
-  Reader(const JsonDocument& document, Findings& findings)
+  ModelConfigReader(const JsonDocument& document, Findings& findings)
       : root_(document.root()), findings_(findings) {
     for (Key key : kNested) {
       const auto nested = root_.Find(key);
@@ -164,7 +137,7 @@ class Reader {
   }
 
  private:
-  // The language model's own part wins over the whole model's.
+  // The nested language model's config has priority over the outer one.
   std::optional<JsonValue> Find(std::string_view key) const {
     if (nested_) {
       const auto inner = nested_->Find(key);
@@ -298,7 +271,7 @@ class Reader {
     if (config_.sliding_window) config_.windowed_layers = windowed;
   }
 
-  // Every P-th layer sees all.
+  // Every P-th layer attends to all tokens.
   int64_t WindowedByPattern(int64_t layers) {
     if (const Number pattern = Get("sliding_window_pattern")) {
       return *pattern > 1 ? layers - layers / *pattern : layers;
@@ -393,7 +366,7 @@ class Reader {
     return value ? RealOf(*value, key) : std::nullopt;
   }
 
-  // Recent files hold all of it in `rope_parameters`.
+  // Recent files have all of it in `rope_parameters`.
   void ReadRope() {
     auto scaling = Find("rope_scaling");
     auto all = Find("rope_parameters");
@@ -442,7 +415,7 @@ class Reader {
         truncate && truncate->kind() == JsonKind::kBool) {
       rope.truncate = truncate->boolean();
     }
-    // DeepSeek's two: their quotient is on what is rotated.
+    // DeepSeek scales the rotated part by the quotient of its two factors.
     const auto one = RealIn(scaling, "mscale");
     const auto every = RealIn(scaling, "mscale_all_dim");
     if (one && every && !rope.attention_factor) {
@@ -473,7 +446,7 @@ class Reader {
     config_.tied_embeddings = said ? *said : IsA(kTiedByDefault);
   }
 
-  // A block [128, 128] has its second side along the input.
+  // In a block [128, 128] the second size is along the input dimension.
   void ReadQuantisation() {
     const auto quantisation = root_.Find("quantization_config");
     if (!quantisation || !quantisation->IsObject()) return;
@@ -506,24 +479,12 @@ class Reader {
 
 }  // namespace
 
-std::unique_ptr<const JsonDocument> ReadModelDocument(const std::string& path,
-                                                      Findings& findings) {
-  const SourceRef source = ReadSource(path, findings);
-  if (source == nullptr) return nullptr;
-  auto document = JsonDocument::Parse(ReplacePythonNumbers(source), findings);
-  if (document == nullptr || document->root().IsObject()) return document;
-  findings.Add(code::kSchema, document->root().place(),
-               "a model's configuration is " + DescribeJson(document->root()) +
-                   ", not an object");
-  return nullptr;
-}
-
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings) {
   const size_t before = findings.errors();
   const auto document = ReadModelDocument(path, findings);
   if (document == nullptr) return std::nullopt;
-  ModelConfig config = Reader(*document, findings).Read();
+  ModelConfig config = ModelConfigReader(*document, findings).Read();
   config.source = document->source();
   if (findings.errors() > before) return std::nullopt;
   return config;

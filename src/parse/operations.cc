@@ -32,9 +32,10 @@ constexpr RealRange kProbabilities = {0, 1, true};
 constexpr std::array<std::string_view, 3> kDotBitsNames = {"0", "8", "4"};
 constexpr std::array<int64_t, 3> kDotBitsValues = {0, 8, 4};
 
-class Reader {
+class SettingsReader {
  public:
-  Reader(const YamlContext& context, std::span<const KnownOperation> operations)
+  SettingsReader(const YamlContext& context,
+                 std::span<const KnownOperation> operations)
       : context_(context), operations_(operations) {
     for (const KnownOperation& operation : operations) {
       names_.push_back(operation.name);
@@ -257,7 +258,8 @@ std::optional<OperationsFile> ParseOperations(
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return std::nullopt;
   const YamlContext context{*document, findings};
-  OperationsFile file = Reader(context, operations).Read(document->root());
+  OperationsFile file =
+      SettingsReader(context, operations).Read(document->root());
   if (findings.errors() > before) return std::nullopt;
   return file;
 }
@@ -270,7 +272,7 @@ std::optional<OperationsFile> ReadOperationsAt(
   const YamlNode* node = document ? FindNode(document->root(), place) : nullptr;
   if (node == nullptr) return std::nullopt;
   const YamlContext context{*document, findings};
-  OperationsFile file = Reader(context, operations).Read(*node);
+  OperationsFile file = SettingsReader(context, operations).Read(*node);
   if (findings.errors() > before) return std::nullopt;
   return file;
 }
@@ -283,7 +285,7 @@ bool ReadSetting(std::string_view flag, Setting setting,
       YamlDocument::Parse(MakeSource(std::string(flag), text), findings);
   if (!document) return false;
   const YamlContext context{*document, findings};
-  Reader(context, {}).ReadValue(setting, document->root(), record);
+  SettingsReader(context, {}).ReadValue(setting, document->root(), record);
   return findings.errors() == before;
 }
 

@@ -21,9 +21,9 @@ namespace {
 
 constexpr std::string_view kSchemaName = "shardc.manifest/v1";
 
-class Reader {
+class PlainManifest {
  public:
-  explicit Reader(std::string_view text) : json_(text) {
+  explicit PlainManifest(std::string_view text) : json_(text) {
     leaves.ReserveFor(text.size());
   }
 
@@ -114,7 +114,7 @@ class Reader {
 
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source) {
   Manifest manifest;
-  Reader reader(source->text());
+  PlainManifest reader(source->text());
   if (!reader.Read(manifest)) return ReadPlainTree(source);
   if (!TakeTensors(reader.leaves, manifest)) return std::nullopt;
   manifest.source = source;

@@ -28,9 +28,10 @@ constexpr std::string_view kProjectName = "shardc.yaml";
 constexpr char kModesText[] =
     "the modes are `train`, `prefill`, `decode` and `insert`";
 
-class Reader {
+class ProjectReader {
  public:
-  Reader(const YamlContext& context, std::string path, const FileTexts* texts)
+  ProjectReader(const YamlContext& context, std::string path,
+                const FileTexts* texts)
       : context_(context), path_(std::move(path)), texts_(texts) {}
 
   Project Read() {
@@ -342,7 +343,7 @@ std::optional<Project> ReadProject(const std::string& path, Findings& findings,
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return std::nullopt;
   const YamlContext context{*document, findings};
-  Project project = Reader(context, path, texts).Read();
+  Project project = ProjectReader(context, path, texts).Read();
   if (findings.errors() > before) return std::nullopt;
   return project;
 }

@@ -7,6 +7,7 @@
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
 #include "importers/rules/scan.h"
+#include "source/index.h"
 
 namespace shardc::imports {
 namespace {
@@ -54,7 +55,7 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
 // Inserts the axis after the axes it is strided over. Called from the last axis
 // to the first.
 bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
-  const auto dim = static_cast<size_t>(placed.dim);
+  const auto dim = AsIndex(placed.dim);
   if (spec.size() <= dim) spec.resize(dim + 1);
   AxisGroup& group = spec[dim];
   int64_t parts = 1;

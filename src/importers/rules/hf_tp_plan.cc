@@ -131,9 +131,9 @@ std::string KeyPattern(std::string_view key) {
   return out;
 }
 
-class Reader {
+class TpPlan {
  public:
-  explicit Reader(const Request& request)
+  explicit TpPlan(const Request& request)
       : axis_(request.axis.empty() ? "tp" : request.axis),
         symbol_(request.symbol) {}
 
@@ -237,7 +237,7 @@ class Reader {
 std::optional<Imported> Read(const Request& request, Findings& findings) {
   const auto document = JsonDocument::Parse(request.source, findings);
   if (!document) return std::nullopt;
-  return Reader(request).Read(document->root(), findings);
+  return TpPlan(request).Read(document->root(), findings);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "importers/rules/scan.h"
 #include "model/mesh_layout.h"
 #include "source/checked.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::imports {
@@ -28,9 +29,9 @@ constexpr int64_t kMostDevices = 1 << 20;
 constexpr int64_t kMostSteps = 1 << 28;
 constexpr size_t kMostKept = size_t{16} << 20;
 
-class Reader {
+class HloShardings {
  public:
-  Reader(const Request& request, Findings& findings)
+  HloShardings(const Request& request, Findings& findings)
       : source_(request.source), findings_(findings) {
     imported_.mesh = request.mesh;
   }
@@ -204,7 +205,7 @@ class Reader {
     while (!scan.Take(end)) {
       if (!out.empty()) scan.Take(",");
       const auto number = scan.Number();
-      if (!number || out.size() > static_cast<size_t>(kMostDevices)) {
+      if (!number || out.size() > AsIndex(kMostDevices)) {
         scan.Refuse("a list of numbers is malformed here", findings_);
         return std::nullopt;
       }
@@ -245,7 +246,7 @@ class Reader {
     if (!scan.Take("<=[")) {
       while (scan.Peek() >= '0' && scan.Peek() <= '9') {
         const auto number = scan.Number();
-        if (!number || out.size() > static_cast<size_t>(kMostDevices)) break;
+        if (!number || out.size() > AsIndex(kMostDevices)) break;
         out.push_back(*number);
         if (scan.Peek() == ',') scan.Take(",");
       }
@@ -271,7 +272,7 @@ class Reader {
       scan.Refuse("this is no number of devices", findings_);
       return std::nullopt;
     }
-    if (!Afford(static_cast<size_t>(*count), sizes->size(), scan)) {
+    if (!Afford(AsIndex(*count), sizes->size(), scan)) {
       return std::nullopt;
     }
     Iota(*sizes, order, *count, out);
@@ -299,7 +300,7 @@ class Reader {
       int64_t rest = tile, device = 0;
       for (size_t i = order.size(); i > 0;) {
         --i;
-        const auto axis = static_cast<size_t>(order[i]);
+        const auto axis = AsIndex(order[i]);
         device += rest % sizes[axis] * strides[axis];
         rest /= sizes[axis];
       }
@@ -350,7 +351,7 @@ class Reader {
                const std::vector<int64_t>& devices, AxisGroup& group) const {
     const Mesh& mesh = *imported_.mesh;
     for (int64_t step = 1; step < parts;) {
-      const int64_t device = devices[static_cast<size_t>(step * stride)];
+      const int64_t device = devices[AsIndex(step * stride)];
       if (device < 0 || device >= mesh.devices) return false;
       const auto coordinates = CoordinatesOf(mesh, device);
       size_t axis = 0;
@@ -479,7 +480,7 @@ class Reader {
 };
 
 std::optional<Imported> Read(const Request& request, Findings& findings) {
-  return Reader(request, findings).Read();
+  return HloShardings(request, findings).Read();
 }
 
 }  // namespace

@@ -34,10 +34,10 @@ constexpr std::array<std::string_view, 8> kOlderKeys = {
     "replica_ici_axis_size",
     "replica_dcn_axis_size"};
 
-class Reader {
+class LevanterConfig {
  public:
-  Reader(const YamlDocument& document, const Request& request,
-         Findings& findings)
+  LevanterConfig(const YamlDocument& document, const Request& request,
+                 Findings& findings)
       : context_{document, findings}, request_(request), findings_(findings) {}
 
   std::optional<Imported> Read() {
@@ -237,7 +237,7 @@ class Reader {
 std::optional<Imported> Read(const Request& request, Findings& findings) {
   const auto document = YamlDocument::Parse(request.source, findings);
   if (!document || findings.HasErrors()) return std::nullopt;
-  return Reader(*document, request, findings).Read();
+  return LevanterConfig(*document, request, findings).Read();
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ namespace {
 constexpr int kDepthLimit = 150;
 constexpr int kHeightLimit = 1000;
 
-class Parser {
+class PythonParser {
  public:
-  Parser(const SourceRef& source, PyTokens tokens, Findings& findings)
+  PythonParser(const SourceRef& source, PyTokens tokens, Findings& findings)
       : source_(source),
         tokens_(std::move(tokens.tokens)),
         comments_(std::move(tokens.comments)),
@@ -568,13 +568,13 @@ class Parser {
   PyNode Either() {
     PyNode left = Both();
     while (good_ && IsWord("or"))
-      left = Pair(PyKind::kOr, std::move(left), 1, &Parser::Both);
+      left = Pair(PyKind::kOr, std::move(left), 1, &PythonParser::Both);
     return left;
   }
   PyNode Both() {
     PyNode left = Negated();
     while (good_ && IsWord("and"))
-      left = Pair(PyKind::kAnd, std::move(left), 1, &Parser::Negated);
+      left = Pair(PyKind::kAnd, std::move(left), 1, &PythonParser::Negated);
     return left;
   }
   PyNode Negated() {
@@ -606,7 +606,7 @@ class Parser {
       }
       // `a == b == c` is no comparison of a comparison.
       left = Pair(chain ? PyKind::kOther : kind, std::move(left), words,
-                  &Parser::Sum);
+                  &PythonParser::Sum);
     }
     return left;
   }
@@ -614,7 +614,7 @@ class Parser {
     PyNode left = Term();
     while (good_) {
       if (IsOperator("+")) {
-        left = Pair(PyKind::kAdd, std::move(left), 1, &Parser::Term);
+        left = Pair(PyKind::kAdd, std::move(left), 1, &PythonParser::Term);
         continue;
       }
       constexpr std::string_view kRest[] = {"-", "*", "/", "//", "%",  "**",
@@ -623,13 +623,13 @@ class Parser {
           std::find_if(std::begin(kRest), std::end(kRest),
                        [&](std::string_view op) { return IsOperator(op); });
       if (at == std::end(kRest)) break;
-      left = Pair(PyKind::kOther, std::move(left), 1, &Parser::Term);
+      left = Pair(PyKind::kOther, std::move(left), 1, &PythonParser::Term);
     }
     return left;
   }
 
   PyNode Pair(PyKind kind, PyNode left, size_t words,
-              PyNode (Parser::*next)()) {
+              PyNode (PythonParser::*next)()) {
     const size_t begin = left.begin;
     for (size_t i = 0; i < words; ++i) Next();
     std::vector<PyNode> items;
@@ -823,7 +823,7 @@ std::optional<PyModule> ParsePython(const SourceRef& source,
                                     Findings& findings) {
   auto tokens = TokenizePython(source, findings);
   if (!tokens) return std::nullopt;
-  return Parser(source, std::move(*tokens), findings).Run();
+  return PythonParser(source, std::move(*tokens), findings).Run();
 }
 
 }  // namespace shardc::imports

@@ -10,9 +10,9 @@
 namespace shardc::imports {
 namespace {
 
-class Reader {
+class ShardyModule {
  public:
-  Reader(const Request& request, Findings& findings)
+  ShardyModule(const Request& request, Findings& findings)
       : source_(request.source), findings_(findings) {}
 
   std::optional<Imported> Read() {
@@ -234,7 +234,7 @@ class Reader {
 };
 
 std::optional<Imported> Read(const Request& request, Findings& findings) {
-  return Reader(request, findings).Read();
+  return ShardyModule(request, findings).Read();
 }
 
 }  // namespace
