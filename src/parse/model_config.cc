@@ -82,8 +82,8 @@ constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
 constexpr double kLeastCap = 1e-3;
 
-// Families whose configuration class ties the embeddings by default. (So does
-// Falcon's, whose published checkpoints hold both tensors all the same.)
+// Families whose config class ties the embeddings by default. Falcon's does
+// too, but its published checkpoints hold both tensors.
 constexpr std::array<Key, 9> kTiedByDefault = {
     "gpt2",  "gemma", "gemma2", "gemma3", "gemma3_text",
     "bloom", "opt",   "t5",     "whisper"};
@@ -148,8 +148,8 @@ class ModelConfigReader {
     return std::nullopt;
   }
 
-  // A positive integer; a value for "none" (null, 0, -1, false) or differs by
-  // layer (a list) counts as absent.
+  // Returns a positive integer. Values that mean "none" (null, 0, -1, false),
+  // and lists by layer, count as absent.
   Number Get(std::string_view key) {
     const auto value = Find(key);
     if (!value) return std::nullopt;
@@ -194,12 +194,12 @@ class ModelConfigReader {
 
   void ReadIntermediate() {
     config_.intermediate = First(kIntermediate);
-    // Llama 4: dense layers have a width of their own, and the common key
-    // is the experts'.
+    // Llama 4: `intermediate_size` is the experts', and dense layers have a key
+    // of their own.
     if (Get("intermediate_size_mlp") && !config_.moe_intermediate) {
       config_.moe_intermediate = Get("intermediate_size");
     }
-    // The first Qwen counts the gate and the up projection together.
+    // The first Qwen's size is that of the gate and the up projection together.
     if (config_.model_type == "qwen" && config_.intermediate) {
       *config_.intermediate /= 2;
     }
@@ -217,7 +217,8 @@ class ModelConfigReader {
         !IsTrue("new_decoder_architecture").value_or(false);
     if (multi_query && !Find("multi_query_group_num")) config_.kv_heads = 1;
     if (!config_.kv_heads) config_.kv_heads = config_.heads;
-    // Latent attention: a head's width is that of its two parts.
+    // Latent attention: a head is the concatenation of an unrotated and a
+    // rotated part.
     config_.latent_rank = Get("kv_lora_rank");
     if (config_.latent_rank) {
       config_.latent_rope_dim = Get("qk_rope_head_dim");
@@ -237,8 +238,8 @@ class ModelConfigReader {
     }
   }
 
-  // Lists by layer win over patterns, those over what a family leaves to its
-  // code.
+  // Lists by layer have priority over patterns, and patterns over a family's
+  // defaults.
   void ReadLayerKinds() {
     config_.has_encoder = IsTrue("is_encoder_decoder").value_or(false) ||
                           IsA(kEncoderDecoders) ||
@@ -284,7 +285,7 @@ class ModelConfigReader {
     return layers;
   }
 
-  // Above 0; a value for "none" counts as absent, as with integers.
+  // Returns a real above 0; values that mean "none" count as absent.
   std::optional<double> GetReal(std::string_view key) {
     const auto value = Find(key);
     return value ? RealOf(*value, key) : std::nullopt;
@@ -360,7 +361,7 @@ class ModelConfigReader {
              "mscale_all_dim", *all);
   }
 
-  // A number of `from`, or of the file where it has none of its own.
+  // Reads a number of `from`, or else of the file.
   std::optional<double> RealIn(const std::optional<JsonValue>& from, Key key) {
     const auto value = from ? from->Find(key) : std::nullopt;
     return value ? RealOf(*value, key) : std::nullopt;

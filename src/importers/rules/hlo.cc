@@ -1,12 +1,14 @@
-// XLA's shardings, as `export hlo` writes them or as a compiled program's text
-// has them on its parameters, to specs over a mesh. In the iota and the listed
-// form the axes are inferred from the devices of neighbouring tiles:
+// Converts XLA's shardings to specs over a mesh. They are read from the output
+// of `export hlo`, or from the parameters of a compiled program's text. In the
+// iota form and the listed form, the axes are inferred from the devices of
+// neighbouring tiles:
 //
 //   a:2, b:4, {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}: along
-//   dimension 0 tiles are devices 0 1 2 3, which step along b  ->  [b, null]
+//   dimension 0 the tiles are on devices 0 1 2 3, a step along b  ->  [b, null]
 //
-// Every tile is compared before a spec is believed, once for each text: a
-// program has many parameters and few shardings.
+// A spec is accepted only if it places every tile as the sharding does. Each
+// distinct text is converted once, as a program has many parameters and few
+// shardings.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -24,8 +26,8 @@ namespace shardc::imports {
 namespace {
 
 constexpr int64_t kMostDevices = 1 << 20;
-// Tiles of different shardings, times their dimensions, and bytes of the
-// shardings that are remembered.
+// Limits: the tiles of all distinct shardings times their dimensions, and the
+// bytes of cached sharding texts.
 constexpr int64_t kMostSteps = 1 << 28;
 constexpr size_t kMostKept = size_t{16} << 20;
 
@@ -109,7 +111,7 @@ class HloShardings {
     return true;
   }
 
-  // Lines `"name": {...}`, or instructions of a program.
+  // Reads lines `"name": {...}`, or instructions of a program.
   bool ReadText() {
     size_t begin = 0;
     const std::string_view text = source_->text();
@@ -240,7 +242,7 @@ class HloShardings {
     return SpecOf(*dims, *devices, rank, scan.PlaceOf(begin, scan.at()));
   }
 
-  // Device numbers in the order of the tiles.
+  // Returns the device numbers in the order of the tiles.
   std::optional<std::vector<int64_t>> Devices(Scan& scan) {
     std::vector<int64_t> out;
     if (!scan.Take("<=[")) {
@@ -345,8 +347,8 @@ class HloShardings {
     return std::nullopt;
   }
 
-  // Axes of one dimension, the minor ones first: each step of as many tiles
-  // as those have parts goes on along one axis.
+  // Finds the axes of one dimension, minor axes first: steps of as many tiles
+  // as the axes found so far have parts move along one axis.
   bool GroupOf(int64_t parts, int64_t stride,
                const std::vector<int64_t>& devices, AxisGroup& group) const {
     const Mesh& mesh = *imported_.mesh;
@@ -381,7 +383,7 @@ class HloShardings {
     return digits;
   }
 
-  // Whether each tile is where the spec has it.
+  // Returns whether the spec places each tile on the device of the sharding.
   bool Holds(const std::vector<int64_t>& dims,
              const std::vector<int64_t>& devices, const Spec& spec) const {
     std::vector<std::vector<Digit>> digits;
@@ -405,7 +407,7 @@ class HloShardings {
     return true;
   }
 
-  // `{mesh['a'=2,'b'=4], [{'a'}, {}]}`
+  // Reads `{mesh['a'=2,'b'=4], [{'a'}, {}]}`.
   std::optional<Spec> Named(Scan& scan) {
     Mesh mesh;
     while (!scan.Take("]")) {
@@ -474,7 +476,7 @@ class HloShardings {
   Findings& findings_;
   Imported imported_;
   std::vector<NamedSpec> params_;
-  std::map<std::string, Spec, std::less<>> known_;  // by its text
+  std::map<std::string, Spec, std::less<>> known_;  // by the sharding's text
   size_t kept_ = 0;
   int64_t steps_ = 0;
 };

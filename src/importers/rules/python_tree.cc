@@ -1,6 +1,6 @@
-// A parser that goes down from the weakest operator, by hand. What rule sets
-// do not need (lambdas, slices, comprehensions, arithmetic) is passed over to
-// where its brackets or its line end and kept as kOther:
+// A recursive descent parser of Python. What rule sets do not need (lambdas,
+// slices, comprehensions, arithmetic) is skipped to the end of its brackets or
+// its line and kept as kOther:
 //
 //   x = (("a", P(t)),) if f else y[0]
 //     ->  assign x: choice(sequence(...), name f, other)
@@ -73,7 +73,7 @@ class PythonParser {
     at_ = tokens_.size() - 1;
   }
 
-  // To the end of the line, brackets and all.
+  // Skips to the end of the line, including lines inside brackets.
   void SkipLine() {
     while (Now().kind != PyToken::kNewline && Now().kind != PyToken::kEnd) {
       Next();
@@ -81,7 +81,7 @@ class PythonParser {
     if (Now().kind == PyToken::kNewline) Next();
   }
 
-  // `: body`, on the line or as a block.
+  // Parses `: body`, on the same line or as a block.
   void Body(std::vector<PyStatement>& body) {
     if (!Take(":")) {
       Refuse("a colon is missing here");
@@ -91,7 +91,7 @@ class PythonParser {
       do {
         Statement(body);
       } while (good_ && tokens_[at_ - 1].kind == PyToken::kOperator &&
-               Now().kind != PyToken::kNewline);  // behind a semicolon
+               Now().kind != PyToken::kNewline);  // after a semicolon
       return;
     }
     if (!Indented()) return;
@@ -181,7 +181,8 @@ class PythonParser {
     body.push_back(std::move(made));
   }
 
-  // Whether the line ends in a colon, so that the word begins a block.
+  // Returns whether the line ends in a colon, so that its first word begins a
+  // block.
   bool BlockAhead() const {
     size_t i = at_;
     while (tokens_[i].kind != PyToken::kNewline &&
@@ -277,7 +278,7 @@ class PythonParser {
     }
   }
 
-  // Up to the colon before a body; brackets may hold others.
+  // Skips to the colon before a body; brackets may contain other colons.
   void SkipHeader() {
     while (!(IsOperator(":") || AtLineEnd())) {
       if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
@@ -297,7 +298,7 @@ class PythonParser {
     Unknown(made);
   }
 
-  // Which of the cases runs is not known.
+  // It is unknown which of the cases runs.
   void Match(PyStatement& made) {
     SkipHeader();
     Take(":");
@@ -310,7 +311,7 @@ class PythonParser {
       }
       const size_t from = at_;
       SkipHeader();
-      // What a pattern binds; what it only reads is taken for that too.
+      // Names that a pattern binds. Names that it only reads are included too.
       for (size_t i = from; i < at_; ++i) {
         if (tokens_[i].kind == PyToken::kName) {
           made.names.push_back(tokens_[i].text);
@@ -322,7 +323,7 @@ class PythonParser {
     Unknown(made);
   }
 
-  // What its body does may happen or not, or often.
+  // The body may run zero times, once or several times.
   static void Unknown(PyStatement& made) {
     made.act = PyAct::kUnknown;
     Gather(made.body, made);
@@ -348,7 +349,7 @@ class PythonParser {
     if (!runs) made.body.clear();
   }
 
-  // An assignment in one of its forms, or an expression.
+  // Parses an assignment in any form, or an expression.
   void Simple(PyStatement& made) {
     PyNode first = Sequence();
     if (Take(":")) {
@@ -380,7 +381,7 @@ class PythonParser {
     EndLine();
   }
 
-  // `a = b = value`; what a list of targets or a part gets is not followed.
+  // `a = b = value`. The values of a list of targets or of an item are unknown.
   void Assign(const PyNode& first, PyStatement& made) {
     std::vector<PyNode> targets;
     targets.push_back(first);
@@ -408,7 +409,7 @@ class PythonParser {
     }
   }
 
-  // All that is bound or changed by an assignment to this.
+  // Returns all names that an assignment to `target` binds or changes.
   static std::vector<std::string> NamesOf(const PyNode& target) {
     std::vector<std::string> names;
     if (std::string name = NameOf(target); !name.empty()) {
@@ -424,7 +425,7 @@ class PythonParser {
     return names;
   }
 
-  // `rules.append(x)`, `rules.extend(x)`.
+  // Parses `rules.append(x)`, `rules.extend(x)`.
   static void Method(PyNode& call, PyStatement& made) {
     if (call.kind != PyKind::kCall ||
         call.items[0].kind != PyKind::kAttribute) {
@@ -451,7 +452,7 @@ class PythonParser {
     made.value = std::move(call.items[1]);
   }
 
-  // `rules`, `self.rules`; empty for what is no plain name.
+  // Returns `rules` or `self.rules`; empty for other expressions.
   static std::string NameOf(const PyNode& node) {
     if (node.kind == PyKind::kName) return node.text;
     if (node.kind == PyKind::kAttribute &&
@@ -467,7 +468,8 @@ class PythonParser {
     for (const PyNode& item : items) {
       node.height = std::max(node.height, item.height + 1);
     }
-    // A chain of operators or calls is no nesting, but is as high as it.
+    // A chain of operators or calls is not nested in the text, but its tree is
+    // as high as the chain is long.
     if (node.height > kHeightLimit) {
       Refuse("this is nested too deeply");
       items.clear();
@@ -481,8 +483,8 @@ class PythonParser {
     return node;
   }
 
-  // Expressions with commas between them are a tuple; targets of a loop stand
-  // before its `in`.
+  // Parses expressions with commas between them as a tuple. The targets of a
+  // loop end at its `in`.
   PyNode Sequence(bool targets = false) {
     const auto next = [&] {
       if (!targets) return StarOrExpression();
@@ -541,12 +543,12 @@ class PythonParser {
     std::vector<PyNode> items;
     items.push_back(std::move(value));
     items.push_back(Either());
-    if (!TakeWord("else")) return Other(begin);  // of a comprehension
+    if (!TakeWord("else")) return Other(begin);  // a comprehension
     items.push_back(Expression());
     return Made(PyKind::kChoice, begin, std::move(items));
   }
 
-  // `lambda a, *b, c=lambda: 0: body`; its value is not asked for.
+  // Skips `lambda a, *b, c=lambda: 0: body`; no rule set needs its value.
   PyNode Lambda() {
     const size_t begin = Now().begin;
     Next();
@@ -604,7 +606,7 @@ class PythonParser {
                    IsOperator(">=") || IsWord("in"))) {
         break;
       }
-      // `a == b == c` is no comparison of a comparison.
+      // `a == b == c` does not compare the result of a comparison.
       left = Pair(chain ? PyKind::kOther : kind, std::move(left), words,
                   &PythonParser::Sum);
     }
@@ -704,7 +706,7 @@ class PythonParser {
     return node;
   }
 
-  // One token, or all that its bracket holds.
+  // Skips one token, or a bracket with its content.
   void SkipItem() {
     if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
       Other();
@@ -715,7 +717,7 @@ class PythonParser {
     }
   }
 
-  // Passed over: a bracket, or what goes on to the end of where it stands.
+  // Skips a bracket, or the rest of an expression.
   PyNode Other() { return Other(Now().begin); }
   PyNode Other(size_t begin) {
     if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
@@ -757,7 +759,7 @@ class PythonParser {
     return {};
   }
 
-  // Strings side by side are one.
+  // Adjacent strings are one string.
   PyNode Strings() {
     const size_t begin = Now().begin;
     bool plain = true;
@@ -814,7 +816,8 @@ class PythonParser {
   size_t at_ = 0;
   int depth_ = 0;
   bool good_ = true;
-  std::vector<std::string> bound_;  // by `:=` in the statement at hand
+  std::vector<std::string>
+      bound_;  // names bound by `:=` in the current statement
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Python statements and expressions as a tree, as far as rule sets need them;
-// what is not read is kept as kOther with its place, and hurts only whoever
-// needs its value.
+// Parses Python statements and expressions into a tree, as far as rule sets
+// need them. Other code is kept as kOther with its place, and is an error only
+// where its value is needed.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 
@@ -43,8 +43,9 @@ struct PyNode {
   size_t end = 0;
   std::string text;
   std::vector<PyNode> items;
-  std::vector<std::string> keywords;  // of a call; empty where positional
-  int height = 1;                     // of the tree from here on
+  std::vector<std::string>
+      keywords;    // of a call; empty for positional arguments
+  int height = 1;  // of the tree below this node
 };
 
 enum class PyAct : uint8_t {
@@ -56,8 +57,8 @@ enum class PyAct : uint8_t {
   kDefine,   // a function `name`; `parameters`, body
   kClass,    // `name`; body
   kBlock,    // with, try: its body runs
-  kUnknown,  // loops and the like: what `names` are bound to is not known,
-             // nor, with `returns`, whether the function ends there
+  kUnknown,  // loops and the like: the values of `names` are unknown, and, with
+             // `returns`, whether the function ends there
 };
 
 struct PyStatement {
@@ -76,7 +77,8 @@ struct PyModule {
   std::vector<PyComment> comments;  // in the file's order
 };
 
-// Findings: those of the tokens, python-syntax.
+// Findings: those of the tokens, python-syntax. Returns nullopt after a
+// finding.
 std::optional<PyModule> ParsePython(const SourceRef& source,
                                     Findings& findings);
 
