@@ -58,7 +58,6 @@ AttentionBytes BytesOfAttention(const exec::Operation& operation,
   }
   exec::Traffic traffic(sim, problem, specs, settings);
   operation.bytes(traffic);
-  out.unknown = traffic.unknown();
   for (const exec::Traffic::Step& step : traffic.steps()) {
     Transfer one;
     one.part = "attention";
