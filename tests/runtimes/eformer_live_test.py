@@ -1,9 +1,12 @@
 """eformer asked again: its records hold, the older vectors are its own, and
 shardc corrects cases that are in no record as it does."""
 
+import inspect
 import json
 import os
 import random
+import re
+import sys
 import tempfile
 import unittest
 
@@ -12,6 +15,12 @@ import random_shardings
 import records
 import shardc_answers
 
+sys.path.insert(0, os.path.join(records.ROOT, "tests", "vectors"))
+os.environ.setdefault("SHARDC_SOURCE_ROOT", records.ROOT)
+import product  # noqa: E402
+import product_test  # noqa: E402
+
+NEW_REGISTRATIONS = int(os.environ.get("SHARDC_CASES", "400"))
 NEW_MESHES = 30
 NEW_CASES = 12  # for each mesh
 
@@ -39,8 +48,112 @@ def stripped(spec):
     return spec
 
 
+def kind_of(error):
+    """The name of an error of the registry, as the vectors have it."""
+    message = error["message"]
+    for words, kind in (("Cyclic", "cyclic_registration"),
+                        ("already exists", "already_registered"),
+                        ("non-empty", "empty_name"),
+                        ("not registered", "not_registered"),
+                        ("Unknown semantic axis", "unknown_axis")):
+        if words in message:
+            return kind
+    return error["type"]
+
+
+AXES = ["dp", "fsdp", "tp", "sp", "ep", "x"]
+
+
+def random_rule(rng, names):
+    """Null, a name, a list of one or a list of two."""
+    def name():
+        return rng.choice([rng.choice(AXES), rng.choice(sorted(product.FIELDS)),
+                           rng.choice(names)])
+    kind = rng.randrange(10)
+    if kind == 0:
+        return None
+    if kind < 5:
+        return name()
+    return [name() for _ in range(1 if kind < 8 else 2)]
+
+
+def random_registrations(rng):
+    """A case of the family register: axis rules, chains of registrations,
+    overrides, generation rules and null rules, resolved in every mode."""
+    fields = {}
+    for field in rng.sample(sorted(product.FIELDS), 6):
+        fields[field] = rng.choice(
+            [None, rng.choice(AXES), rng.sample(AXES, 2)])
+    names = sorted(product.TOKENS)
+    steps = []
+    for number in range(rng.randrange(1, 4)):
+        override = rng.random() < 0.25
+        name = rng.choice(sorted(product.TOKENS)) if override else \
+            f"__R{number}__"
+        step = {"op": "register", "name": name, "override": override,
+                "rule": random_rule(rng, names)}
+        if rng.random() < 0.4:
+            step["generation_rule"] = random_rule(rng, names)
+        names = [*names, name]
+        steps.append(step)
+        if rng.random() < 0.2:
+            steps.append({"op": "unregister", "name": name})
+    for mode in ("__train__", "__prefill__", "__autoregressive__",
+                 "__insert__"):
+        for name in rng.sample(names[-4:], 2):
+            steps.append({"op": "resolve", "axes": [name], "mode": mode})
+    return {"partition_axis": fields, "steps": steps}
+
+
 class Eformer(unittest.TestCase):
     maxDiff = 2000
+
+    def test_new_registrations_are_resolved_as_it_resolves_them(self):
+        seed = int(os.environ.get("SHARDC_SEED", "34"))
+        rng = random.Random(seed)
+        cases = []
+        for number in range(NEW_REGISTRATIONS):
+            given = random_registrations(rng)
+            eformer_answers.manager_module.PartitionAxis.\
+                clear_registered_axes()
+            expect = json.loads(json.dumps(eformer_answers.register(given)))
+            for step in expect["steps"]:
+                if "error" in step:
+                    step["error"] = {"kind": kind_of(step["error"])}
+                if "spec_error" in step:
+                    step["spec_error"] = {"kind": "nested_tuple_in_spec"}
+            cases.append({"id": f"{seed}/{number}", "input": given,
+                          "expect": expect})
+        outcomes = product_test.judge({"register": cases})["register"]
+        kinds = {}
+        for name, outcome in outcomes:
+            kinds[outcome.kind] = kinds.get(outcome.kind, 0) + 1
+            self.assertNotEqual(outcome.kind, "failed", (name, outcome.why))
+        self.assertGreater(kinds["passed"], len(cases) // 4)
+        print(f"{len(cases)} new cases of registrations: {kinds}")
+
+    def test_every_public_name_is_in_the_table(self):
+        with open(os.path.join(records.ROOT, "docs", "parity.md"),
+                  encoding="utf-8") as file:
+            text = file.read()
+        known = set(re.findall(r"`([A-Za-z_.]+)`", text))
+        manager = eformer_answers.manager_module
+        modules = {"jax", "jnp", "np", "tp"}
+        missing = [name for name in dir(eformer_answers.common_types)
+                   if not name.startswith("_") and name not in modules | known]
+        for name in dir(manager):
+            value = getattr(manager, name)
+            if name.startswith("_") or \
+                    getattr(value, "__module__", "") != manager.__name__:
+                continue
+            missing += [name] if name not in known else []
+            if inspect.isclass(value):
+                missing += [
+                    f"{name}.{method}" for method in vars(value)
+                    if not method.startswith("_") and
+                    callable(getattr(value, method)) and
+                    f"{name}.{method}" not in known]
+        self.assertEqual(missing, [])
 
     def test_vectors_are_its_own(self):
         record = records.load("eformer/vectors")

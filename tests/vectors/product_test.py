@@ -44,10 +44,15 @@ def load(family):
 
 
 def run(families, environment=None):
+    """Outcomes by family of all recorded cases."""
+    return judge({family: load(family) for family in families}, environment)
+
+
+def judge(cases, environment=None):
     """Outcomes by family: a list of (case's id, outcome)."""
-    outcomes = {family: [] for family in families}
+    outcomes = {family: [] for family in cases}
     open_cases = [(family, case, FAMILIES[family](case), None)
-                  for family in families for case in load(family)]
+                  for family in cases for case in cases[family]]
     while open_cases:
         going, asks = [], []
         for family, case, steps, last in open_cases:
