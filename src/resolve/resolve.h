@@ -65,7 +65,7 @@ class Resolver {
                                       Findings& findings);
 
   // Unknown names are findings (`unknown-name`, with suggestions) whatever
-  // the policy. An axis that an axis rule or registration brings and the
+  // the policy. An axis of an axis rule or registration that the
   // mesh lacks stays in the spec for legalize to judge, unless it is a
   // parallelism axis, which counts as size 1 and is left out. A mesh axis
   // written twice is a finding (`spec`); repetition that arises by resolution

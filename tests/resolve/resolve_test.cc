@@ -119,7 +119,7 @@ TEST_CASE("unknown names have suggestions") {
   CHECK(both.errors() == 2);
 }
 
-TEST_CASE("bundles are whole specs") {
+TEST_CASE("bundles are complete specs") {
   RuleSet rules;
   Bundle ours;
   ours.name = "Ours";

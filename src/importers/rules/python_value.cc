@@ -1,6 +1,7 @@
-// An evaluator of what is written: names are looked up in the function, its
-// class and the module; a call is one of the few that are known, or a function
-// of the file that needs no arguments. All else is unknown and says why:
+// Evaluates Python expressions without running them: names are looked up in the
+// function, its class and the module; a call is one of a few known ones, or of
+// a function of the file that needs no arguments. Every other value is unknown,
+// with the reason:
 //
 //   def rules(self, full=True):
 //     return A if full else B     ->  A's value; with --set full=false, B's

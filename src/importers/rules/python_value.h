@@ -16,7 +16,7 @@
 namespace shardc::imports {
 
 enum class PyIs : uint8_t {
-  kUnknown,  // `why` says what is not known
+  kUnknown,  // `why` is the reason
   kNone,
   kBool,
   kNumber,
