@@ -46,10 +46,10 @@ struct Carried {
 
 class Chooser {
  public:
-  Chooser(const ChoiceSettings& settings, const Question& question)
-      : set_(settings), q_(question), labels_(*question.labels) {}
+  Chooser(const ChoiceSettings& settings, const ChoiceRequest& request)
+      : set_(settings), request_(request), labels_(*request.labels) {}
 
-  Answer Run() {
+  Choice Run() {
     const size_t n = set_.axes->count();
     chosen_.fill(kUnsharded);
     std::vector<Carried> carried;
@@ -63,7 +63,7 @@ class Chooser {
     } else {
       for (AxisId a = 0; a < n; ++a) ChooseAsPublished(a, carried[a]);
     }
-    Answer out = Derive(chosen_);
+    Choice out = Derive(chosen_);
     for (AxisId a = 0; a < n; ++a) RecordConflict(a, carried[a], out);
     return out;
   }
@@ -78,12 +78,12 @@ class Chooser {
     uint32_t seen = 0;
     size_t partial = 0, others = 0;
     bool linear = true;
-    for (size_t i = 0; i < q_.operands.size(); ++i) {
-      const OperandView& operand = q_.operands[i];
+    for (size_t i = 0; i < request_.operands.size(); ++i) {
+      const OperandView& operand = request_.operands[i];
       const Sharding& sharding = *operand.sharding;
       if (Holds(sharding.partial, axis)) {
         ++partial;
-        linear = linear && IsLinearIn(q_.op->kind, i);
+        linear = linear && IsLinearIn(request_.op->kind, i);
       } else if (Holds(sharding.cut(), axis)) {
         ++others;
       }
@@ -95,9 +95,9 @@ class Chooser {
         (operand.weight ? out.by_weights : out.by_activations) |= bit;
       }
     }
-    if (q_.wanted != nullptr) {
-      for (size_t d = 0; d < q_.wanted->rank; ++d) {
-        if (!Holds(q_.wanted->dims[d].set(), axis)) continue;
+    if (request_.wanted != nullptr) {
+      for (size_t d = 0; d < request_.wanted->rank; ++d) {
+        if (!Holds(request_.wanted->dims[d].set(), axis)) continue;
         const int8_t label = labels_.result[d];
         if (Kind(label) == LabelKind::kNeed) continue;
         seen |= 1U << static_cast<uint32_t>(label);
@@ -110,10 +110,10 @@ class Chooser {
       }
     }
     out.partial = partial > 0;
-    const bool together = DefOf(q_.op->kind).linear == Linear::kTogether;
+    const bool together = DefOf(request_.op->kind).linear == Linear::kTogether;
     out.stays_partial =
         partial > 0 && linear && others == 0 &&
-        (together ? partial == q_.operands.size() : partial == 1) &&
+        (together ? partial == request_.operands.size() : partial == 1) &&
         !Grows(axis);
     return out;
   }
@@ -122,11 +122,11 @@ class Chooser {
   // then cheaper to reduce before the op.
   bool Grows(AxisId axis) const {
     int64_t most = 0;
-    for (const OperandView& operand : q_.operands) {
+    for (const OperandView& operand : request_.operands) {
       if (!Holds(operand.sharding->partial, axis)) continue;
       most = std::max(most, Elements(*operand.value));
     }
-    return Elements(*q_.result) > most;
+    return Elements(*request_.result) > most;
   }
   int64_t Elements(const Value& value) const {
     int64_t out = 1;
@@ -143,10 +143,10 @@ class Chooser {
     if (carried.options.empty()) return kUnsharded;
     const bool data = Holds(set_.data, axis);
     const uint32_t weights =
-        carried.by_weights | (q_.gradient ? carried.by_wanted : 0U);
+        carried.by_weights | (request_.gradient ? carried.by_wanted : 0U);
     const uint32_t first = data ? carried.by_activations : weights;
-    const uint32_t second =
-        data ? (q_.gradient ? 0U : carried.by_wanted) : carried.by_activations;
+    const uint32_t second = data ? (request_.gradient ? 0U : carried.by_wanted)
+                                 : carried.by_activations;
     for (uint32_t bits : {first, second}) {
       for (int8_t label : carried.options) {
         if (In(bits, label)) return label;
@@ -160,7 +160,7 @@ class Chooser {
   // Returns whether gathering the axis before the op is an option: the result
   // has the label, and its preferred sharding does not use the axis.
   bool MayBeWhole(AxisId axis, const Carried& carried) const {
-    return q_.wanted != nullptr && !Holds(q_.wanted->cut(), axis) &&
+    return request_.wanted != nullptr && !Holds(request_.wanted->cut(), axis) &&
            carried.options.size() == 1 &&
            Kind(carried.options.front()) == LabelKind::kMap;
   }
@@ -175,7 +175,7 @@ class Chooser {
     }
     const bool data = Holds(set_.data, axis);
     const uint32_t weights =
-        carried.by_weights | (q_.gradient ? carried.by_wanted : 0U);
+        carried.by_weights | (request_.gradient ? carried.by_wanted : 0U);
     const bool has_weight = weights != 0;
     const uint32_t stays = data ? carried.by_activations : weights;
     if (has_weight && Count(stays) == 1) return;  // keeps the default
@@ -255,18 +255,18 @@ class Chooser {
       order = filtered;
       largest = elements;
     };
-    if (q_.wanted != nullptr) {
-      for (size_t d = 0; d < q_.wanted->rank; ++d) {
+    if (request_.wanted != nullptr) {
+      for (size_t d = 0; d < request_.wanted->rank; ++d) {
         if (labels_.result[d] == static_cast<int8_t>(label)) {
-          consider(q_.wanted->dims[d], *q_.result);
+          consider(request_.wanted->dims[d], *request_.result);
         }
       }
     }
-    for (size_t i = 0; i < q_.operands.size(); ++i) {
-      const Sharding& sharding = *q_.operands[i].sharding;
+    for (size_t i = 0; i < request_.operands.size(); ++i) {
+      const Sharding& sharding = *request_.operands[i].sharding;
       for (size_t d = 0; d < sharding.rank; ++d) {
         if (labels_.of[i][d] == static_cast<int8_t>(label)) {
-          consider(sharding.dims[d], *q_.operands[i].value);
+          consider(sharding.dims[d], *request_.operands[i].value);
         }
       }
     }
@@ -283,8 +283,8 @@ class Chooser {
     return out;
   }
 
-  Answer Derive(const Assignment& assignment) const {
-    Answer out;
+  Choice Derive(const Assignment& assignment) const {
+    Choice out;
     std::array<AxisList, OpLabels::kMost> lists{};
     AxisSet stays_partial = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {
@@ -301,19 +301,19 @@ class Chooser {
         for (AxisId axis : lists[label]) out.maxima.push_back(axis);
       }
     }
-    out.operands.resize(q_.operands.size());
-    for (size_t i = 0; i < q_.operands.size(); ++i) {
+    out.operands.resize(request_.operands.size());
+    for (size_t i = 0; i < request_.operands.size(); ++i) {
       Sharding& to = out.operands[i];
-      to.rank = q_.operands[i].sharding->rank;
+      to.rank = request_.operands[i].sharding->rank;
       for (size_t d = 0; d < to.rank; ++d) {
         to.dims[d] = lists[AsIndex(labels_.of[i][d])];
       }
-      to.partial = static_cast<AxisSet>(q_.operands[i].sharding->partial &
+      to.partial = static_cast<AxisSet>(request_.operands[i].sharding->partial &
                                         stays_partial);
       out.result.partial =
           static_cast<AxisSet>(out.result.partial | to.partial);
     }
-    out.result.rank = static_cast<uint8_t>(q_.result->labels.size());
+    out.result.rank = static_cast<uint8_t>(request_.result->labels.size());
     for (size_t d = 0; d < out.result.rank; ++d) {
       out.result.dims[d] = lists[AsIndex(labels_.result[d])];
     }
@@ -321,7 +321,7 @@ class Chooser {
   }
 
   Key KeyOf(const Assignment& assignment) const {
-    const Answer answer = Derive(assignment);
+    const Choice choice = Derive(assignment);
     Key key;
     const auto charge = [&](const ReshardCost& cost) {
       key.bytes += cost.bytes;
@@ -332,24 +332,25 @@ class Chooser {
       return CostOf(PlanReshard(from, to), *set_.axes, value, from, *set_.sizes,
                     set_.element_bytes);
     };
-    for (size_t i = 0; i < q_.operands.size(); ++i) {
-      const OperandView& operand = q_.operands[i];
+    for (size_t i = 0; i < request_.operands.size(); ++i) {
+      const OperandView& operand = request_.operands[i];
       if (operand.repeated) continue;
       std::optional<ReshardCost> least;
       for (const Sharding* copy : operand.copies) {
-        if ((answer.operands[i].partial & ~copy->partial) != 0) continue;
-        const ReshardCost one = cost(*operand.value, *copy, answer.operands[i]);
+        if ((choice.operands[i].partial & ~copy->partial) != 0) continue;
+        const ReshardCost one = cost(*operand.value, *copy, choice.operands[i]);
         if (!least.has_value() || one.bytes < least->bytes) least = one;
       }
       if (least.has_value()) charge(*least);
     }
-    Sharding result = answer.result;
-    for (AxisId axis : answer.maxima) {
+    Sharding result = choice.result;
+    for (AxisId axis : choice.maxima) {
       result.partial = static_cast<AxisSet>(result.partial | Bit(axis));
     }
     Sharding goal = result;
     goal.partial = 0;
-    charge(cost(*q_.result, result, q_.wanted != nullptr ? *q_.wanted : goal));
+    charge(cost(*request_.result, result,
+                request_.wanted != nullptr ? *request_.wanted : goal));
     key.work = Work(assignment);
     return key;
   }
@@ -370,7 +371,7 @@ class Chooser {
                       : int64_t{4'000'000'000'000'000'000};
   }
 
-  void RecordConflict(AxisId axis, const Carried& carried, Answer& out) const {
+  void RecordConflict(AxisId axis, const Carried& carried, Choice& out) const {
     if (carried.options.size() < 2) return;
     ShardingConflict conflict{.op = -1,
                               .axis = axis,
@@ -400,15 +401,15 @@ class Chooser {
   }
 
   const ChoiceSettings& set_;
-  const Question& q_;
+  const ChoiceRequest& request_;
   const OpLabels& labels_;
   Assignment chosen_{};
 };
 
 }  // namespace
 
-Answer Choose(const ChoiceSettings& settings, const Question& question) {
-  return Chooser(settings, question).Run();
+Choice Choose(const ChoiceSettings& settings, const ChoiceRequest& request) {
+  return Chooser(settings, request).Run();
 }
 
 }  // namespace shardc::step

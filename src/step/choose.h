@@ -23,7 +23,7 @@ struct OperandView {
   bool repeated = false;  // the same value as an earlier operand
 };
 
-struct Question {
+struct ChoiceRequest {
   const Op* op = nullptr;
   const OpLabels* labels = nullptr;
   std::vector<OperandView> operands = {};
@@ -33,7 +33,7 @@ struct Question {
   bool gradient = false;  // the result counts as a weight
 };
 
-struct Answer {
+struct Choice {
   std::vector<Sharding> operands = {};
   Sharding result = {};
   AxisList maxima = {};  // axes over which a maximum is reduced at once
@@ -48,7 +48,7 @@ struct ChoiceSettings {
   Policy policy = Policy::kPublished;
 };
 
-Answer Choose(const ChoiceSettings& settings, const Question& question);
+Choice Choose(const ChoiceSettings& settings, const ChoiceRequest& request);
 
 }  // namespace shardc::step
 

@@ -305,13 +305,13 @@ class Lowerer {
     if (!LabelsOf(graph_, op, labels)) {
       return Fail("an op has more labels than a program can name", op.name, "");
     }
-    Question question{.op = &op,
-                      .labels = &labels,
-                      .operands = {},
-                      .result = &ValueOf(op.out),
-                      .wanted = WantedOf(op),
-                      .gradient = preferred_[AsIndex(op.out)].gradient};
-    question.operands.reserve(op.in.size());
+    ChoiceRequest request{.op = &op,
+                          .labels = &labels,
+                          .operands = {},
+                          .result = &ValueOf(op.out),
+                          .wanted = WantedOf(op),
+                          .gradient = preferred_[AsIndex(op.out)].gradient};
+    request.operands.reserve(op.in.size());
     for (size_t i = 0; i < op.in.size(); ++i) {
       const ValueId value = op.in[i];
       OperandView view{
@@ -324,19 +324,19 @@ class Lowerer {
       for (int32_t slot : copies_[AsIndex(value)]) {
         view.copies.push_back(&ShardingOf(slot));
       }
-      question.operands.push_back(std::move(view));
+      request.operands.push_back(std::move(view));
     }
-    const Answer answer = Choose(settings_, question);
+    const Choice choice = Choose(settings_, request);
     std::vector<int32_t> operands;
     operands.reserve(op.in.size());
     for (size_t i = 0; i < op.in.size(); ++i) {
-      operands.push_back(Reshard(op.in[i], answer.operands[i]));
+      operands.push_back(Reshard(op.in[i], choice.operands[i]));
     }
-    for (ShardingConflict conflict : answer.conflicts) {
+    for (ShardingConflict conflict : choice.conflicts) {
       conflict.op = op_;
       out_.conflicts.push_back(std::move(conflict));
     }
-    Finish(op, std::move(operands), answer.result, answer.maxima);
+    Finish(op, std::move(operands), choice.result, choice.maxima);
     return true;
   }
 

@@ -144,7 +144,7 @@ std::pair<int64_t, int64_t> GradientsSent(const StepModel& step,
   const LowerRequest request{.graph = &step.graph,
                              .mesh = MeshNamed({{"dp", 4}}),
                              .sizes = sizes,
-                             .constraints = UsualAnchors()};
+                             .constraints = UsualConstraints()};
   Unsupported why;
   const auto program = Lower(request, why);
   REQUIRE_MESSAGE(program.has_value(), why.message);

@@ -40,7 +40,7 @@ Program LoweredOn(const GraphMaker& make, const AxisSizes& axes,
                              .mesh = MeshNamed(axes),
                              .sizes = make.sizes,
                              .parameters = std::move(parameters),
-                             .constraints = UsualAnchors()};
+                             .constraints = UsualConstraints()};
   Unsupported why;
   std::optional<Program> program = Lower(request, why);
   REQUIRE_MESSAGE(program.has_value(), why.message);

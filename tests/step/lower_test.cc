@@ -46,7 +46,7 @@ std::string Text(const Count& count) {
 
 Program Lowered(const GraphMaker& make, const AxisSizes& axes,
                 std::vector<Spec> parameters,
-                ShardingConstraints constraints = UsualAnchors(),
+                ShardingConstraints constraints = UsualConstraints(),
                 bool keep_gathered = false) {
   LowerRequest request{.graph = &make.graph,
                        .mesh = MeshNamed(axes),
@@ -77,7 +77,7 @@ TEST_CASE("tensor parallel: an all_reduce each way") {
 
 TEST_CASE("sequence parallel: pairs of the same volume, and once more") {
   const Mlp mlp;
-  ShardingConstraints constraints = UsualAnchors();
+  ShardingConstraints constraints = UsualConstraints();
   for (const char* role : {"resid", "normed"}) {
     constraints.overrides.push_back({role, "QUERY_LENGTH", {"tp"}});
   }
@@ -140,7 +140,7 @@ TEST_CASE("a small part of the weights moves only where that is cheaper") {
                        .element_bytes = 2,
                        .policy = Policy::kCost,
                        .parameters = {kUp, kDown},
-                       .constraints = UsualAnchors()};
+                       .constraints = UsualConstraints()};
   Unsupported why;
   const std::optional<Program> by_cost = Lower(request, why);
   request.policy = Policy::kPublished;
@@ -186,7 +186,7 @@ TEST_CASE(
                                   .to = n},
                                  {b, n, h});
   const Program program = Lowered(make, {{"tp1", 2}, {"tp2", 2}}, {}, [] {
-    ShardingConstraints constraints = UsualAnchors();
+    ShardingConstraints constraints = UsualConstraints();
     constraints.by_axis[3] = {"tp1", "tp2"};
     return constraints;
   }());
@@ -216,7 +216,7 @@ TEST_CASE("tokens reach their experts by all_to_all") {
   const LabelId e = make.Label("e", 4, "EXPERT");
   const LabelId c = make.Label("c", 2);
   const LabelId f = make.Label("f", 8, "MLP_INTERMEDIATE");
-  ShardingConstraints constraints = UsualAnchors();
+  ShardingConstraints constraints = UsualConstraints();
   constraints.by_axis[0] = {"fsdp", "dp", "ep"};
   const ValueId y = make.Data({b, t, d}, "normed", false);
   const ValueId slots = make.Data({b, t, e, c}, "sel", false);

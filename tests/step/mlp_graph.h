@@ -25,7 +25,7 @@ inline Mesh MeshNamed(const AxisSizes& axes) {
 }
 
 // Batch over fsdp and dp, heads and the MLP over tp, sequence over sp.
-inline ShardingConstraints UsualAnchors() {
+inline ShardingConstraints UsualConstraints() {
   ShardingConstraints out;
   const auto set = [&](std::string_view token, AxisGroup axes) {
     for (size_t i = 0; i < kConstraintAxes.size(); ++i) {

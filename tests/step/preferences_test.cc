@@ -27,7 +27,7 @@ struct SplitAndMerge {
     const LowerRequest request{.graph = &make.graph,
                                .mesh = MeshNamed({{"dp", 2}, {"tp", 2}}),
                                .sizes = make.sizes,
-                               .constraints = UsualAnchors()};
+                               .constraints = UsualConstraints()};
     std::vector<std::string> notes;
     return PropagatePreferred(request, AxesOf(request.mesh), notes);
   }

@@ -175,7 +175,7 @@ Summary SummaryOf(const Family& family, const std::string& policy,
   const LowerRequest request{.graph = &step.graph,
                              .mesh = MeshNamed(axes),
                              .sizes = sizes,
-                             .constraints = UsualAnchors()};
+                             .constraints = UsualConstraints()};
   Unsupported why;
   const auto program = Lower(request, why);
   REQUIRE_MESSAGE(program.has_value(), why.message);

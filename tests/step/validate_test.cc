@@ -20,7 +20,7 @@ Program OnMesh(const Mlp& mlp) {
       .mesh = MeshNamed({{"dp", 2}, {"fsdp", 2}, {"tp", 2}}),
       .sizes = mlp.make.sizes,
       .parameters = {{{"tp"}, {"fsdp"}}, {{"fsdp"}, {"tp"}}},
-      .constraints = UsualAnchors()};
+      .constraints = UsualConstraints()};
   Unsupported why;
   std::optional<Program> program = Lower(request, why);
   REQUIRE(program.has_value());

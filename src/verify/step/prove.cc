@@ -27,7 +27,6 @@
 #include "exec/machine/agreement.h"
 #include "exec/machine/packet.h"
 #include "exec/step/run.h"
-#include "source/checked.h"
 #include "source/index.h"
 #include "step/functions.h"
 #include "step/validate.h"
@@ -466,41 +465,5 @@ StepData MakeReference(const Graph& graph, const step::Sizes& sizes,
 }
 
 StepProof ProveStep(const StepCase& test) { return Prover(test).Run(); }
-
-int64_t ProofBytes(const StepCase& test) {
-  const Graph& graph = *test.graph;
-  // Narrow floats are held as float32.
-  const int64_t width = test.dtype == Dtype::kF64 ? 8 : 4;
-  int64_t out = 0;
-  const auto add = [&](const step::Axes& axes, const step::Slot& slot,
-                       int64_t devices, int64_t element) {
-    int64_t bytes = CheckedMul(element, devices).value_or(INT64_MAX);
-    const auto& labels = graph.values[AsIndex(slot.value)].labels;
-    for (size_t d = 0; d < labels.size(); ++d) {
-      const int64_t size =
-          test.sizes[AsIndex(labels[d])] / axes.Parts(slot.sharding.dims[d]);
-      bytes = CheckedMul(bytes, size).value_or(INT64_MAX);
-    }
-    out = CheckedAdd(out, bytes).value_or(INT64_MAX);
-  };
-  const int64_t ranks = test.transport == nullptr ? 1 : test.transport->ranks();
-  const int64_t devices =
-      (exec::SimMesh(test.mesh).devices() + ranks - 1) / ranks;
-  for (const step::Slot& slot : test.program->slots) {
-    add(test.program->axes, slot, devices, width);
-  }
-  if (test.alone != nullptr && test.dtype != Dtype::kF64) {
-    for (const step::Slot& slot : test.alone->slots) {
-      add(test.alone->axes, slot, 1, width);
-    }
-  }
-  // The reference's values, and inputs once more for the devices.
-  for (const step::Op& op : graph.ops) {
-    const bool input = op.kind == step::OpKind::kInput;
-    const bool twice = input || test.compared != nullptr;
-    add({}, {op.out, {}}, 1, twice ? 16 + width : 8);
-  }
-  return out;
-}
 
 }  // namespace shardc::verify

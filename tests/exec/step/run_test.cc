@@ -57,7 +57,7 @@ step::Program LoweredOn(const step::GraphMaker& make, const Mesh& mesh) {
       .mesh = mesh,
       .sizes = make.sizes,
       .parameters = {{{"tp"}, {"fsdp"}}, {{"fsdp"}, {"tp"}}},
-      .constraints = step::UsualAnchors()};
+      .constraints = step::UsualConstraints()};
   step::Unsupported why;
   auto program = step::Lower(request, why);
   REQUIRE(program.has_value());
