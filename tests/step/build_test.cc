@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "parse/model_section.h"
+#include "parse/model_text.h"
 #include "step/described.h"
 #include "step/optimizer.h"
 #include "step/vjp.h"
