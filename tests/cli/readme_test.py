@@ -199,6 +199,13 @@ class Readme(Case):
                     page(os.path.join(pictures, name)),
                     f"{name}: docs/pictures/draw.py draws it again")
 
+    def test_the_page_of_the_source_lists_every_folder(self):
+        table = page(os.path.join("docs", "source.md"))
+        source = os.path.join(ROOT, "src")
+        for name in sorted(os.listdir(source)):
+            if os.path.isdir(os.path.join(source, name)):
+                self.assertIn(f"`{name}`", table)
+
     def test_the_readme_leads_to_every_guide(self):
         for name in pages()[1:]:
             self.assertIn(f"]({name})", page(README))
