@@ -143,7 +143,7 @@ void AddCase(ReportReader& read, const JsonValue& value,
   const std::string_view status = read.Text(value, "status");
   const auto reason = read.TextOrNull(value, "reason");
   const auto error = read.Real(value, "max_abs_error");
-  const auto allowed = read.Real(value, "tolerance");
+  const auto tolerance = read.Real(value, "tolerance");
   if (!read.good() || !read.OfThisMesh(value)) return;
   const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
     return row.operation == operation && row.mode == mode;
@@ -155,8 +155,8 @@ void AddCase(ReportReader& read, const JsonValue& value,
    : status == "fail" ? row.failed
                       : row.unsupported) += 1;
   if (reason && row.reason.empty()) row.reason = *reason;
-  if (error && allowed && *allowed > 0) {
-    row.closest = std::max(row.closest.value_or(0), *error / *allowed);
+  if (error && tolerance && *tolerance > 0) {
+    row.closest = std::max(row.closest.value_or(0), *error / *tolerance);
   }
 }
 
@@ -169,8 +169,8 @@ void ReadCases(ReportReader& read, const JsonValue& root,
   }
   report::Table table;
   int64_t passed = 0, failed = 0, unsupported = 0;
-  table.heads = {"operation",   "mode",          "pass", "fail",
-                 "unsupported", "error/allowed", "why"};
+  table.heads = {"operation",       "mode", "pass", "fail", "unsupported",
+                 "error/tolerance", "why"};
   table.numbers = {false, false, true, true, true, true, false};
   for (Row& row : rows) {
     passed += row.passed;
