@@ -10,10 +10,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "cli/help.h"
 #include "cli/output.h"
 #include "cli/stray.h"
 #include "cli/version.h"
@@ -51,11 +51,11 @@ struct Adder {
   const Option& option;
 
   CLI::Option* operator()(bool* flag) const {
-    return app.add_flag(Spelling(option), *flag, option.help);
+    return app.add_flag(Spelling(option), *flag);
   }
   template <class T>
   CLI::Option* operator()(T* value) const {
-    return app.add_option(Spelling(option), *value, option.help);
+    return app.add_option(Spelling(option), *value);
   }
   CLI::Option* operator()(const Bounded& bounded) const {
     return (*this)(bounded.number)
@@ -64,16 +64,13 @@ struct Adder {
 };
 
 void Add(CLI::App& app, const Option& option, bool words_end_lists) {
-  const std::string heading =
-      option.group.empty() ? std::string("Options") : option.group;
   if (option.name == "--help") {
-    app.set_help_flag(Spelling(option), option.help)->group(heading);
+    app.set_help_flag(Spelling(option));
     return;
   }
   CLI::Option* added = std::visit(Adder{app, option}, option.to);
   added->required(option.required);
-  if (!option.IsArgument()) added->group(heading);
-  if (!option.value.empty()) added->type_name(option.value);
+  if (!option.value.empty()) added->type_name(option.value);  // in messages
   if (option.checked) added->check(OneOf(option.Choices()));
   if (!option.IsList()) return;
   if (option.several == Several::kAgain || words_end_lists) {
@@ -99,26 +96,19 @@ struct Parser {
 
 Parser::Parser(Common& common, const Strings& words) {
   app.name("shardc");
-  app.description(
-      "Compile sharding rules to plans, lint them, and prove by numbers that\n"
-      "sharded attention computes what the dense model computes.");
-  app.set_help_flag("-h,--help", "print this help message and exit");
-  app.set_version_flag("-V,--version", std::string("shardc ") + kVersion,
-                       "print the version and exit");
+  app.set_help_flag("-h,--help");
+  app.set_version_flag("-V,--version", std::string("shardc ") + kVersion);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
   for (const Command* command : Commands()) {
     const Strings path = SplitList({std::string(command->name)});
     CLI::App* parent = &app;
     if (path.size() > 1) parent = app.get_subcommand(path.front());
-    CLI::App* sub =
-        parent->add_subcommand(path.back(), std::string(command->summary));
+    CLI::App* sub = parent->add_subcommand(path.back());
     entries.push_back({sub, command, {}, {}});
     const auto is_typed = [&](const std::string& word) {
       return std::find(words.begin(), words.end(), word) != words.end();
     };
     if (!std::all_of(path.begin(), path.end(), is_typed)) continue;
-    sub->footer("Example:\n  " + std::string(command->example) + "\n");
     Declared declared = command->declare();
     Options options = WithCommon(std::move(declared.options), *command, common);
     const bool takes_arguments =
@@ -247,9 +237,14 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
       UnknownCommand(word, findings);
       return std::nullopt;
     }
-    std::ostringstream out;
-    parser.app.exit(asked, out, out);
-    return Parsed{{}, out.str()};
+    if (dynamic_cast<const CLI::CallForVersion*>(&asked) != nullptr) {
+      return Parsed{{}, std::string("shardc ") + kVersion + "\n"};
+    }
+    const Parser::Entry* entry = TypedCommand(parser);
+    return Parsed{{},
+                  entry == nullptr
+                      ? ProgramHelp()
+                      : CommandHelp(*entry->command, entry->options)};
   } catch (const CLI::ParseError& error) {
     const Parser::Entry* entry = TypedCommand(parser);
     if (entry == nullptr || !IsCommand(word)) {

@@ -30,6 +30,14 @@ class Usage(Case):
         self.assertIn("did you mean `plan`?",
                       self.check(run("help", "plam"), 2).err)
 
+    def test_help_fits_80_columns(self):
+        listing = run("--help").out.split("Subcommands:\n")[1]
+        names = [[line.split()[0]] for line in listing.splitlines()]
+        self.assertGreater(len(names), 20)
+        for words in ([], *names, ["verify", "step"]):
+            for line in self.check(run(*words, "--help"), 0).out.splitlines():
+                self.assertLessEqual(len(line), 80, line)
+
     def test_help_is_grouped(self):
         for command in ("plan", "check", "explain"):
             text = self.check(run(command, "--help"), 0).out

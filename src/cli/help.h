@@ -1,0 +1,21 @@
+// The text of `--help`, at most 80 columns wide.
+#ifndef SHARDC_CLI_HELP_H_
+#define SHARDC_CLI_HELP_H_
+
+#include <string>
+
+#include "cli/command.h"
+#include "cli/option.h"
+
+namespace shardc::cli {
+
+// The help of `shardc` itself: its options, and a line per command.
+std::string ProgramHelp();
+
+// The help of one command: usage, arguments, options by heading, an example.
+// `options` are all that the command accepts (see WithCommon).
+std::string CommandHelp(const Command& command, const Options& options);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_HELP_H_
