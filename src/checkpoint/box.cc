@@ -21,10 +21,10 @@ int64_t Box::Elements() const {
 
 Box WholeBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
 
-std::optional<Cut> Cut::Make(const Spec& spec, const Shape& shape,
-                             const Mesh& mesh) {
+std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
+                                         const Mesh& mesh) {
   if (spec.size() > shape.size()) return std::nullopt;
-  Cut cut;
+  Partition cut;
   cut.shape_ = shape;
   cut.divisions_.assign(shape.size(), 1);
   std::set<std::string> seen;
@@ -46,7 +46,7 @@ std::optional<Cut> Cut::Make(const Spec& spec, const Shape& shape,
   return cut;
 }
 
-int64_t Cut::PartOf(const std::vector<int64_t>& coordinates) const {
+int64_t Partition::PartOf(const std::vector<int64_t>& coordinates) const {
   int64_t part = 0;
   for (const Step& step : steps_) {
     part += coordinates[step.axis] * step.weight;
@@ -54,7 +54,7 @@ int64_t Cut::PartOf(const std::vector<int64_t>& coordinates) const {
   return part;
 }
 
-Box Cut::BoxOf(int64_t part) const {
+Box Partition::BoxOf(int64_t part) const {
   Box box{Shape(shape_.size(), 0), shape_};
   for (size_t dim = shape_.size(); dim > 0;) {
     --dim;

@@ -27,13 +27,13 @@ Box WholeBox(const Shape& shape);
 // The distinct parts into which a spec divides a tensor, and the devices that
 // hold them. Along each dimension the parts are numbered by the coordinates of
 // the group's axes, the first axis the most significant.
-class Cut {
+class Partition {
  public:
   // Returns nullopt if the spec is illegal for the shape: an axis that occurs
   // twice or is not in the mesh, more entries than dimensions, or a size that
   // its axes do not divide.
-  static std::optional<Cut> Make(const Spec& spec, const Shape& shape,
-                                 const Mesh& mesh);
+  static std::optional<Partition> Make(const Spec& spec, const Shape& shape,
+                                       const Mesh& mesh);
 
   int64_t parts() const { return parts_; }
   // The number of the part that a device with these coordinates holds.

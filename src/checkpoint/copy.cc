@@ -28,6 +28,7 @@
 #include "checkpoint/gather.h"
 #include "checkpoint/grid.h"
 #include "floats/convert.h"
+#include "source/index.h"
 #include "source/input_file.h"
 #include "source/thread_pool.h"
 
@@ -50,28 +51,28 @@ struct Target {
 };
 
 // The checksum of one run of a part, with its position in the part.
-struct Chunk {
+struct ChecksummedRun {
   int64_t offset = 0;
   int64_t bytes = 0;
   uint32_t crc = 0;
 };
 
 // A tensor that is being copied.
-struct Work {
+struct TensorCopy {
   size_t tensor = 0;
   Grid grid;
   int64_t block_bytes = 0;
   int64_t blocks = 0;
   std::vector<std::vector<Target>> targets = {};  // by part
-  std::vector<int64_t> left = {};               // blocks to be written, by part
-  std::vector<std::vector<Chunk>> chunks = {};  // by part
+  std::vector<int64_t> left = {};  // blocks to be written, by part
+  std::vector<std::vector<ChecksummedRun>> chunks = {};  // by part
 };
 
 // The output pieces that need each part of each tensor.
-class Wanted {
+class PartUsers {
  public:
-  Wanted(const Transfer& transfer, const std::vector<CopyTarget>& files,
-         const Checksums& done)
+  PartUsers(const Transfer& transfer, const std::vector<CopyTarget>& files,
+            const Checksums& done)
       : by_tensor_(transfer.tensors.size()) {
     for (size_t output = 0; output < transfer.outputs.size(); ++output) {
       if (files[output].fd < 0) continue;
@@ -103,7 +104,7 @@ bool AllZero(const char* bytes, size_t count) {
 }
 
 // A region of a block that is read from one source.
-struct Load {
+struct SourceRead {
   size_t source = 0;
   Region region;                // one run in the source piece
   const char* bytes = nullptr;  // null: rows are read one by one
@@ -159,7 +160,7 @@ class Copier {
   }
 
   // The next block, with its tensor; null when all blocks are taken.
-  std::pair<std::shared_ptr<Work>, int64_t> Next() {
+  std::pair<std::shared_ptr<TensorCopy>, int64_t> Next() {
     const std::lock_guard lock(mutex_);
     while (!stop_) {
       if (work_ != nullptr && next_block_ < work_->blocks) {
@@ -176,12 +177,13 @@ class Copier {
     return {nullptr, 0};
   }
 
-  std::shared_ptr<Work> Begin(size_t index) {
+  std::shared_ptr<TensorCopy> Begin(size_t index) {
     const TransferTensor& tensor = transfer_.tensors[index];
     std::string why;
     // was legal when the transfer was planned
     auto grid = Grid::Make(tensor, &why);
-    auto work = std::make_shared<Work>(Work{index, std::move(*grid), 0, 0});
+    auto work =
+        std::make_shared<TensorCopy>(TensorCopy{index, std::move(*grid), 0, 0});
     work->block_bytes =
         std::clamp(kRunPerPart * static_cast<int64_t>(tensor.parts.size()),
                    kBlock, most_bytes_);
@@ -195,7 +197,7 @@ class Copier {
     return work;
   }
 
-  bool CopyBlock(Work& work, int64_t index, Scratch& scratch,
+  bool CopyBlock(TensorCopy& work, int64_t index, Scratch& scratch,
                  Findings& findings) {
     const Region block = work.grid.Block(index, work.block_bytes);
     std::vector<std::pair<size_t, Region>> parts;
@@ -207,7 +209,7 @@ class Copier {
       parts.emplace_back(part, Region::Intersect(whole, block));
     }
     if (parts.empty()) return true;
-    std::vector<Load> loads;
+    std::vector<SourceRead> loads;
     if (!ReadSources(work, block, parts, scratch, loads, findings)) {
       return false;
     }
@@ -224,10 +226,12 @@ class Copier {
 
   // The region of a source's share of the block that is read in one run: the
   // smallest that holds all rows which some part needs.
-  Load PlanLoad(const Work& work, size_t source, const Region& block,
-                const std::vector<std::pair<size_t, Region>>& parts,
-                bool* in_one) const {
-    Load load{source, Region::Intersect(work.grid.sources()[source], block)};
+  SourceRead PlanLoad(const TensorCopy& work, size_t source,
+                      const Region& block,
+                      const std::vector<std::pair<size_t, Region>>& parts,
+                      bool* in_one) const {
+    SourceRead load{source,
+                    Region::Intersect(work.grid.sources()[source], block)};
     int64_t covered = 0, run = 0;
     Region hull;
     for (const auto& [part, region] : parts) {
@@ -258,22 +262,22 @@ class Copier {
     return load;
   }
 
-  bool ReadSources(const Work& work, const Region& block,
+  bool ReadSources(const TensorCopy& work, const Region& block,
                    const std::vector<std::pair<size_t, Region>>& parts,
-                   Scratch& scratch, std::vector<Load>& loads,
+                   Scratch& scratch, std::vector<SourceRead>& loads,
                    Findings& findings) const {
     const int64_t unit = work.grid.unit_from();
     const auto& pieces = transfer_.tensors[work.tensor].sources;
-    scratch.source.resize(static_cast<size_t>(block.Units() * unit) +
+    scratch.source.resize(AsIndex(block.Units() * unit) +
                           kCacheLine * (pieces.size() + 1));
     size_t used = 0;
     for (size_t source = 0; source < pieces.size(); ++source) {
       if (!Region::Overlap(work.grid.sources()[source], block)) continue;
       bool in_one = true;
-      Load load = PlanLoad(work, source, block, parts, &in_one);
+      SourceRead load = PlanLoad(work, source, block, parts, &in_one);
       if (load.region.Empty()) continue;
       if (in_one) {
-        const auto count = static_cast<size_t>(load.region.Units() * unit);
+        const auto count = AsIndex(load.region.Units() * unit);
         const int64_t from =
             pieces[source].offset +
             work.grid.sources()[source].OffsetOf(load.region) * unit;
@@ -298,11 +302,11 @@ class Copier {
   }
 
   // Copies the region's bytes in row-major order, in the source's dtype.
-  bool Assemble(const Work& work, const Region& region,
-                const std::vector<Load>& loads, Scratch& scratch,
+  bool Assemble(const TensorCopy& work, const Region& region,
+                const std::vector<SourceRead>& loads, Scratch& scratch,
                 const char** out, Findings& findings) const {
     const int64_t unit = work.grid.unit_from();
-    for (const Load& load : loads) {
+    for (const SourceRead& load : loads) {
       if (load.bytes == nullptr || !Region::Overlap(region, load.region)) {
         continue;
       }
@@ -313,9 +317,9 @@ class Copier {
       *out = load.bytes + load.region.OffsetOf(both) * unit;
       return true;
     }
-    scratch.gathered.resize(static_cast<size_t>(region.Units() * unit));
+    scratch.gathered.resize(AsIndex(region.Units() * unit));
     *out = scratch.gathered.data();
-    for (const Load& load : loads) {
+    for (const SourceRead& load : loads) {
       if (!Region::Overlap(region, load.region)) continue;
       const Region both = Region::Intersect(region, load.region);
       if (load.bytes != nullptr) {
@@ -329,7 +333,7 @@ class Copier {
     return true;
   }
 
-  bool ReadRows(const Work& work, size_t source, const Region& part,
+  bool ReadRows(const TensorCopy& work, size_t source, const Region& part,
                 const Region& region, Scratch& scratch,
                 Findings& findings) const {
     const int64_t unit = work.grid.unit_from();
@@ -339,24 +343,24 @@ class Copier {
                         return inputs_[piece.file].ReadAt(
                             piece.offset + from * unit,
                             scratch.gathered.data() + to * unit,
-                            static_cast<size_t>(units * unit), findings);
+                            AsIndex(units * unit), findings);
                       });
   }
 
-  const char* Cast(const Work& work, int64_t units, const char* bytes,
+  const char* Cast(const TensorCopy& work, int64_t units, const char* bytes,
                    Scratch& scratch) const {
     const TransferTensor& tensor = transfer_.tensors[work.tensor];
     if (tensor.from == tensor.to) return bytes;
-    scratch.cast.resize(static_cast<size_t>(units * work.grid.unit_to()));
+    scratch.cast.resize(AsIndex(units * work.grid.unit_to()));
     ConvertFloats(tensor.from, tensor.to, bytes, scratch.cast.data(),
-                  static_cast<size_t>(units));
+                  AsIndex(units));
     return scratch.cast.data();
   }
 
-  bool Write(Work& work, size_t part, const Region& region, const char* bytes,
-             Findings& findings) {
+  bool Write(TensorCopy& work, size_t part, const Region& region,
+             const char* bytes, Findings& findings) {
     const int64_t unit = work.grid.unit_to();
-    const auto count = static_cast<size_t>(region.Units() * unit);
+    const auto count = AsIndex(region.Units() * unit);
     const int64_t at = work.grid.parts()[part].OffsetOf(region) * unit;
     const uint32_t crc = Crc32c({bytes, count});
     const bool zero = AllZero(bytes, count);
@@ -386,13 +390,13 @@ class Copier {
       if (put < 0) return false;
       bytes += put;
       at += put;
-      count -= static_cast<size_t>(put);
+      count -= AsIndex(put);
     }
     return true;
   }
 
-  bool Account(Work& work, size_t part, const Chunk& chunk, int64_t units,
-               Findings& findings) {
+  bool Account(TensorCopy& work, size_t part, const ChecksummedRun& chunk,
+               int64_t units, Findings& findings) {
     const std::lock_guard lock(mutex_);
     work.chunks[part].push_back(chunk);
     work.left[part] -= units;
@@ -407,13 +411,14 @@ class Copier {
     return false;
   }
 
-  bool FinishPart(Work& work, size_t part) {
+  bool FinishPart(TensorCopy& work, size_t part) {
     auto& chunks = work.chunks[part];
-    std::sort(chunks.begin(), chunks.end(), [](const Chunk& a, const Chunk& b) {
-      return a.offset < b.offset;
-    });
+    std::sort(chunks.begin(), chunks.end(),
+              [](const ChecksummedRun& a, const ChecksummedRun& b) {
+                return a.offset < b.offset;
+              });
     uint32_t crc = 0;
-    for (const Chunk& chunk : chunks) {
+    for (const ChecksummedRun& chunk : chunks) {
       crc = CombineCrc32c(crc, chunk.crc, static_cast<uint64_t>(chunk.bytes));
     }
     chunks = {};
@@ -432,14 +437,14 @@ class Copier {
   const std::vector<CopyTarget>& files_;
   Checksums& checksums_;
   const CopyOptions& options_;
-  Wanted wanted_;
+  PartUsers wanted_;
   int threads_ = 1;
   int64_t most_bytes_ = kMaxBlock;
 
   std::mutex mutex_;  // guards all below, and tensors' left and chunks
   std::atomic<bool> stop_ = false;
   Findings first_error_;
-  std::shared_ptr<Work> work_;
+  std::shared_ptr<TensorCopy> work_;
   int64_t next_block_ = 0;
   size_t next_tensor_ = 0;
 };
@@ -457,8 +462,7 @@ bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
 
 bool HasHeader(const InputFile& input, const SourceFile& source) {
   Findings findings;  // a file that is no longer readable counts as changed
-  const auto header =
-      input.Head(static_cast<size_t>(source.header_bytes), findings);
+  const auto header = input.Head(AsIndex(source.header_bytes), findings);
   return header && Crc32c(*header) == source.header_crc;
 }
 

@@ -5,6 +5,7 @@
 //   [1:3, 2:6] of 4 x 8 to an array of its own:
 //   runs of 4 units, 10 -> 0 and 18 -> 4
 #include "checkpoint/gather.h"
+#include "source/index.h"
 
 #include <cstring>
 #include <vector>
@@ -92,7 +93,7 @@ void CopyFixed(const Rows& rows, const char* from, char* to, int64_t unit) {
 void CopyRegion(const Region& part, const Region& from_region, const char* from,
                 const Region& to_region, char* to, int64_t unit_bytes) {
   const Rows rows = Measure(part, from_region, to_region);
-  const auto size = static_cast<size_t>(rows.run * unit_bytes);
+  const auto size = AsIndex(rows.run * unit_bytes);
   switch (size) {
     case 1:
       return CopyFixed<1>(rows, from, to, unit_bytes);

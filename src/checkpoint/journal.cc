@@ -23,6 +23,7 @@
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/file_sink.h"
+#include "source/index.h"
 
 namespace shardc {
 namespace {
@@ -74,7 +75,7 @@ bool Take(std::string_view& line, T* out, int base = 10) {
   const auto [end, error] =
       std::from_chars(line.data(), line.data() + line.size(), *out, base);
   if (error != std::errc()) return false;
-  line.remove_prefix(static_cast<size_t>(end - line.data()));
+  line.remove_prefix(AsIndex(end - line.data()));
   return true;
 }
 
@@ -110,7 +111,7 @@ std::string ReadFrom(int fd) {
                                 static_cast<off_t>(text.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return text;
-    text.append(chunk, 0, static_cast<size_t>(got));
+    text.append(chunk, 0, AsIndex(got));
   }
 }
 

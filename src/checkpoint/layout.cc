@@ -14,6 +14,7 @@
 #include <set>
 
 #include "model/mesh_layout.h"
+#include "source/index.h"
 
 namespace shardc {
 namespace {
@@ -35,11 +36,10 @@ bool Holds(const LaidTensor& tensor, const std::vector<int64_t>& at) {
 // The devices that hold each part.
 std::vector<std::vector<int64_t>> Holders(const LaidTensor& tensor,
                                           const Coordinates& coordinates) {
-  std::vector<std::vector<int64_t>> out(
-      static_cast<size_t>(tensor.cut.parts()));
+  std::vector<std::vector<int64_t>> out(AsIndex(tensor.cut.parts()));
   for (size_t device = 0; device < coordinates.size(); ++device) {
     if (!Holds(tensor, coordinates[device])) continue;
-    out[static_cast<size_t>(tensor.cut.PartOf(coordinates[device]))].push_back(
+    out[AsIndex(tensor.cut.PartOf(coordinates[device]))].push_back(
         static_cast<int64_t>(device));
   }
   return out;
@@ -68,7 +68,7 @@ std::vector<LaidFile> PerProcess(const std::vector<LaidTensor>& tensors,
                                  int64_t processes) {
   const int64_t each = static_cast<int64_t>(coordinates.size()) / processes;
   std::vector<LaidFile> files;
-  std::vector<std::set<int64_t>> readers(static_cast<size_t>(processes));
+  std::vector<std::set<int64_t>> readers(AsIndex(processes));
   for (size_t i = 0; i < readers.size(); ++i) {
     files.push_back({FileName("process-", i), {}, {}});
   }
@@ -81,8 +81,7 @@ std::vector<LaidFile> PerProcess(const std::vector<LaidTensor>& tensors,
       }
       if (candidates.empty()) continue;
       const auto turn = static_cast<std::ptrdiff_t>(t % candidates.size());
-      const auto owner =
-          static_cast<size_t>(*std::next(candidates.begin(), turn));
+      const auto owner = AsIndex(*std::next(candidates.begin(), turn));
       readers[owner].insert(holders[part].begin(), holders[part].end());
       files[owner].parts.push_back({static_cast<uint32_t>(t),
                                     static_cast<uint32_t>(part),

@@ -18,7 +18,7 @@ namespace shardc {
 // The parts of one tensor, and the coordinate along an axis at which it is
 // placed.
 struct LaidTensor {
-  Cut cut;
+  Partition cut;
   std::optional<std::pair<size_t, int64_t>> placement;  // axis, coordinate
 };
 

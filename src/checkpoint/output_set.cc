@@ -18,6 +18,7 @@
 #include "checkpoint/checksum.h"
 #include "source/file.h"
 #include "source/file_sink.h"
+#include "source/index.h"
 #include "source/input_file.h"
 
 namespace shardc {
@@ -35,7 +36,7 @@ std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
   Findings findings;
   uint32_t crc = 0;
   while (bytes > 0) {
-    const auto count = static_cast<size_t>(std::min(bytes, kChunk));
+    const auto count = AsIndex(std::min(bytes, kChunk));
     buffer.resize(count);
     if (!file.ReadAt(offset, buffer.data(), count, findings)) {
       return std::nullopt;
@@ -54,7 +55,7 @@ bool WriteHeader(int fd, const std::string& header) {
                                  static_cast<off_t>(at));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return false;
-    at += static_cast<size_t>(put);
+    at += AsIndex(put);
   }
   return true;
 }

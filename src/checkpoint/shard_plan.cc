@@ -156,7 +156,7 @@ class Planner {
 
   void AddTensor(const StoredTensor& tensor, const ReadParam& param) {
     const Spec& spec = param.SpecOf(mode_);
-    auto cut = Cut::Make(spec, tensor.shape, job_.index.mesh);
+    auto cut = Partition::Make(spec, tensor.shape, job_.index.mesh);
     if (!cut) {
       findings_.Add(code::kSpec, param.place,
                     "the spec " + SpecText(spec) + " of `" + param.name +

@@ -16,6 +16,7 @@
 #include "checkpoint/checksum.h"
 #include "checkpoint/shards_index.h"
 #include "source/file.h"
+#include "source/index.h"
 #include "source/input_file.h"
 
 namespace shardc {
@@ -31,7 +32,7 @@ std::optional<SourceFile> Describe(const std::string& path,
                                    int64_t header_bytes, Findings& findings) {
   const auto file = InputFile::Open(path, findings);
   if (!file) return std::nullopt;
-  const auto header = file->Head(static_cast<size_t>(header_bytes), findings);
+  const auto header = file->Head(AsIndex(header_bytes), findings);
   if (!header) return std::nullopt;
   struct stat status = {};
   if (::fstat(file->fd(), &status) != 0) return std::nullopt;
@@ -232,7 +233,7 @@ bool VerifyStored(const Stored& stored, const ProcessShare& share,
       int64_t left = piece.box.Elements() * DtypeBits(tensor.dtype) / 8;
       for (int64_t at = piece.offset; left > 0;) {
         const int64_t count = std::min(left, kChunk);
-        buffer.resize(static_cast<size_t>(count));
+        buffer.resize(AsIndex(count));
         if (!files[piece.file].ReadAt(at, buffer.data(), buffer.size(),
                                       findings)) {
           return false;

@@ -39,28 +39,29 @@ struct CheckFlags {
 };
 
 // The requested targets, and the project's lint settings.
-struct Work {
+struct CheckRequest {
   std::vector<Target> targets;
-  std::vector<Target> witnesses;  // all targets, for proving fixes
+  std::vector<Target> all_targets;  // all targets, for proving fixes
   LintSettings settings;
 };
 
-std::optional<Work> FindWork(const InputFlags& flags, Findings& findings) {
-  Work work;
+std::optional<CheckRequest> FindWork(const InputFlags& flags,
+                                     Findings& findings) {
+  CheckRequest work;
   const size_t before = findings.errors();
   const auto project = OpenProject(flags.asked, findings);
   if (findings.errors() > before) return std::nullopt;
   auto targets = ChooseTargets(flags.asked, flags.targets, findings);
   if (!targets) return std::nullopt;
   work.targets = std::move(*targets);
-  work.witnesses = work.targets;
+  work.all_targets = work.targets;
   if (project) {
     work.settings = project->lint;
     for (const Target& target : project->targets) {
       const bool there = std::any_of(
           work.targets.begin(), work.targets.end(),
           [&](const Target& own) { return own.name == target.name; });
-      if (!there) work.witnesses.push_back(target);
+      if (!there) work.all_targets.push_back(target);
     }
   }
   return work;
@@ -188,10 +189,11 @@ std::string Diffs(const FixResult& fixed) {
 }
 
 // Prints which fixes were made, or would be, and their effect on plans.
-void TellFixes(const FixResult& fixed, const CheckFlags& flags,
-               const Common& common) {
+void PrintFixes(const FixResult& fixed, const CheckFlags& flags,
+                const Common& common) {
   if (!flags.diff && fixed.made > 0) {
-    Tell(common, Counted(fixed.made, "finding") + " fixed" +
+    PrintMessage(common,
+                 Counted(fixed.made, "finding") + " fixed" +
                      (fixed.proven ? ", and no name gets another spec, of this "
                                      "tree or another"
                                    : "") +
@@ -199,9 +201,11 @@ void TellFixes(const FixResult& fixed, const CheckFlags& flags,
   }
   if (fixed.unsafe == 0) return;
   if (flags.unsafe_fixes) {
-    Tell(common, fixed.changes.empty() ? "no plan changes\n" : fixed.changes);
+    PrintMessage(common,
+                 fixed.changes.empty() ? "no plan changes\n" : fixed.changes);
   } else {
-    Tell(common, Counted(fixed.unsafe, "fix", "fixes") +
+    PrintMessage(common,
+                 Counted(fixed.unsafe, "fix", "fixes") +
                      " left out, as specs would change: `--unsafe-fixes` "
                      "shows how\n");
   }
@@ -235,7 +239,7 @@ int ShowDiff(const CheckFlags& flags, const Common& common,
   }
   const std::string diff = Diffs(fixed);
   if (!PutResult(diff, flags.output, findings)) return kFailed;
-  TellFixes(fixed, flags, common);
+  PrintFixes(fixed, flags, common);
   return diff.empty() ? kDone : kFound;
 }
 
@@ -327,7 +331,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   auto targets = CheckTargets(work->targets, flags.options, *selection, common);
   if (flags.options.fix) {
     const FixResult fixed =
-        MakeFixes(targets, work->witnesses, flags.options.inputs, common,
+        MakeFixes(targets, work->all_targets, flags.options.inputs, common,
                   flags.unsafe_fixes);
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
     // Only the files that were read by the check are to be replaced.
@@ -337,7 +341,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     }
     findings.Append(std::move(replaced));
     if (findings.HasErrors()) return kFailed;
-    TellFixes(fixed, flags, common);
+    PrintFixes(fixed, flags, common);
     if (fixed.made > 0) {
       targets = CheckTargets(work->targets, flags.options, *selection, common);
     }
@@ -357,18 +361,19 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     for (const Finding& finding : joined.findings.all()) fresh.Add(finding);
     const auto write = [&](Sink& out) { fresh.Write(out); };
     if (!PutResult(write, flags.write_baseline, findings)) return kFailed;
-    Tell(common, Counted(static_cast<int64_t>(joined.findings.all().size()),
-                         "finding") +
-                     " written to the baseline\n");
+    PrintMessage(
+        common,
+        Counted(static_cast<int64_t>(joined.findings.all().size()), "finding") +
+            " written to the baseline\n");
     return kDone;
   }
   const auto write = [&](Sink& out) {
     Emit(flags, common, *selection, joined.findings, out);
   };
   if (!PutResult(write, flags.output, findings)) return kFailed;
-  Tell(common,
-       SummaryText(joined.findings, targets, known,
-                   !flags.statistics && HidesNotes(flags, common, *selection)));
+  PrintMessage(common, SummaryText(joined.findings, targets, known,
+                                   !flags.statistics &&
+                                       HidesNotes(flags, common, *selection)));
   if (joined.unreadable) return kFailed;
   for (const Finding& finding : joined.findings.all()) {
     if (selection->Fails(finding.level)) return kFound;

@@ -21,6 +21,7 @@
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
+#include "source/index.h"
 #include "source/thread_pool.h"
 
 namespace shardc::cli {
@@ -144,7 +145,7 @@ std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
   // all.
   if (threads > 1 && targets.size() > 1) each.threads = 1;
   ParallelFor(static_cast<int64_t>(targets.size()), threads, [&](int64_t task) {
-    const auto i = static_cast<size_t>(task);
+    const auto i = AsIndex(task);
     out[i] = CheckOne(targets[i], options, selection, each);
   });
   return out;

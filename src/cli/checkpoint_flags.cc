@@ -239,7 +239,7 @@ void TellReport(const Transfer& transfer, const RunOptions& run,
              "when all have ended, run it once more with --finalize\n";
     }
   }
-  Tell(common, text);
+  PrintMessage(common, text);
 }
 
 }  // namespace

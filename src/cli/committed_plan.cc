@@ -7,6 +7,7 @@
 
 #include "source/file.h"
 #include "source/file_sink.h"
+#include "source/index.h"
 #include "source/input_file.h"
 
 namespace shardc::cli {
@@ -47,7 +48,7 @@ bool MayReplace(const Target& target, const std::string& path,
     findings.Append(std::move(own));
     return false;
   }
-  std::string head(static_cast<size_t>(std::min(file->size(), kHead)), '\0');
+  std::string head(AsIndex(std::min(file->size(), kHead)), '\0');
   if (!file->ReadAt(0, head.data(), head.size(), findings)) return false;
   const std::string name(schema);
   if (head.empty() || head.find(name + "/") != std::string::npos) return true;

@@ -26,9 +26,9 @@ struct CostCommand {
 };
 
 // Reads the plan file.
-std::optional<cost::Work> ReadWork(const CostCommand& command,
-                                   const std::string& model, Mode mode,
-                                   Findings& findings) {
+std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
+                                         const std::string& model, Mode mode,
+                                         Findings& findings) {
   const SourceRef source = ReadSource(command.plan, findings);
   if (source == nullptr) return std::nullopt;
   const auto document = JsonDocument::Parse(source, findings);
@@ -37,7 +37,7 @@ std::optional<cost::Work> ReadWork(const CostCommand& command,
   std::optional<ModelConfig> config;
   if (!model.empty()) config = ReadModelConfig(model, findings);
   if (!view || (!model.empty() && !config)) return std::nullopt;
-  return cost::MakeWork(*view, std::move(config), mode);
+  return cost::MakeCostInputs(*view, std::move(config), mode);
 }
 
 // The target and the compiled plan, if no plan file is given.
@@ -47,11 +47,11 @@ struct Inputs {
 };
 
 // Compiles the inputs; sets `found` if they give no plan.
-std::optional<cost::Work> CompileWork(const CostCommand& command,
-                                      const Target& target,
-                                      const Common& common, Mode mode,
-                                      bool& found, Inputs& inputs,
-                                      Findings& findings) {
+std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
+                                            const Target& target,
+                                            const Common& common, Mode mode,
+                                            bool& found, Inputs& inputs,
+                                            Findings& findings) {
   std::optional<ModelConfig>& model = inputs.model;
   inputs.compiled =
       LoadAndCompile(command.flags.inputs, target, common, findings, &model);
@@ -60,7 +60,7 @@ std::optional<cost::Work> CompileWork(const CostCommand& command,
   found = wrong.HasErrors();
   findings.Append(std::move(wrong));
   if (found) return std::nullopt;
-  return cost::MakeWork(*inputs.compiled, model, mode);
+  return cost::MakeCostInputs(*inputs.compiled, model, mode);
 }
 
 int ListProfiles(const CostCommand& command, const Common& common,

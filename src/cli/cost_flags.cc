@@ -34,9 +34,9 @@ void Wrong(std::string_view flag, const std::string& value,
                DidYouMean(value, known));
 }
 
-class Reader {
+class CostFlagParser {
  public:
-  explicit Reader(Findings& findings) : findings_(findings) {}
+  explicit CostFlagParser(Findings& findings) : findings_(findings) {}
 
   void Count(std::string_view flag, const std::string& text,
              std::optional<int64_t>& to) {
@@ -68,7 +68,7 @@ class Reader {
 
 void ReadOptimizer(const CostFlags& flags, cost::Settings& out,
                    Findings& findings) {
-  Reader reader(findings);
+  CostFlagParser reader(findings);
   if (!flags.optimizer.empty()) {
     const auto* const found =
         std::find(std::begin(cost::kOptimizerNames),
@@ -108,7 +108,7 @@ void ReadOptimizer(const CostFlags& flags, cost::Settings& out,
 
 void ReadActivations(const CostFlags& flags, cost::Settings& out,
                      Findings& findings) {
-  Reader reader(findings);
+  CostFlagParser reader(findings);
   std::optional<Dtype> activations, cache, logits;
   reader.Type("--dtype", flags.dtype, activations);
   reader.Type("--kv-dtype", flags.kv_dtype, cache);
@@ -230,7 +230,7 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   out.batch = target.batch;
   out.kv_length = target.kv_len;
   out.memory = target.memory_bytes;
-  Reader reader(findings);
+  CostFlagParser reader(findings);
   std::optional<int64_t> microbatches;
   reader.Count("--batch", flags.batch, out.batch);
   reader.Count("--seq", flags.length, out.length);

@@ -79,7 +79,7 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   out.mode = mode;
   out.settings = *settings;
   out.program = [settings = out.settings, model = out.model](
-                    const Compiled& compiled, const cost::Work& work) {
+                    const Compiled& compiled, const cost::CostInputs& work) {
     std::string why;
     return ProgramTraffic(compiled, model, work, settings, why);
   };

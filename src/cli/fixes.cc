@@ -111,14 +111,14 @@ PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
 }
 
 // A target, and its plan for the files as they are now.
-class Witness {
+class TargetSpecs {
  public:
   // Returns null if the target does not compile, because then there are no
   // specs to keep.
-  static std::unique_ptr<const Witness> Make(const Target& target,
-                                             const InputFlags& inputs,
-                                             const Common& common) {
-    auto out = std::make_unique<Witness>();
+  static std::unique_ptr<const TargetSpecs> Make(const Target& target,
+                                                 const InputFlags& inputs,
+                                                 const Common& common) {
+    auto out = std::make_unique<TargetSpecs>();
     Findings findings;
     out->target_ = target;
     if (inputs.held.texts != nullptr) out->texts_ = *inputs.held.texts;
@@ -208,8 +208,8 @@ class Witness {
 
 class Maker {
  public:
-  explicit Maker(std::vector<std::unique_ptr<const Witness>> witnesses)
-      : witnesses_(std::move(witnesses)) {}
+  explicit Maker(std::vector<std::unique_ptr<const TargetSpecs>> targets)
+      : targets_(std::move(targets)) {}
 
   // Accepts the fixes that keep every spec; all others are unsafe.
   void Prove(std::span<const RuleFix> fixes) {
@@ -274,8 +274,8 @@ class Maker {
   Outcome Judge(const Fixes& fixes) const {
     const FileTexts texts = TextsWith(fixes);
     Outcome out = Outcome::kUnread;
-    for (const auto& witness : witnesses_) {
-      out = std::max(out, witness->With(texts));
+    for (const auto& target : targets_) {
+      out = std::max(out, target->With(texts));
       if (out == Outcome::kBroken) break;
     }
     return out;
@@ -283,29 +283,29 @@ class Maker {
 
   std::string Changes(const FileTexts& texts) const {
     std::string out;
-    for (const auto& witness : witnesses_) {
-      const std::string own = witness->Changes(texts);
+    for (const auto& target : targets_) {
+      const std::string own = target->Changes(texts);
       if (own.empty()) continue;
-      out += witness->name().empty()
+      out += target->name().empty()
                  ? "the plan changes:\n"
-                 : "the plan of target `" + witness->name() + "` changes:\n";
+                 : "the plan of target `" + target->name() + "` changes:\n";
       out += own;
     }
     return out;
   }
 
-  std::vector<std::unique_ptr<const Witness>> witnesses_;
+  std::vector<std::unique_ptr<const TargetSpecs>> targets_;
   Fixes safe_, unsafe_;
   Outcome outcome_ = Outcome::kUnread;  // of the accepted fixes together
 };
 
-std::vector<std::unique_ptr<const Witness>> WitnessesOf(
+std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
     std::span<const Target> targets, const InputFlags& inputs,
     const Common& common) {
-  std::vector<std::unique_ptr<const Witness>> all;
+  std::vector<std::unique_ptr<const TargetSpecs>> all;
   for (const Target& target : targets) {
-    if (auto witness = Witness::Make(target, inputs, common)) {
-      all.push_back(std::move(witness));
+    if (auto specs = TargetSpecs::Make(target, inputs, common)) {
+      all.push_back(std::move(specs));
     }
   }
   return all;
@@ -335,18 +335,18 @@ Fixes AllFixes(std::span<const CheckedTarget> checked) {
 }  // namespace
 
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
-                    std::span<const Target> witnesses, const InputFlags& inputs,
+                    std::span<const Target> targets, const InputFlags& inputs,
                     const Common& common, bool unsafe) {
   const Fixes fixes = AllFixes(checked);
   if (fixes.empty()) return {};
-  Maker maker(WitnessesOf(witnesses, inputs, common));
+  Maker maker(SpecsOfTargets(targets, inputs, common));
   maker.Prove(fixes);
   return maker.Result(unsafe);
 }
 
-bool IsSafe(const RuleFix& fix, std::span<const Target> witnesses,
+bool IsSafe(const RuleFix& fix, std::span<const Target> targets,
             const InputFlags& inputs, const Common& common) {
-  Maker maker(WitnessesOf(witnesses, inputs, common));
+  Maker maker(SpecsOfTargets(targets, inputs, common));
   maker.Prove({&fix, 1});
   return maker.AllSafe();
 }

@@ -28,11 +28,11 @@ struct FixResult {
 // targets of the project) has the same specs before and after it, in every
 // mode; where possible that is proven for all names.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
-                    std::span<const Target> witnesses, const InputFlags& inputs,
+                    std::span<const Target> targets, const InputFlags& inputs,
                     const Common& common, bool unsafe);
 
 // Whether this fix alone is safe.
-bool IsSafe(const RuleFix& fix, std::span<const Target> witnesses,
+bool IsSafe(const RuleFix& fix, std::span<const Target> targets,
             const InputFlags& inputs, const Common& common);
 
 }  // namespace shardc::cli

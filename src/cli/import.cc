@@ -139,12 +139,12 @@ bool Prove(const Imported& imported, const Manifest& manifest,
                      "system that they come from");
     return false;
   }
-  Tell(common,
-       CountText(matched) + " of " +
-           Counted(static_cast<int64_t>(names.size()), "name") +
-           " have a rule" +
-           (imported.winner ? ", each the one that the source gives it" : "") +
-           "\n");
+  PrintMessage(
+      common,
+      CountText(matched) + " of " +
+          Counted(static_cast<int64_t>(names.size()), "name") + " have a rule" +
+          (imported.winner ? ", each the one that the source gives it" : "") +
+          "\n");
   return true;
 }
 

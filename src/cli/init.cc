@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/lint_target.h"
+#include "cli/new_files.h"
 #include "cli/output.h"
 #include "cli/picked_mesh.h"
 #include "cli/suggested.h"
@@ -42,11 +43,6 @@ struct InitInputs {
   std::string manifest_path;
   std::optional<ModelConfig> model;
   std::string model_path;
-};
-
-struct NewFile {
-  std::string path;  // in the project's folder
-  std::string text;
 };
 
 bool IsConfig(const std::string& path) { return path.ends_with("config.json"); }
@@ -153,11 +149,9 @@ std::string Inside(const std::string& folder, const std::string& path) {
   return out.empty() || out.starts_with("..") ? "" : out;
 }
 
-// ---- rules
-
 struct Rules {
   std::string text;
-  std::string told;  // how the rules were chosen
+  std::string origin;  // how the rules were chosen
   std::unique_ptr<const Compiled> compiled;
 };
 
@@ -212,7 +206,7 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
     Findings ignored;
     out.text = PackText(*pack);
     out.compiled = CompileText(out.text, mesh, inputs.manifest, ignored);
-    out.told = "the pack `" + *pack + "`";
+    out.origin = "the pack `" + *pack + "`";
     if (out.compiled != nullptr && IsClean(*out.compiled, inputs.model)) {
       return out;
     }
@@ -223,14 +217,12 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
     Refuse(made, mesh, inputs.model, findings);
     return std::nullopt;
   }
-  out.told = "suggested for this mesh";
+  out.origin = "suggested for this mesh";
   out.text = made.text;
   out.compiled = CompileText(out.text, mesh, inputs.manifest, findings);
   if (out.compiled == nullptr) return std::nullopt;
   return out;
 }
-
-// ---- files
 
 std::string Quoted(const std::string& text) {
   std::string out = "\"";
@@ -296,70 +288,6 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   return out;
 }
 
-// Reports every file that exists already; none is overwritten.
-bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
-               Findings& findings) {
-  bool good = true;
-  for (const NewFile& file : files) {
-    std::error_code error;
-    const fs::path path = fs::path(folder) / file.path;
-    if (fs::symlink_status(path, error).type() == fs::file_type::not_found) {
-      continue;
-    }
-    findings.Add(code::kWrite, {},
-                 "`" + Printable(path.string()) + "` is there already",
-                 "init writes over nothing: name another folder with "
-                 "`--folder`, or move the file away");
-    good = false;
-  }
-  return good;
-}
-
-// Writes all files, or none.
-class Writer {
- public:
-  explicit Writer(std::string folder) : folder_(std::move(folder)) {}
-  ~Writer() {
-    if (kept_) return;
-    std::error_code error;
-    for (auto at = made_.rbegin(); at != made_.rend(); ++at) {
-      fs::remove(*at, error);
-    }
-  }
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
-
-  bool Write(const std::vector<NewFile>& files, Findings& findings) {
-    for (const NewFile& file : files) {
-      const fs::path path = fs::path(folder_) / file.path;
-      if (!MakeFolder(path.parent_path(), findings)) return false;
-      if (!PutResult(file.text, path.string(), findings)) return false;
-      made_.push_back(path);
-    }
-    return true;
-  }
-  void Keep() { kept_ = true; }
-
- private:
-  bool MakeFolder(const fs::path& folder, Findings& findings) {
-    std::error_code error;
-    if (folder.empty() || fs::is_directory(folder, error)) return true;
-    if (!MakeFolder(folder.parent_path(), findings)) return false;
-    if (fs::create_directory(folder, error)) {
-      made_.push_back(folder);
-      return true;
-    }
-    findings.Add(code::kWrite, {},
-                 "cannot make the folder `" + Printable(folder.string()) +
-                     "`: " + error.message());
-    return false;
-  }
-
-  std::string folder_;
-  std::vector<fs::path> made_;
-  bool kept_ = false;
-};
-
 // Checks that the written files, read as a project, give the written plan.
 bool Proven(const InitFlags& flags, const Common& common, Findings& findings) {
   TargetRequest asked;
@@ -385,7 +313,7 @@ std::string DoneText(const InitFlags& flags, const std::vector<NewFile>& files,
                      const InitInputs& inputs, const Mesh& mesh,
                      const Rules& rules) {
   std::string out = "target      " + inputs.name + " on " + MeshWords(mesh) +
-                    ", " + rules.told + "\n";
+                    ", " + rules.origin + "\n";
   for (const NewFile& file : files) {
     out +=
         "wrote       " +
@@ -437,7 +365,7 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
   if (files.empty() || !AllAreNew(flags.folder, files, findings)) {
     return kFailed;
   }
-  Writer writer(flags.folder);
+  NewFileWriter writer(flags.folder);
   if (!writer.Write(files, findings) || !Proven(flags, common, findings)) {
     return kFailed;
   }

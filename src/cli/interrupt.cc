@@ -14,7 +14,7 @@ namespace {
 // read-only.
 std::string_view interrupt_text;
 
-void TellInterrupt(int signal) {
+void PrintInterrupt(int signal) {
   RemoveUnfinished();
   (void)!::write(STDERR_FILENO, interrupt_text.data(), interrupt_text.size());
   std::signal(signal, SIG_DFL);
@@ -27,7 +27,7 @@ InterruptNotice::InterruptNotice(std::string text)
     : text_(std::move(text)), text_before_(interrupt_text) {
   interrupt_text = text_;
   for (size_t i = 0; i < kSignals.size(); ++i) {
-    before_[i] = std::signal(kSignals[i], TellInterrupt);
+    before_[i] = std::signal(kSignals[i], PrintInterrupt);
     // A signal that the caller ignores, as under nohup, stays ignored.
     if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);
   }

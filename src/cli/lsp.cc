@@ -17,6 +17,7 @@
 #include "cli/version.h"
 #include "lsp/server.h"
 #include "source/file_sink.h"
+#include "source/index.h"
 
 namespace shardc::cli {
 namespace {
@@ -43,7 +44,7 @@ std::optional<bool> ReadSome(milliseconds wait, std::string& out) {
   const ssize_t got = ::read(STDIN_FILENO, out.data(), out.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return false;
   if (got <= 0) return std::nullopt;
-  out.resize(static_cast<size_t>(got));
+  out.resize(AsIndex(got));
   return true;
 }
 

@@ -39,7 +39,7 @@ bool WantsColor(const Common& common, int fd) {
   return isatty(fd) == 1;
 }
 
-void Tell(const Common& common, std::string_view text) {
+void PrintMessage(const Common& common, std::string_view text) {
   if (common.quiet) return;
   std::string lines;
   for (size_t at = 0; at < text.size();) {

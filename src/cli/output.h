@@ -27,7 +27,7 @@ bool PutOut(const Write& write, Findings& findings);
 
 // Prints lines on stderr with invisible characters escaped; nothing with
 // --quiet.
-void Tell(const Common& common, std::string_view text);
+void PrintMessage(const Common& common, std::string_view text);
 
 // Prints findings on stderr, sorted, in the command's format if it is one of
 // the finding formats (text otherwise). --quiet does not suppress them.

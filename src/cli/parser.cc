@@ -261,9 +261,10 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
   const Parser::Entry* entry = TypedCommand(parser);
   if (!OptionsFollow(*entry, findings)) return std::nullopt;
   if (former) {
-    Tell(common,
-         "note: `verify --step MODE` is now `verify step --mode MODE`; the "
-         "former spelling will be removed in the next release\n");
+    PrintMessage(
+        common,
+        "note: `verify --step MODE` is now `verify step --mode MODE`; the "
+        "former spelling will be removed in the next release\n");
   }
   return Parsed{entry->run, {}};
 }

@@ -156,7 +156,7 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
   const suggest::Tree tree = suggest::KindsOf(manifest);
   const auto options =
       suggest::MeshesFor(tree, model ? &*model : nullptr, *wish, wishes);
-  Tell(common, MeshesText(options, *wish));
+  PrintMessage(common, MeshesText(options, *wish));
   if (options.empty() || !options.front().fits) {
     SayNoneFits(options, *wish, findings);
     return PickedMesh{{}, true};

@@ -68,7 +68,8 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
     if (!target.plan.empty() || !target.step.empty()) {
       out.push_back(std::move(target));
     } else if (all->size() > 1 && flags.inputs.targets.empty()) {
-      Tell(common, "target `" + target.name + "` has no `plan`: left out\n");
+      PrintMessage(common,
+                   "target `" + target.name + "` has no `plan`: left out\n");
     } else {
       out.clear();
       all->front() = target;
@@ -148,7 +149,7 @@ bool HoldsTheSame(const Write& write, const std::string& path,
 int ShowDifference(const PlanDifference& difference, const std::string& path,
                    const Common& common, std::string& out) {
   if (difference.empty()) {
-    Tell(common, path + ": nothing changes\n");
+    PrintMessage(common, path + ": nothing changes\n");
     return kDone;
   }
   out += Printable(path) + "\n";
@@ -231,10 +232,11 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
   if (told_by) {
-    Tell(common, PlanSummaryText(*compiled) +
+    PrintMessage(common,
+                 PlanSummaryText(*compiled) +
                      CheckLine(target, *compiled, model, *told_by, findings));
   }
-  if (!refused) findings.Append(WholeFindings(*compiled));
+  if (!refused) findings.Append(ReplicatedFindings(*compiled));
   int status = refused ? kFound : kDone;
   if (refused && !flags.keep_going) {
     findings.Append(std::move(found));
@@ -288,7 +290,7 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
     Findings own;
     own.NoteReadsOf(findings);
     if (targets->size() > 1 && !flags.diff) {
-      Tell(common, "target      " + target.name + "\n");
+      PrintMessage(common, "target      " + target.name + "\n");
     }
     status =
         std::max(status, PlanOne(flags, target, common, told_by, outcome, own));

@@ -24,7 +24,7 @@ struct Share {
   int64_t all = 0;
 };
 
-Share WholeShare(const Plan& plan) {
+Share ReplicatedShare(const Plan& plan) {
   std::vector<Share> of_layouts;  // per parameter
   of_layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
@@ -60,10 +60,10 @@ Findings SeparatorFindings(const Compiled& compiled) {
   return findings;
 }
 
-Findings WholeFindings(const Compiled& compiled) {
+Findings ReplicatedFindings(const Compiled& compiled) {
   Findings findings;
   const Plan& plan = compiled.plan;
-  const Share share = WholeShare(plan);
+  const Share share = ReplicatedShare(plan);
   if (plan.mesh.devices <= 1 || share.whole <= share.all / 2) return findings;
   LintInputs inputs;
   inputs.compiled = &compiled;

@@ -16,7 +16,7 @@ Findings SeparatorFindings(const Compiled& compiled);
 
 // If most of the model is replicated on every device: one warning, of the lint
 // that is nearest to the cause.
-Findings WholeFindings(const Compiled& compiled);
+Findings ReplicatedFindings(const Compiled& compiled);
 
 }  // namespace shardc::cli
 

@@ -46,9 +46,9 @@ std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings) {
   return table;
 }
 
-cost::Work Planned::WorkIn(Mode mode) const {
-  return compiled != nullptr ? cost::MakeWork(*compiled, model, mode)
-                             : cost::MakeWork(*view, model, mode);
+cost::CostInputs Planned::WorkIn(Mode mode) const {
+  return compiled != nullptr ? cost::MakeCostInputs(*compiled, model, mode)
+                             : cost::MakeCostInputs(*view, model, mode);
 }
 
 std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,

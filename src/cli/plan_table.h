@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/inputs.h"
-#include "cost/work.h"
+#include "cost/inputs.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/view.h"
@@ -26,7 +26,7 @@ struct Planned {
   std::optional<ModelConfig> model;
 
   const Mesh& mesh() const { return table.classes.plan.mesh; }
-  cost::Work WorkIn(Mode mode) const;
+  cost::CostInputs WorkIn(Mode mode) const;
 };
 
 // Compiles the inputs if `file` is empty. Sets `found` and adds findings if

@@ -9,7 +9,8 @@ namespace shardc::cli {
 
 std::optional<cost::Communication> ProgramTraffic(
     const Compiled& compiled, const std::optional<ModelConfig>& model,
-    const cost::Work& work, const cost::Settings& settings, std::string& why) {
+    const cost::CostInputs& work, const cost::Settings& settings,
+    std::string& why) {
   if (compiled.rules.model == nullptr) {
     why = "no rules file describes the model";
     return std::nullopt;
@@ -40,7 +41,8 @@ std::optional<cost::Communication> ProgramTraffic(
 
 cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
-                    const cost::Work& work, const cost::Settings& settings) {
+                    const cost::CostInputs& work,
+                    const cost::Settings& settings) {
   std::string why = "a plan does not describe the model";
   std::optional<cost::Communication> program;
   if (compiled != nullptr) {

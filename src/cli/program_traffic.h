@@ -6,9 +6,9 @@
 #include <string>
 
 #include "cost/communication.h"
+#include "cost/inputs.h"
 #include "cost/report.h"
 #include "cost/settings.h"
-#include "cost/work.h"
 #include "model/project.h"
 #include "plan/compile.h"
 
@@ -18,13 +18,15 @@ namespace shardc::cli {
 // or if it cannot describe the requested step.
 std::optional<cost::Communication> ProgramTraffic(
     const Compiled& compiled, const std::optional<ModelConfig>& model,
-    const cost::Work& work, const cost::Settings& settings, std::string& why);
+    const cost::CostInputs& work, const cost::Settings& settings,
+    std::string& why);
 
 // The report of `cost`, with the communication of the program if there is one.
 // `compiled` is null for a plan file.
 cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
-                    const cost::Work& work, const cost::Settings& settings);
+                    const cost::CostInputs& work,
+                    const cost::Settings& settings);
 
 }  // namespace shardc::cli
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exec/machine/packet.h"
+#include "source/index.h"
 #include "source/thread_pool.h"
 
 #ifdef SHARDC_MPI
@@ -119,7 +120,7 @@ class Mpi : public exec::Transport {
     exec::Packet bytes;
   };
 
-  size_t Count() const { return static_cast<size_t>(ranks_); }
+  size_t Count() const { return AsIndex(ranks_); }
 
   // The bytes from one rank to another in a round.
   size_t Limit() const { return std::min(kRound, kMost / Count()); }
@@ -231,9 +232,9 @@ bool Ranks::All(bool fine, Findings& findings) const {
   if (transport_ == nullptr) return fine;
   bool all = true;
   int first = -1;  // first rank that failed
-  const auto told = transport_->Share({std::byte{fine}});
+  const auto fine_on = transport_->Share({std::byte{fine}});
   for (int rank = 0; rank < transport_->ranks(); ++rank) {
-    if (told[static_cast<size_t>(rank)] == exec::Packet{std::byte{1}}) continue;
+    if (fine_on[AsIndex(rank)] == exec::Packet{std::byte{1}}) continue;
     all = false;
     if (first < 0) first = rank;
   }

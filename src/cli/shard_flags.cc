@@ -88,7 +88,7 @@ int RunShards(const Stored& stored, const ShardFlags& flags,
   const auto job = PlanShards(stored, *plan, *options, findings);
   if (!job) return kFailed;
   for (const std::string& note : job->notes) {
-    Tell(common, "note: " + note + "\n");
+    PrintMessage(common, "note: " + note + "\n");
   }
   return RunCheckpoint(
       stored, job->transfer,

@@ -25,6 +25,7 @@
 #include "picture/array.h"
 #include "picture/coverage.h"
 #include "picture/mesh.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -72,7 +73,7 @@ std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
   for (size_t i = 0; i < 2 && parts.size() == 2; ++i) {
     const auto dim = ParseInteger("--dims", parts[i], 0, findings);
     if (!dim) return std::nullopt;
-    out[i] = static_cast<size_t>(*dim);
+    out[i] = AsIndex(*dim);
   }
   if (parts.size() != 2 || out[0] == out[1] || out[0] >= rank ||
       out[1] >= rank) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -26,7 +27,7 @@ std::string Peek(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(kPeekBytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  text.resize(AsIndex(std::max<std::streamsize>(file.gcount(), 0)));
   return text;
 }
 

@@ -89,7 +89,7 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
   const std::string name = flags.output.empty() ? "rules" : flags.output;
   const auto rules = SuggestFor(inputs->manifest, inputs->mesh, inputs->model,
                                 wishes, common, name);
-  Tell(common, SuggestionText(rules));
+  PrintMessage(common, SuggestionText(rules));
   if (!rules.Good() && !flags.force) {
     Refuse(rules, inputs->mesh, inputs->model, findings);
     return kFound;

@@ -49,7 +49,8 @@ bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings) {
 void ReportMovedBytes(const MovedBytes& bytes, const Ranks& ranks,
                       const Common& common) {
   if (ranks.count() == 1) return;
-  Tell(common, ranks.MovedText(bytes.recorded, bytes.moved, bytes.crossed));
+  PrintMessage(common,
+               ranks.MovedText(bytes.recorded, bytes.moved, bytes.crossed));
 }
 
 int RunOverRanks(const std::function<int(const Ranks&)>& body,

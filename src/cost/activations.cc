@@ -24,7 +24,7 @@ int64_t Share(int64_t size, int64_t parts) {
 
 class Layers {
  public:
-  Layers(const Work& work, const Settings& settings, const Tokens& tokens)
+  Layers(const CostInputs& work, const Settings& settings, const Tokens& tokens)
       : work_(work),
         settings_(settings),
         tokens_(tokens),
@@ -120,7 +120,7 @@ class Layers {
     for (const ParamClass& param : work_.params) {
       if (param.role.role != Role::kOutput || !param.IsWeight()) continue;
       const int64_t layers = work_.LayersOf(param);
-      const bool whole = WholeLogits();
+      const bool whole = StoresLogits();
       Add({"context", "context", whole ? Made::kBatchDot : Made::kOther, true},
           layers, Times(tokens_.All(), Width(param, param.in_dim)));
       Logits(layers, whole);
@@ -130,7 +130,7 @@ class Layers {
     }
   }
 
-  bool WholeLogits() const {
+  bool StoresLogits() const {
     return settings_.operation != nullptr && settings_.operation->global_view;
   }
 
@@ -213,7 +213,7 @@ class Layers {
     return work_.Find(Role::kGate, expert) != nullptr;
   }
 
-  const Work& work_;
+  const CostInputs& work_;
   const Settings& settings_;
   const Tokens tokens_;
   int64_t bytes_;
@@ -222,7 +222,8 @@ class Layers {
   std::vector<LayerTensor> out_;
 };
 
-std::optional<int64_t> LogitsOf(const Work& work, const Settings& settings,
+std::optional<int64_t> LogitsOf(const CostInputs& work,
+                                const Settings& settings,
                                 const Tokens& tokens) {
   const ParamClass* head = work.Find(Role::kHead);
   int dim = head != nullptr ? head->out_dim : 0;
@@ -238,7 +239,8 @@ std::optional<int64_t> LogitsOf(const Work& work, const Settings& settings,
 
 }  // namespace
 
-std::optional<Tokens> TokensOf(const Work& work, const Settings& settings) {
+std::optional<Tokens> TokensOf(const CostInputs& work,
+                               const Settings& settings) {
   const bool decode = IsGeneration(work.mode);
   if (!settings.batch) return std::nullopt;
   const auto length = decode ? std::optional<int64_t>(1) : settings.length;
@@ -252,13 +254,13 @@ std::optional<Tokens> TokensOf(const Work& work, const Settings& settings) {
   return out;
 }
 
-int64_t PipelineParts(const Work& work, const Settings& settings) {
+int64_t PipelineParts(const CostInputs& work, const Settings& settings) {
   return settings.pipeline_axis.empty()
              ? 1
              : work.mesh.SizeOf(settings.pipeline_axis);
 }
 
-std::optional<Activations> ActivationsOf(const Work& work,
+std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          std::string& why) {
   const auto tokens = TokensOf(work, settings);

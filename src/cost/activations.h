@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cost/inputs.h"
 #include "cost/settings.h"
-#include "cost/work.h"
 
 namespace shardc::cost {
 
@@ -36,14 +36,15 @@ struct Tokens {
   int64_t All() const { return rows * length; }
 };
 // Returns nullopt without a batch or a length.
-std::optional<Tokens> TokensOf(const Work& work, const Settings& settings);
+std::optional<Tokens> TokensOf(const CostInputs& work,
+                               const Settings& settings);
 
 // The stages of the pipeline: 1 if the mesh has none.
-int64_t PipelineParts(const Work& work, const Settings& settings);
+int64_t PipelineParts(const CostInputs& work, const Settings& settings);
 
 // The activations of the first pipeline stage, which holds the most. Returns
 // nullopt and sets the reason if sizes are unknown.
-std::optional<Activations> ActivationsOf(const Work& work,
+std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          std::string& why);
 

@@ -70,7 +70,7 @@ AttentionBytes BytesOfAttention(const exec::Operation& operation,
   return out;
 }
 
-const exec::Operation* UsualOperation(const Work& work,
+const exec::Operation* UsualOperation(const CostInputs& work,
                                       const Settings& settings) {
   if (settings.operation != nullptr) return settings.operation;
   const bool latent = work.model && work.model->latent_rank;

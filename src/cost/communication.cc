@@ -64,7 +64,7 @@ int64_t TimesBackward(Collective kind) {
 
 class Step {
  public:
-  Step(const Work& work, const Settings& settings)
+  Step(const CostInputs& work, const Settings& settings)
       : work_(work),
         settings_(settings),
         train_(work.mode == Mode::kTrain),
@@ -141,7 +141,7 @@ class Step {
     if (train_ && settings_.zero == 3) gathered = Both(gathered, replicas);
     const int64_t n = work_.Parts(gathered);
     const int64_t own = settings_.zero == 3 && train_
-                            ? Cut(*elements, work_.Parts(replicas))
+                            ? ShareOf(*elements, work_.Parts(replicas))
                             : *elements;
     Add("parameters", false, Collective::kAllGather, gathered, own, width,
         Times(count, repeats_));
@@ -154,7 +154,7 @@ class Step {
         gradient, Times(count, repeats_));
     if (settings_.zero == 3) return;
     if (settings_.zero > 0) {
-      const int64_t part = Cut(*elements, work_.Parts(replicas));
+      const int64_t part = ShareOf(*elements, work_.Parts(replicas));
       Add("gradients", true, Collective::kReduceScatter, replicas, *elements,
           gradient, count);
       Add("parameters", true, Collective::kAllGather, replicas, part, width,
@@ -165,7 +165,7 @@ class Step {
         gradient, count);
   }
 
-  static int64_t Cut(int64_t elements, int64_t parts) {
+  static int64_t ShareOf(int64_t elements, int64_t parts) {
     return elements / parts + (elements % parts != 0 ? 1 : 0);
   }
 
@@ -205,7 +205,7 @@ class Step {
     Add(part, backward, Collective::kReduceScatter, split,
         Times(Rows(), hidden_), bytes_, Times(layers, repeats_));
     Add(part, backward, Collective::kAllGather, split,
-        Times(Rows(), Cut(hidden_, work_.Parts(split))), bytes_,
+        Times(Rows(), ShareOf(hidden_, work_.Parts(split))), bytes_,
         Times(layers, repeats_));
   }
 
@@ -296,7 +296,8 @@ class Step {
       const AxisGroup width = work_.Kept(embedding->AxesAt(1));
       if (!Meets(width, work_.hidden)) {
         Add("embedding", false, Collective::kAllGather, width,
-            Times(Rows(), Cut(hidden_, work_.Parts(width))), bytes_, repeats_);
+            Times(Rows(), ShareOf(hidden_, work_.Parts(width))), bytes_,
+            repeats_);
       }
     }
     const int dim = head != nullptr ? head->out_dim : 0;
@@ -312,15 +313,15 @@ class Step {
     }
     const int width = DtypeBits(settings_.logits) / 8;
     Add("logits", false, Collective::kAllGather, vocab,
-        Times(tokens_.rows, Cut(head->SizeAt(dim), work_.Parts(vocab))), width,
-        repeats_);
+        Times(tokens_.rows, ShareOf(head->SizeAt(dim), work_.Parts(vocab))),
+        width, repeats_);
   }
 
   std::optional<AttentionSizes> Sizes() const {
     const auto& model = work_.model;
     if (!model || !model->heads || !model->head_dim) return std::nullopt;
     AttentionSizes out;
-    out.batch = Cut(*settings_.batch, repeats_);
+    out.batch = ShareOf(*settings_.batch, repeats_);
     out.query_length =
         train_ || !IsGeneration(work_.mode) ? settings_.length.value_or(1) : 1;
     out.key_length = IsGeneration(work_.mode) ? settings_.kv_length.value_or(1)
@@ -390,7 +391,7 @@ class Step {
     if (PipelineParts(work_, settings_) == 1) return;
     const AxisGroup axis = {settings_.pipeline_axis};
     const int64_t elements =
-        Times(Rows(), Cut(hidden_, work_.Parts(work_.hidden)));
+        Times(Rows(), ShareOf(hidden_, work_.Parts(work_.hidden)));
     Add("pipeline", false, Collective::kPpermute, axis, elements, bytes_,
         repeats_);
     if (!train_) return;
@@ -418,7 +419,7 @@ class Step {
     return std::move(out_);
   }
 
-  const Work& work_;
+  const CostInputs& work_;
   const Settings& settings_;
   bool train_;
   int64_t repeats_;
@@ -447,7 +448,8 @@ int64_t Communication::Sent(bool backward) const {
   return out;
 }
 
-Communication CommunicationOf(const Work& work, const Settings& settings) {
+Communication CommunicationOf(const CostInputs& work,
+                              const Settings& settings) {
   return Step(work, settings).Take();
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "comm/collective.h"
+#include "cost/inputs.h"
 #include "cost/settings.h"
-#include "cost/work.h"
 
 namespace shardc::cost {
 
@@ -37,7 +37,7 @@ struct Communication {
   int64_t Sent(bool backward) const;
 };
 
-Communication CommunicationOf(const Work& work, const Settings& settings);
+Communication CommunicationOf(const CostInputs& work, const Settings& settings);
 
 // Sizes of one attention operation over all devices.
 struct AttentionSizes {
@@ -61,7 +61,7 @@ AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const AttentionSizes& sizes,
                                 const exec::OperationSettings& settings);
 // The operation that a mode uses by default.
-const exec::Operation* UsualOperation(const Work& work,
+const exec::Operation* UsualOperation(const CostInputs& work,
                                       const Settings& settings);
 
 }  // namespace shardc::cost

@@ -63,7 +63,7 @@ std::string EditText(const std::string& name, const Edit& edit) {
   }
 }
 
-void AddSpecs(const Compiled& compiled, const Work& work, Mode mode,
+void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
               Reasons& out) {
   const Plan& plan = compiled.plan;
   std::set<uint32_t> seen;
@@ -92,7 +92,7 @@ void AddSpecs(const Compiled& compiled, const Work& work, Mode mode,
   }
 }
 
-void AddHeads(const Work& work, Reasons& out) {
+void AddHeads(const CostInputs& work, Reasons& out) {
   const auto& model = work.model;
   if (!model) return;
   if (model->heads) {
@@ -104,7 +104,7 @@ void AddHeads(const Work& work, Reasons& out) {
   }
 }
 
-void AddTokens(const Work& work, const Settings& settings, Reasons& out) {
+void AddTokens(const CostInputs& work, const Settings& settings, Reasons& out) {
   if (settings.batch) {
     out.Divides(*settings.batch, work.Parts(work.Batch()), "rows");
     const int64_t rows = *settings.batch / work.Parts(work.Batch());
@@ -148,7 +148,7 @@ std::optional<FitMesh> FitOn(const FitInputs& inputs, const Mesh& mesh,
   const auto compiled =
       Compile(own, inputs.rules, inputs.manifest, inputs.options, findings);
   if (compiled == nullptr) return std::nullopt;
-  const Work work = MakeWork(*compiled, inputs.model, inputs.mode);
+  const CostInputs work = MakeCostInputs(*compiled, inputs.model, inputs.mode);
   FitMesh out;
   out.mesh = std::move(own);
   Reasons reasons;

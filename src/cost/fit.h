@@ -30,7 +30,8 @@ struct FitInputs {
   Settings settings;
   // The communication of the step's program, if there is one; an empty
   // function: not used.
-  std::function<std::optional<Communication>(const Compiled&, const Work&)>
+  std::function<std::optional<Communication>(const Compiled&,
+                                             const CostInputs&)>
       program;
 };
 

@@ -33,7 +33,7 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
 
 // The weights of one layer, unsharded over all axes that are gathered before
 // use; of the largest layer, as if all its weights were gathered at once.
-Bytes GatheredBytes(const Work& work) {
+Bytes GatheredBytes(const CostInputs& work) {
   Bytes layers = 0, largest = 0;
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) continue;
@@ -41,7 +41,7 @@ Bytes GatheredBytes(const Work& work) {
     bool gathers = false;
     for (AxisGroup& axes : kept) {
       gathers = gathers || !work.Gathered(axes).empty();
-      axes = work.Kept(axes);
+      axes = work.KeptBytes(axes);
     }
     if (!gathers) continue;
     const Shape shard = ShardShape(work.mesh, *param.type.shape, kept);
@@ -64,7 +64,7 @@ Bytes GatheredBytes(const Work& work) {
   return std::max(*layers, *largest);
 }
 
-Bytes CacheOf(const Work& work, const Settings& settings, Memory& out) {
+Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
   if (work.mode == Mode::kTrain) return 0;
   const auto length = settings.kv_length ? settings.kv_length : settings.length;
   if (!work.model || !settings.batch || !length) {
@@ -93,12 +93,13 @@ void Sum(Held& held) {
   }
 }
 
-struct Kept {
+struct KeptBytes {
   HeldBytes parameters, gradients, optimizer;
 };
 
 // Returns false if a size is unknown.
-bool HoldAll(const Work& work, const Settings& settings, Kept& kept) {
+bool HoldAll(const CostInputs& work, const Settings& settings,
+             KeptBytes& kept) {
   bool known = true;
   for (const ParamClass& param : work.params) {
     const StateBytes each = StatesOf(work, param, settings);
@@ -117,9 +118,9 @@ std::optional<bool> Memory::Fits() const {
   return *most.total <= *capacity;
 }
 
-Memory MemoryOf(const Work& work, const Settings& settings) {
+Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   Memory out;
-  Kept kept;
+  KeptBytes kept;
   const bool known = HoldAll(work, settings, kept);
   if (!known) {
     out.unknown.emplace_back(

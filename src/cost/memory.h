@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cost/activations.h"
+#include "cost/inputs.h"
 #include "cost/settings.h"
-#include "cost/work.h"
 
 namespace shardc::cost {
 
@@ -48,7 +48,7 @@ struct Memory {
   std::optional<bool> Fits() const;
 };
 
-Memory MemoryOf(const Work& work, const Settings& settings);
+Memory MemoryOf(const CostInputs& work, const Settings& settings);
 
 }  // namespace shardc::cost
 

@@ -16,12 +16,11 @@
 #include "exec/operations/operation.h"
 #include "plan/lowered_step.h"
 #include "source/checked.h"
+#include "source/index.h"
 #include "step/weights.h"
 
 namespace shardc::cost {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The largest number of tokens: times heads and bytes it still fits 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
@@ -31,8 +30,8 @@ constexpr std::array<std::string_view, 9> kParts = {
     "parameters", "gradients", "embedding", "layers",   "attention",
     "norms",      "experts",   "logits",    "optimizer"};
 size_t RankOf(std::string_view part) {
-  return static_cast<size_t>(std::find(kParts.begin(), kParts.end(), part) -
-                             kParts.begin());
+  return AsIndex(std::find(kParts.begin(), kParts.end(), part) -
+                 kParts.begin());
 }
 
 // The name of the forward op that a backward op belongs to.
@@ -41,9 +40,9 @@ std::string_view ForwardName(std::string_view name) {
   return of_another ? name.substr(2) : name;
 }
 
-class Reader {
+class MoveClassifier {
  public:
-  Reader(const step::Graph& graph, const step::Program& program)
+  MoveClassifier(const step::Graph& graph, const step::Program& program)
       : graph_(graph), program_(program), weight_(step::FindWeights(graph)) {
     FindGradients();
     FindBegin();
@@ -51,11 +50,11 @@ class Reader {
 
   std::string_view PartOf(const step::Instruction& step) const {
     if (step.op < 0) return "logits";
-    const step::Op& op = graph_.ops[At(step.op)];
-    const step::ValueId value = program_.slots[At(step.in[0])].value;
+    const step::Op& op = graph_.ops[AsIndex(step.op)];
+    const step::ValueId value = program_.slots[AsIndex(step.in[0])].value;
     if (op.phase == step::Phase::kOptimizer) return "optimizer";
-    if (gradient_[At(value)] != 0) return "gradients";
-    if (weight_[At(value)] != 0) return "parameters";
+    if (gradient_[AsIndex(value)] != 0) return "gradients";
+    if (weight_[AsIndex(value)] != 0) return "parameters";
     const std::string_view name = ForwardName(op.name);
     if (op.layer < 0) {
       const bool begins =
@@ -64,7 +63,7 @@ class Reader {
     }
     if (HasExperts(value)) return "experts";
     // Sums over the hidden dimension; a norm's result counts as the layer's.
-    const bool sums = graph_.values[At(value)].labels.size() <= 2;
+    const bool sums = graph_.values[AsIndex(value)].labels.size() <= 2;
     if (sums && name.find("norm") != std::string_view::npos) return "norms";
     const bool attends =
         name == "attention" || name.starts_with("attention_near");
@@ -76,7 +75,7 @@ class Reader {
   void FindGradients() {
     gradient_.assign(graph_.values.size(), 0);
     for (step::ValueId value : graph_.gradients) {
-      if (value >= 0) gradient_[At(value)] = 1;
+      if (value >= 0) gradient_[AsIndex(value)] = 1;
     }
     for (size_t i = graph_.ops.size(); i > 0;) {
       --i;
@@ -85,8 +84,8 @@ class Reader {
       const bool form =
           op.kind == step::OpKind::kMerge || op.kind == step::OpKind::kSplit ||
           op.kind == step::OpKind::kAdd || op.kind == step::OpKind::kIdentity;
-      if (!form || gradient_[At(op.out)] == 0) continue;
-      for (step::ValueId value : op.in) gradient_[At(value)] = 1;
+      if (!form || gradient_[AsIndex(op.out)] == 0) continue;
+      for (step::ValueId value : op.in) gradient_[AsIndex(value)] = 1;
     }
   }
 
@@ -111,7 +110,7 @@ class Reader {
   }
 
   bool HasExperts(step::ValueId value) const {
-    const auto& labels = graph_.values[At(value)].labels;
+    const auto& labels = graph_.values[AsIndex(value)].labels;
     return std::any_of(labels.begin(), labels.end(), [&](step::LabelId label) {
       return label == graph_.common.experts || label == graph_.common.slot;
     });
@@ -126,7 +125,7 @@ class Reader {
 
 }  // namespace
 
-std::string AgainstProgram(const Work& work, const Settings& settings) {
+std::string AgainstProgram(const CostInputs& work, const Settings& settings) {
   if (!settings.batch) return "it needs --batch";
   const bool generates = IsGeneration(work.mode);
   const auto& length = generates ? settings.kv_length : settings.length;
@@ -164,14 +163,14 @@ std::string AgainstProgram(const Work& work, const Settings& settings) {
 Communication CommunicationOf(const step::Graph& graph,
                               const step::Program& program,
                               const step::Sizes& sizes, int64_t element_bytes) {
-  const Reader reader(graph, program);
+  const MoveClassifier reader(graph, program);
   Communication out;
   for (const step::Instruction& step : program.code) {
     if (step.kind != step::InstructionKind::kCollective) continue;
     Transfer one;
     one.part = reader.PartOf(step);
-    one.backward =
-        step.op >= 0 && graph.ops[At(step.op)].phase != step::Phase::kForward;
+    one.backward = step.op >= 0 &&
+                   graph.ops[AsIndex(step.op)].phase != step::Phase::kForward;
     one.kind = step.collective;
     one.axes = program.axes.Group(step.axes);
     one.count = 1;

@@ -7,15 +7,15 @@
 #include <string>
 
 #include "cost/communication.h"
+#include "cost/inputs.h"
 #include "cost/settings.h"
-#include "cost/work.h"
 #include "step/program.h"
 
 namespace shardc::cost {
 
 // The reason why no program describes a step under these settings; empty if
 // there is none.
-std::string AgainstProgram(const Work& work, const Settings& settings);
+std::string AgainstProgram(const CostInputs& work, const Settings& settings);
 
 // Groups the collectives by part, phase, kind and axes. The bytes are those of
 // the busiest device, by the formula that tests compare with the executor's

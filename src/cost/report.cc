@@ -54,8 +54,8 @@ void AddServing(const Settings& s, std::vector<std::string>& out) {
   out.emplace_back("logits of the last token only");
 }
 
-std::vector<std::string> AssumptionsOf(const Work& work, const Settings& s,
-                                       bool from_program) {
+std::vector<std::string> AssumptionsOf(const CostInputs& work,
+                                       const Settings& s, bool from_program) {
   std::vector<std::string> out;
   if (work.mode == Mode::kTrain) {
     AddTraining(s, out);
@@ -90,7 +90,8 @@ std::vector<std::string> AssumptionsOf(const Work& work, const Settings& s,
   return out;
 }
 
-std::optional<int64_t> TokensIn(const Work& work, const Settings& settings) {
+std::optional<int64_t> TokensIn(const CostInputs& work,
+                                const Settings& settings) {
   if (!settings.batch) return std::nullopt;
   if (IsGeneration(work.mode)) return settings.batch;
   return settings.length ? CheckedMul(*settings.batch, *settings.length)
@@ -99,7 +100,7 @@ std::optional<int64_t> TokensIn(const Work& work, const Settings& settings) {
 
 }  // namespace
 
-Report ReportOf(const Work& work, const Settings& settings,
+Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program) {
   Report out;
   out.mode = work.mode;

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "cost/communication.h"
+#include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/settings.h"
 #include "cost/time.h"
-#include "cost/work.h"
 
 namespace shardc::cost {
 
@@ -29,7 +29,7 @@ struct Report {
 };
 
 // The communication is that of `program` if it is given.
-Report ReportOf(const Work& work, const Settings& settings,
+Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program = std::nullopt);
 
 }  // namespace shardc::cost

@@ -27,7 +27,7 @@ Bytes Add(Bytes a, Bytes b) {
   return a && b ? CheckedAdd(*a, *b) : std::nullopt;
 }
 
-int64_t Cut(int64_t elements, int64_t parts) {
+int64_t ShareOf(int64_t elements, int64_t parts) {
   return elements / parts + (elements % parts != 0 ? 1 : 0);
 }
 
@@ -50,12 +50,12 @@ Bytes FactoredElements(const Shape& whole, const Shape& shard) {
 }
 
 // The optimizer's numbers per parameter, of the first and the second moment.
-struct Slots {
+struct MomentCounts {
   Bytes first = 0, second = 0;
 };
 
-Slots SlotsOf(Optimizer optimizer, const ParamClass& param, const Shape& shard,
-              int64_t elements) {
+MomentCounts SlotsOf(Optimizer optimizer, const ParamClass& param,
+                     const Shape& shard, int64_t elements) {
   switch (optimizer) {
     case Optimizer::kAdamW:
       return {elements, elements};
@@ -77,7 +77,7 @@ Slots SlotsOf(Optimizer optimizer, const ParamClass& param, const Shape& shard,
 }
 
 Bytes In(Bytes elements, Dtype dtype, int64_t parts) {
-  return elements ? BytesOf(Cut(*elements, parts), dtype) : std::nullopt;
+  return elements ? BytesOf(ShareOf(*elements, parts), dtype) : std::nullopt;
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ bool IsTrained(const ParamClass& param) {
   return name.starts_with("F") || name.starts_with("BF");
 }
 
-int64_t ReplicaParts(const Work& work, const ParamClass& param) {
+int64_t ReplicaParts(const CostInputs& work, const ParamClass& param) {
   AxisGroup left = work.TokenAxes();
   for (const AxisGroup& axes : param.spec) {
     std::erase_if(left, [&](const std::string& axis) {
@@ -99,7 +99,7 @@ int64_t ReplicaParts(const Work& work, const ParamClass& param) {
   return work.Parts(left);
 }
 
-StateBytes StatesOf(const Work& work, const ParamClass& param,
+StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
                     const Settings& settings) {
   StateBytes out;
   if (!param.type.shape || !param.type.dtype) return out;
@@ -116,7 +116,8 @@ StateBytes StatesOf(const Work& work, const ParamClass& param,
   out.gradient = out.optimizer = 0;
   if (!train || !IsTrained(param)) return out;
   out.gradient = In(elements, settings.gradients.value_or(dtype), parts(2));
-  const Slots slots = SlotsOf(settings.optimizer, param, shard, *elements);
+  const MomentCounts slots =
+      SlotsOf(settings.optimizer, param, shard, *elements);
   const Dtype first = settings.first_moment.value_or(Dtype::kF32);
   const Dtype second = settings.second_moment.value_or(Dtype::kF32);
   out.optimizer =

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "cost/inputs.h"
 #include "cost/settings.h"
-#include "cost/work.h"
 
 namespace shardc::cost {
 
@@ -17,13 +17,13 @@ struct StateBytes {
   std::optional<int64_t> parameter, gradient, optimizer;
 };
 // Integer parameters, such as quantised weights, are not trained.
-StateBytes StatesOf(const Work& work, const ParamClass& param,
+StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
                     const Settings& settings);
 
 bool IsTrained(const ParamClass& param);
 // The number of parts into which ZeRO divides what the parameter's replicas
 // hold.
-int64_t ReplicaParts(const Work& work, const ParamClass& param);
+int64_t ReplicaParts(const CostInputs& work, const ParamClass& param);
 
 }  // namespace shardc::cost
 

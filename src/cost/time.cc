@@ -50,7 +50,7 @@ double Real(int64_t value) { return static_cast<double>(value); }
 
 // The total bytes that a group gathers, scatters or reduces, from those one
 // member sends.
-double WholeOf(Collective kind, double sent, int64_t n) {
+double TotalOf(Collective kind, double sent, int64_t n) {
   const double part = Real(n) / Real(n - 1);
   return kind == Collective::kAllReduce ? sent * part / 2 : sent * part;
 }
@@ -109,7 +109,7 @@ double SwitchSeconds(const Network& network, const Place& place,
   if (kind == Collective::kAllToAll) {
     return alpha + ExchangeSeconds(network, place, sent);
   }
-  const double whole = WholeOf(kind, sent, place.members);
+  const double whole = TotalOf(kind, sent, place.members);
   const double near = whole * Real(place.near - 1) / Real(place.near) /
                       NearRate(network, place);
   return alpha + Passes(kind) * std::max(near, Across(network, place, whole));
@@ -142,7 +142,7 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
   const double whole = exchange
                            ? sent * Real(place.members) * Real(place.members) /
                                  Real(place.members - 1)
-                           : WholeOf(kind, sent, place.members);
+                           : TotalOf(kind, sent, place.members);
   const std::vector<double> rings = RingsOf(network.fabric, place.sides);
   double hops = 0, seconds = 0;
   bool closed = true;
@@ -251,7 +251,7 @@ double Time::Most() const { return compute + memory + communication; }
 namespace {
 
 // The multiplications of one pass over a device's tokens with its weights.
-double Products(const Work& work, const Settings& settings,
+double Products(const CostInputs& work, const Settings& settings,
                 const Tokens& tokens) {
   double out = 0;
   const double all = Real(tokens.All());
@@ -296,7 +296,7 @@ double Products(const Work& work, const Settings& settings,
 }
 
 // The multiplications of queries with keys and of weights with values.
-double AttentionProducts(const Work& work, const Settings& settings,
+double AttentionProducts(const CostInputs& work, const Settings& settings,
                          const Tokens& tokens) {
   const auto& model = work.model;
   if (!model || !model->heads || !model->head_dim || !model->layers) return 0;
@@ -318,7 +318,7 @@ double AttentionProducts(const Work& work, const Settings& settings,
 
 }  // namespace
 
-std::optional<double> FlopsOf(const Work& work, const Settings& settings,
+std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory) {
   const auto tokens = TokensOf(work, settings);
   if (!tokens) return std::nullopt;
@@ -333,7 +333,7 @@ std::optional<double> FlopsOf(const Work& work, const Settings& settings,
   return once * (3 + again) / stages;
 }
 
-std::optional<Time> TimeOf(const Work& work, const Settings& settings,
+std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication) {
   const DeviceProfile* profile = settings.profile;
   const auto flops = FlopsOf(work, settings, memory);

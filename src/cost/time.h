@@ -10,9 +10,9 @@
 
 #include "comm/collective.h"
 #include "cost/communication.h"
+#include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/settings.h"
-#include "cost/work.h"
 #include "devices/profiles.h"
 
 namespace shardc::cost {
@@ -57,10 +57,10 @@ struct Time {
 
 // The floating-point operations of a device in a step; a multiply-add is 2.
 // Returns nullopt without tokens.
-std::optional<double> FlopsOf(const Work& work, const Settings& settings,
+std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory);
 // Returns nullopt without a profile or tokens; sets the transfers' seconds.
-std::optional<Time> TimeOf(const Work& work, const Settings& settings,
+std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication);
 
 }  // namespace shardc::cost

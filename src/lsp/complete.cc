@@ -24,7 +24,7 @@ using Kind = Completion::Kind;
 class Collector {
  public:
   Collector(const Workspace& workspace, const Document& document, size_t offset)
-      : readings_(workspace.ReadingsOf(document)),
+      : scopes_(workspace.ScopesOf(document)),
         kind_(workspace.KindOf(document)),
         context_(ContextAt(document.text, offset)) {}
 
@@ -98,10 +98,10 @@ class Collector {
   }
 
   void Axes() {
-    for (const Reading& reading : readings_) {
-      for (const MeshAxis& axis : reading.resolver->mesh().axes) {
+    for (const NameScope& scope : scopes_) {
+      for (const MeshAxis& axis : scope.resolver->mesh().axes) {
         Add(axis.name, Kind::kVariable,
-            reading.compiled == nullptr
+            scope.compiled == nullptr
                 ? "mesh axis"
                 : "mesh axis of " + std::to_string(axis.size));
       }
@@ -110,9 +110,9 @@ class Collector {
 
   // The mesh axes of the rule in train mode.
   std::string Meaning(AxisRule rule) const {
-    const AxisValue value = readings_.empty()
+    const AxisValue value = scopes_.empty()
                                 ? AxisRules{}.Value(rule)
-                                : readings_[0].resolver->axes().Value(rule);
+                                : scopes_[0].resolver->axes().Value(rule);
     return std::string(AxisRuleName(rule)) + ": " + GroupText(value.axes);
   }
 
@@ -128,16 +128,16 @@ class Collector {
       Add(token.short_name, Kind::kConstant,
           token.rule ? "token, " + Meaning(*token.rule) : "no axis");
     }
-    for (const Reading& reading : readings_) {
-      for (const Registration& one : reading.rules->registrations) {
+    for (const NameScope& scope : scopes_) {
+      for (const Registration& one : scope.rules->registrations) {
         Add(one.name, Kind::kConstant, "registered");
       }
     }
   }
 
   void Bundles() {
-    for (const Reading& reading : readings_) {
-      for (const std::string& name : reading.resolver->BundleNames()) {
+    for (const NameScope& scope : scopes_) {
+      for (const std::string& name : scope.resolver->BundleNames()) {
         Add(name, Kind::kStruct, "bundle");
       }
     }
@@ -240,7 +240,7 @@ class Collector {
     }
   }
 
-  std::vector<Reading> readings_;
+  std::vector<NameScope> scopes_;
   FileKind kind_;
   Context context_;
   Completions out_;

@@ -69,10 +69,10 @@ SourceRef PackRead(const Workspace& workspace, const Document& document,
   const std::string& name = found.node->text;
   const bool automatic = name == "auto" && found.keys.back() == "rules";
   if (!IsPack(name) && !automatic) return nullptr;
-  for (const Reading& reading : workspace.ReadingsOf(document)) {
+  for (const NameScope& scope : workspace.ScopesOf(document)) {
     // The targets of a project may resolve one name to different packs.
-    if (found.keys.size() == 3 && found.keys[1] != reading.target) continue;
-    for (const Rule& rule : reading.rules->rules) {
+    if (found.keys.size() == 3 && found.keys[1] != scope.target) continue;
+    for (const Rule& rule : scope.rules->rules) {
       if (rule.place.source == nullptr) continue;
       const std::string_view source = rule.place.source->name();
       if (!IsPack(source)) continue;
@@ -105,13 +105,13 @@ std::optional<Place> NamedFile(const Workspace& workspace,
 }
 
 // The places in a target's files that define the name.
-std::vector<Place> NamedLines(const Reading& reading, const NameAt& at) {
+std::vector<Place> NamedLines(const NameScope& scope, const NameAt& at) {
   std::vector<Place> out;
-  for (const Bundle& bundle : reading.rules->bundles) {
+  for (const Bundle& bundle : scope.rules->bundles) {
     if (bundle.name == at.name) out.push_back(bundle.place);
   }
   const std::string token = CanonicalToken(at.name);
-  for (const Registration& one : reading.rules->registrations) {
+  for (const Registration& one : scope.rules->registrations) {
     if (CanonicalToken(one.name) == token) out.push_back(one.place);
   }
   if (!out.empty()) return out;
@@ -119,8 +119,7 @@ std::vector<Place> NamedLines(const Reading& reading, const NameAt& at) {
   const auto rule = built_in != nullptr && built_in->rule
                         ? built_in->rule
                         : ParseAxisRule(at.name);
-  if (rule)
-    out.push_back(reading.rules->axes_places[static_cast<size_t>(*rule)]);
+  if (rule) out.push_back(scope.rules->axes_places[static_cast<size_t>(*rule)]);
   std::erase_if(out, [](const Place& place) { return !place.HasPosition(); });
   return out;
 }
@@ -173,8 +172,8 @@ std::vector<Place> DefinitionsAt(const Workspace& workspace,
   const auto name = SpecNameAt(document, offset);
   if (!name || workspace.KindOf(document) != FileKind::kRules) return out;
   std::set<std::pair<std::string, size_t>> seen;
-  for (const Reading& reading : workspace.ReadingsOf(document)) {
-    for (Place& place : NamedLines(reading, *name)) {
+  for (const NameScope& scope : workspace.ScopesOf(document)) {
+    for (Place& place : NamedLines(scope, *name)) {
       if (IsPack(place.source->name())) {
         place.source = PackAsFile(*place.source);
         if (place.source == nullptr) continue;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::lsp {
@@ -96,7 +97,7 @@ std::optional<Frame> FrameReader::ReadHeader() {
     return std::nullopt;
   }
   const uint64_t there = std::min<uint64_t>(*length, buffer_.size());
-  buffer_.erase(0, static_cast<size_t>(there));
+  buffer_.erase(0, AsIndex(there));
   skip_ = *length - there;
   return Frame{Frame::Kind::kTooLarge, {}};
 }

@@ -89,14 +89,13 @@ std::string Shadows(const Facts& facts, size_t rule) {
   return out;
 }
 
-std::string PatternText(const Reading& reading, size_t rule) {
-  const Compiled& compiled = *reading.compiled;
+std::string PatternText(const NameScope& scope, size_t rule) {
+  const Compiled& compiled = *scope.compiled;
   LintInputs inputs;
   inputs.compiled = &compiled;
   const Facts facts(inputs);
   const RuleFacts& own = facts.rule_facts()[rule];
-  std::string out =
-      reading.target.empty() ? "" : "**" + reading.target + "**: ";
+  std::string out = scope.target.empty() ? "" : "**" + scope.target + "**: ";
   out += Parameters(own.won);
   if (own.found != own.won) {
     out += " of " + CountText(own.found) + " that it is found in";
@@ -130,18 +129,18 @@ std::string Joined(std::vector<std::string> parts) {
   return out;
 }
 
-std::optional<Hover> PatternAt(const std::vector<Reading>& readings,
+std::optional<Hover> PatternAt(const std::vector<NameScope>& scopes,
                                const FileId& file, size_t offset) {
   Hover out;
   std::vector<std::string> parts;
-  for (const Reading& reading : readings) {
-    if (!reading.current || reading.compiled == nullptr) continue;
-    const auto& rules = reading.rules->rules;
+  for (const NameScope& scope : scopes) {
+    if (!scope.current || scope.compiled == nullptr) continue;
+    const auto& rules = scope.rules->rules;
     for (size_t r = 0; r < rules.size(); ++r) {
       if (!Covers(rules[r].match_place, file, offset)) continue;
       out.begin = rules[r].match_place.begin;
       out.end = rules[r].match_place.end;
-      parts.push_back(parts.size() < kTargetsShown ? PatternText(reading, r)
+      parts.push_back(parts.size() < kTargetsShown ? PatternText(scope, r)
                                                    : "");
     }
   }
@@ -172,11 +171,11 @@ std::string KindText(const Resolved& resolved) {
 }
 
 // Modes with the same result share a row.
-std::string NameText(const Reading& reading, const NameAt& at) {
+std::string NameText(const NameScope& scope, const NameAt& at) {
   std::vector<std::pair<std::string, std::string>> rows;  // spec, modes
   std::string kind;
   for (const Mode mode : kAllModes) {
-    const auto resolved = Resolve(*reading.resolver, at, mode);
+    const auto resolved = Resolve(*scope.resolver, at, mode);
     if (!resolved) return {};
     kind = KindText(*resolved);
     const bool single = resolved->bundle.empty() && resolved->spec.size() == 1;
@@ -192,7 +191,7 @@ std::string NameText(const Reading& reading, const NameAt& at) {
     }
   }
   std::string out = kind + " " + CodeSpan(at.name);
-  if (!reading.target.empty()) out += " in **" + reading.target + "**";
+  if (!scope.target.empty()) out += " in **" + scope.target + "**";
   out += ":\n";
   for (const auto& [spec, modes] : rows) {
     out += "- " + (rows.size() == 1 ? "every mode" : modes) + ": " +
@@ -250,14 +249,14 @@ std::optional<Hover> HoverAt(const Workspace& workspace,
   for (const CheckedProject* project : workspace.ProjectsOf(document)) {
     if (auto hover = TargetAt(*project, file, offset)) return hover;
   }
-  const auto readings = workspace.ReadingsOf(document);
-  if (auto hover = PatternAt(readings, file, offset)) return hover;
+  const auto scopes = workspace.ScopesOf(document);
+  if (auto hover = PatternAt(scopes, file, offset)) return hover;
   if (workspace.KindOf(document) != FileKind::kRules) return std::nullopt;
   const auto name = SpecNameAt(document, offset);
   if (!name) return std::nullopt;
   std::vector<std::string> parts;
-  for (const Reading& reading : readings) {
-    std::string part = NameText(reading, *name);
+  for (const NameScope& scope : scopes) {
+    std::string part = NameText(scope, *name);
     if (!part.empty()) parts.push_back(std::move(part));
   }
   if (parts.empty()) return std::nullopt;

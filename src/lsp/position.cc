@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "source/index.h"
 #include "source/utf8.h"
 
 namespace shardc::lsp {
@@ -66,7 +67,7 @@ size_t Lines::End(size_t line) const {
 
 size_t Lines::LineOf(size_t offset) const {
   const auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
-  return static_cast<size_t>(after - starts_.begin()) - 1;
+  return AsIndex(after - starts_.begin()) - 1;
 }
 
 size_t Lines::OffsetOf(Position position, Encoding encoding) const {
@@ -74,7 +75,7 @@ size_t Lines::OffsetOf(Position position, Encoding encoding) const {
   if (position.line >= static_cast<int64_t>(starts_.size())) {
     return text_.size();
   }
-  const auto line = static_cast<size_t>(position.line);
+  const auto line = AsIndex(position.line);
   const size_t end = End(line);
   size_t at = starts_[line];
   int64_t left = position.character;

@@ -12,6 +12,7 @@
 #include "lsp/frame.h"
 #include "lsp/message.h"
 #include "lsp/position.h"
+#include "lsp/results.h"
 #include "lsp/workspace.h"
 
 namespace shardc::lsp {
@@ -51,19 +52,14 @@ class Server {
   std::string Define(const Document& document, const Position& position);
   std::string Symbols(const Document& document);
   std::string Actions(const Document& document, const Message& message);
-  void WriteEdits(JsonWriter& json, const std::string& path,
-                  std::string_view text,
-                  const std::vector<TextEdit>& edits) const;
   void Open(const Message& message);
   void Change(const Message& message);
   void Close(const Message& message);
-  void Watch();
   void Log(std::string_view text);
+  ResultForm Form() const;
 
   const Document* DocumentOf(const Message& message);
   void EnsureChecked();
-  std::string DiagnosticsOf(const std::string& name,
-                            const std::vector<Finding>& findings) const;
   void Publish();
 
   Workspace workspace_;

@@ -84,7 +84,7 @@ void Workspace::CheckProjects() {
   for (const std::string& path : wanted) {
     CheckedProject project = checker_.Check(path, texts_);
     if (!IsOpen(project)) continue;
-    for (const Finding& finding : project.findings.all()) Tell(finding, path);
+    for (const Finding& finding : project.findings.all()) Report(finding, path);
     Keep(project);
     projects_.emplace(path, std::move(project));
   }
@@ -131,7 +131,7 @@ void Workspace::Keep(const CheckedProject& project) {
 void Workspace::CheckAlone(const Document& document) {
   const FileKind kind = kinds_[document.uri];
   if (kind != FileKind::kRules && kind != FileKind::kMesh) return;
-  Alone& alone = alone_[document.uri];
+  LoneDocument& alone = alone_[document.uri];
   Findings& findings = alone.findings;
   if (kind == FileKind::kMesh) {
     ParseMesh(MakeSource(document.name(), document.text), {}, findings);
@@ -152,10 +152,11 @@ void Workspace::CheckAlone(const Document& document) {
     }
   }
   findings.Sort();
-  for (const Finding& finding : findings.all()) Tell(finding, document.name());
+  for (const Finding& finding : findings.all())
+    Report(finding, document.name());
 }
 
-void Workspace::Tell(Finding finding, const std::string& otherwise) {
+void Workspace::Report(Finding finding, const std::string& otherwise) {
   // A missing file cannot be shown, but the line that names it can.
   if (IsFile(finding.place) && !finding.place.HasPosition() &&
       !IsThere(finding.place.source->name(), &texts_)) {
@@ -186,27 +187,26 @@ std::vector<const CheckedProject*> Workspace::ProjectsOf(
   return out;
 }
 
-std::vector<Reading> Workspace::ReadingsOf(const Document& document) const {
-  std::vector<Reading> out;
+std::vector<NameScope> Workspace::ScopesOf(const Document& document) const {
+  std::vector<NameScope> out;
   const FileId file = FileIdOf(document.name());
   for (const auto& [path, targets] : kept_) {
     const auto project = projects_.find(path);
     const bool own = path == document.path;
     for (const auto& [name, kept] : targets) {
       if (!own && !kept.reads.WasRead(file)) continue;
-      Reading reading;
-      reading.target = name;
-      reading.compiled = kept.compiled;
-      reading.rules = &kept.compiled->rules;
-      reading.resolver = &*kept.compiled->resolver;
-      reading.current =
-          project != projects_.end() &&
-          std::any_of(project->second.targets.begin(),
-                      project->second.targets.end(),
-                      [&](const CheckedTarget& target) {
-                        return target.compiled == reading.compiled;
-                      });
-      out.push_back(std::move(reading));
+      NameScope scope;
+      scope.target = name;
+      scope.compiled = kept.compiled;
+      scope.rules = &kept.compiled->rules;
+      scope.resolver = &*kept.compiled->resolver;
+      scope.current = project != projects_.end() &&
+                      std::any_of(project->second.targets.begin(),
+                                  project->second.targets.end(),
+                                  [&](const CheckedTarget& target) {
+                                    return target.compiled == scope.compiled;
+                                  });
+      out.push_back(std::move(scope));
     }
   }
   if (!out.empty()) return out;

@@ -21,7 +21,7 @@ namespace shardc::lsp {
 
 // The meaning of a document's names: in a target that reads the document, or in
 // the document alone. From the last version that compiled.
-struct Reading {
+struct NameScope {
   std::string target;                        // empty: no target
   std::shared_ptr<const Compiled> compiled;  // null: no target
   const RuleSet* rules = nullptr;            // never null
@@ -49,16 +49,16 @@ class Workspace {
   FileKind KindOf(const Document& document) const;
   // The projects that read a document.
   std::vector<const CheckedProject*> ProjectsOf(const Document& document) const;
-  std::vector<Reading> ReadingsOf(const Document& document) const;
+  std::vector<NameScope> ScopesOf(const Document& document) const;
 
  private:
   // A document that no project reads.
-  struct Alone {
+  struct LoneDocument {
     Findings findings;
     std::optional<RuleSet> rules;
     std::optional<Resolver> resolver;
   };
-  struct Kept {  // the last plan of a target
+  struct LastPlan {  // the last plan of a target
     std::shared_ptr<const Compiled> compiled;
     Findings reads;
   };
@@ -67,16 +67,16 @@ class Workspace {
   void CheckAlone(const Document& document);
   bool IsOpen(const CheckedProject& project);
   void Keep(const CheckedProject& project);
-  void Tell(Finding finding, const std::string& otherwise);
+  void Report(Finding finding, const std::string& otherwise);
 
   Checker& checker_;
   Documents documents_;
   FileTexts texts_;
   FileFindings found_;
   std::map<std::string, CheckedProject> projects_;  // by path
-  std::map<std::string, Alone> alone_;              // by uri
+  std::map<std::string, LoneDocument> alone_;       // by uri
   // By project and target.
-  std::map<std::string, std::map<std::string, Kept>> kept_;
+  std::map<std::string, std::map<std::string, LastPlan>> kept_;
   // Kinds of documents; a rules file keeps its kind while it is being typed.
   std::map<std::string, FileKind> kinds_;  // by uri
 };

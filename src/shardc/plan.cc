@@ -9,6 +9,7 @@
 #include "emit/emit.h"
 #include "plan/fingerprint.h"
 #include "shardc/plan.h"
+#include "source/index.h"
 
 namespace shardc::v1 {
 namespace {
@@ -98,7 +99,7 @@ std::optional<size_t> Plan::rule(size_t param) const {
   const shardc::Plan& plan = inside_->compiled->plan;
   const int32_t rule = plan.layouts[plan.params[param].layout].rule;
   if (rule < 0) return std::nullopt;
-  return static_cast<size_t>(rule);
+  return AsIndex(rule);
 }
 
 std::optional<Placement> Plan::placement(size_t param, Mode mode) const {

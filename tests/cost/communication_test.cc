@@ -23,8 +23,8 @@ int64_t SentBy(const Communication& communication, std::string_view part,
 }
 
 // GPT-3 175B: 96 layers of 12288 with 96 heads, over tensor parallelism of 8.
-Work Gpt3(int64_t stages) {
-  Work out = TrainingOn(MeshOf({{"pp", stages}, {"tp", 8}}), {});
+CostInputs Gpt3(int64_t stages) {
+  CostInputs out = TrainingOn(MeshOf({{"pp", stages}, {"tp", 8}}), {});
   const int64_t h = 12288;
   const auto add = [&](const std::string& name, Shape shape, Spec spec) {
     out.params.push_back(
@@ -72,7 +72,7 @@ TEST_CASE("tensor parallelism reduces twice forward and twice backward") {
 }
 
 TEST_CASE("sequence parallelism sends the same in halves") {
-  Work work = Gpt3(1);
+  CostInputs work = Gpt3(1);
   work.hidden = {"tp"};
   const Communication said = CommunicationOf(work, OneRow());
   CHECK(said.Sent() == 96LL * 352321536);
@@ -85,10 +85,10 @@ TEST_CASE("sequence parallelism sends the same in halves") {
 // Korthikanti et al. (arXiv 2205.05198), bytes of a layer: sbh(10 + 24/t +
 // 5as/ht), all of it over t, without 5as/h, and 2sbh.
 TEST_CASE("a layer's activations under Megatron") {
-  const auto kept = [](const Work& work, const Settings& settings) {
+  const auto kept = [](const CostInputs& work, const Settings& settings) {
     return MemoryOf(work, settings).activations->kept / 96;
   };
-  Work work = Gpt3(1);
+  CostInputs work = Gpt3(1);
   Settings settings = OneRow();
   CHECK(kept(work, settings) == 578813952);
   std::string why;
@@ -109,7 +109,7 @@ TEST_CASE("the first stage of a pipeline") {
   settings.batch = 8;
   settings.microbatches = 8;
   settings.pipeline_axis = "pp";
-  const Work work = Gpt3(8);
+  const CostInputs work = Gpt3(8);
   CHECK(MemoryOf(work, settings).activations->kept == 96LL * 578813952);
   const Communication said = CommunicationOf(work, settings);
   CHECK(SentBy(said, "pipeline", Collective::kPpermute, false) == 8 * 50331648);
@@ -119,7 +119,7 @@ TEST_CASE("the first stage of a pipeline") {
 // times an all_reduce. Llama-3-70B over 64: 3S 63/64.
 TEST_CASE("fully sharded is 1.5 times data parallel") {
   const auto sent = [](Spec spec, int zero) {
-    Work work = TrainingOn(MeshOf({{"fsdp", 64}}), {"fsdp"});
+    CostInputs work = TrainingOn(MeshOf({{"fsdp", 64}}), {"fsdp"});
     work.params = {
         ClassOf("w.weight", {70553706496 / 64, 64}, Dtype::kBF16, spec)};
     Settings settings;
@@ -135,7 +135,7 @@ TEST_CASE("fully sharded is 1.5 times data parallel") {
 }
 
 TEST_CASE("states of a device where 70B parameters are split over 64") {
-  Work work = TrainingOn(MeshOf({{"fsdp", 64}}), {"fsdp"});
+  CostInputs work = TrainingOn(MeshOf({{"fsdp", 64}}), {"fsdp"});
   work.params = {
       ClassOf("w.weight", {70553706496 / 64, 64}, Dtype::kBF16, {{"fsdp"}})};
   const Memory memory = MemoryOf(work, {});
@@ -170,7 +170,7 @@ TEST_CASE("a layer of Llama-3-8B over a context of 131072 on eight") {
 // DeepEP: 128 tokens of 7168 to 8 experts each, combined in bfloat16, are
 // 14,680,064 B; a part in 64 stays at home.
 TEST_CASE("tokens go to their experts and back") {
-  Work work = TrainingOn(MeshOf({{"ep", 64}}), {"ep"});
+  CostInputs work = TrainingOn(MeshOf({{"ep", 64}}), {"ep"});
   work.params = {ClassOf("layers.*.mlp.experts.down_proj.kernel",
                          {256, 2048, 7168}, Dtype::kBF16, {{"ep"}, {}, {}})};
   ModelConfig model;
@@ -189,7 +189,7 @@ TEST_CASE("tokens go to their experts and back") {
 
 // Where the experts' axis splits no tokens, outputs are added over it.
 TEST_CASE("experts that see the same tokens add their outputs") {
-  Work work = TrainingOn(MeshOf({{"dp", 2}, {"ep", 4}}), {"dp"});
+  CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"ep", 4}}), {"dp"});
   work.params = {ClassOf("layers.*.mlp.experts.down_proj.kernel", {8, 64, 32},
                          Dtype::kBF16, {{"ep"}, {}, {}})};
   ModelConfig model;
@@ -207,8 +207,9 @@ TEST_CASE("experts that see the same tokens add their outputs") {
 // MaxText's policies for Llama-3-8B, bytes a token and layer. Where its sums
 // count mlpwo, which nothing reads going back, JAX keeps 8192 less.
 TEST_CASE("policies of names keep what MaxText's keep") {
-  const Work work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b",
-                                "dp:1", Mode::kTrain, "whole hidden");
+  const CostInputs work =
+      BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b", "dp:1",
+                  Mode::kTrain, "whole hidden");
   const auto kept = [&](const std::string& policy) {
     Settings settings;
     settings.batch = 1;
@@ -232,7 +233,8 @@ TEST_CASE("policies of names keep what MaxText's keep") {
 }
 
 TEST_CASE("microbatches repeat gathers and not the reduction of gradients") {
-  Work work = TrainingOn(MeshOf({{"dp", 4}, {"fsdp", 2}}), {"dp", "fsdp"});
+  CostInputs work =
+      TrainingOn(MeshOf({{"dp", 4}, {"fsdp", 2}}), {"dp", "fsdp"});
   work.params = {ClassOf("w.weight", {64, 64}, Dtype::kBF16, {{"fsdp"}})};
   Settings settings;
   const Communication one = CommunicationOf(work, settings);

@@ -11,14 +11,14 @@
 namespace shardc::cost {
 namespace {
 
-int64_t ParameterBytes(const Work& work) {
+int64_t ParameterBytes(const CostInputs& work) {
   return MemoryOf(work, {}).most.Of(Component::kParameters).value_or(-1);
 }
 
 // ZeRO (arXiv 1910.02054), its first figure: 7.5e9 parameters on 64 devices
 // hold 120, 31.4, 16.6 and 1.9 GB; exactly 120, 31.40625, 16.640625, 1.875.
 TEST_CASE("ZeRO's table") {
-  Work work = TrainingOn(MeshOf({{"dp", 64}}), {"dp"});
+  CostInputs work = TrainingOn(MeshOf({{"dp", 64}}), {"dp"});
   work.params = {ClassOf("w.weight", {75000, 100000}, Dtype::kBF16, {})};
   const auto states = [&](int stage) {
     Settings settings;
@@ -38,7 +38,7 @@ TEST_CASE("ZeRO's table") {
 // parameter over d replicas.
 TEST_CASE("Megatron's distributed optimizer") {
   const int64_t d = 8;
-  Work work = TrainingOn(MeshOf({{"dp", d}}), {"dp"});
+  CostInputs work = TrainingOn(MeshOf({{"dp", d}}), {"dp"});
   work.params = {ClassOf("w.weight", {1000, 1000}, Dtype::kBF16, {})};
   Settings settings;
   const auto bytes = [&] {
@@ -99,7 +99,7 @@ TEST_CASE("cache bytes a token of published models") {
   };
   for (const Known& one : known) {
     CAPTURE(one.config);
-    const Work work =
+    const CostInputs work =
         BundledWork(one.manifest, one.config, "dp:1", Mode::kDecode);
     Settings settings;
     settings.batch = 1;
@@ -112,8 +112,8 @@ TEST_CASE("cache bytes a token of published models") {
 // 1024; whatever a window cannot see is not kept.
 TEST_CASE("windowed layers keep their window") {
   const auto cache = [](const std::string& model, int64_t length) {
-    const Work work = BundledWork(model + ".hf.manifest.json.gz", model, "dp:1",
-                                  Mode::kDecode);
+    const CostInputs work = BundledWork(model + ".hf.manifest.json.gz", model,
+                                        "dp:1", Mode::kDecode);
     Settings settings;
     settings.batch = 1;
     settings.kv_length = length;
@@ -124,8 +124,8 @@ TEST_CASE("windowed layers keep their window") {
 }
 
 TEST_CASE("a cache of int8 has a scale a token and head") {
-  const Work work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b",
-                                "dp:2,tp:4", Mode::kDecode);
+  const CostInputs work = BundledWork("llama-3-8b.hf.manifest.json",
+                                      "llama-3-8b", "dp:2,tp:4", Mode::kDecode);
   Settings settings;
   settings.batch = 8;
   settings.kv_length = 100;
@@ -138,8 +138,8 @@ TEST_CASE("a cache of int8 has a scale a token and head") {
 // Llama-3-8B, unstacked, float32: optax's adafactor (factored where the second
 // largest dimension is 128 at least) keeps 12,609,536 B.
 TEST_CASE("adafactor's rows and columns") {
-  Work work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b", "dp:1",
-                          Mode::kTrain);
+  CostInputs work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b",
+                                "dp:1", Mode::kTrain);
   Settings settings;
   settings.optimizer = Optimizer::kAdafactor;
   settings.master_given = true;
@@ -147,7 +147,7 @@ TEST_CASE("adafactor's rows and columns") {
 }
 
 TEST_CASE("optimizers' bytes a parameter") {
-  Work work = TrainingOn(MeshOf({{"dp", 1}}), {"dp"});
+  CostInputs work = TrainingOn(MeshOf({{"dp", 1}}), {"dp"});
   work.params = {ClassOf("mlp.up_proj.weight", {1000, 1000}, Dtype::kF32, {})};
   const auto bytes = [&](Optimizer optimizer) {
     Settings settings;
@@ -162,7 +162,7 @@ TEST_CASE("optimizers' bytes a parameter") {
 }
 
 TEST_CASE("the emptiest device has what is placed nowhere else") {
-  Work work = TrainingOn(MeshOf({{"dp", 1}, {"ep", 4}}), {"dp"});
+  CostInputs work = TrainingOn(MeshOf({{"dp", 1}, {"ep", 4}}), {"dp"});
   ParamClass one = ClassOf("experts.*.w1.weight", {10, 10}, Dtype::kF32, {}, 3);
   one.placed_along = "ep";
   one.placed = {{0, 2}, {1, 1}};
@@ -173,7 +173,7 @@ TEST_CASE("the emptiest device has what is placed nowhere else") {
 }
 
 TEST_CASE("what is not known is said") {
-  Work work = TrainingOn(MeshOf({{"dp", 1}}), {});
+  CostInputs work = TrainingOn(MeshOf({{"dp", 1}}), {});
   ParamClass nameless = ClassOf("w.weight", {2, 2}, Dtype::kF32, {});
   nameless.type.shape.reset();
   work.params = {nameless};

@@ -37,8 +37,8 @@ ParamClass ClassOf(const std::string& name, Shape shape, Dtype dtype, Spec spec,
   return out;
 }
 
-Work TrainingOn(const Mesh& mesh, const AxisGroup& batch) {
-  Work out;
+CostInputs TrainingOn(const Mesh& mesh, const AxisGroup& batch) {
+  CostInputs out;
   out.mesh = mesh;
   for (Spec* spec : {&out.query, &out.key, &out.value, &out.output}) {
     spec->resize(4);
@@ -48,8 +48,9 @@ Work TrainingOn(const Mesh& mesh, const AxisGroup& batch) {
   return out;
 }
 
-Work BundledWork(const std::string& manifest, const std::string& config,
-                 const std::string& mesh, Mode mode, const std::string& axes) {
+CostInputs BundledWork(const std::string& manifest, const std::string& config,
+                       const std::string& mesh, Mode mode,
+                       const std::string& axes) {
   const char* const root = std::getenv("SHARDC_SOURCE_ROOT");
   REQUIRE(root != nullptr);
   const std::string data = std::string(root) + "/testdata/";
@@ -73,7 +74,7 @@ Work BundledWork(const std::string& manifest, const std::string& config,
   }
   const auto compiled = CompileTarget(std::move(*opened), findings);
   REQUIRE(compiled != nullptr);
-  return MakeWork(*compiled, std::move(model), mode);
+  return MakeCostInputs(*compiled, std::move(model), mode);
 }
 
 }  // namespace shardc::cost

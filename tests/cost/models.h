@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/work.h"
+#include "cost/inputs.h"
 
 namespace shardc::cost {
 
@@ -17,13 +17,13 @@ Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes);
 ParamClass ClassOf(const std::string& name, Shape shape, Dtype dtype, Spec spec,
                    int64_t count = 1);
 // Training on a mesh whose batch is split over `batch`.
-Work TrainingOn(const Mesh& mesh, const AxisGroup& batch);
+CostInputs TrainingOn(const Mesh& mesh, const AxisGroup& batch);
 
 // What a bundled model costs under a pack; fails the test where it cannot be
 // compiled. `manifest` as in testdata/models, `config` as in testdata/configs.
-Work BundledWork(const std::string& manifest, const std::string& config,
-                 const std::string& mesh, Mode mode,
-                 const std::string& axes = "");
+CostInputs BundledWork(const std::string& manifest, const std::string& config,
+                       const std::string& mesh, Mode mode,
+                       const std::string& axes = "");
 
 }  // namespace shardc::cost
 

@@ -147,7 +147,7 @@ TEST_CASE("parts are told by what moves") {
   settings.batch = 64;
   settings.length = 64;
   settings.activations = Dtype::kF32;
-  const Work work = MakeWork(*compiled, model.config, Mode::kTrain);
+  const CostInputs work = MakeCostInputs(*compiled, model.config, Mode::kTrain);
   CHECK(AgainstProgram(work, settings) == "");
   const Communication formulas = CommunicationOf(work, settings);
   const auto sent = [](const Communication& of, std::string_view part,
@@ -177,7 +177,7 @@ TEST_CASE("what no program says") {
   mesh.axes = {{"tp", 2, AxisType::kAuto}};
   mesh.devices = 2;
   const auto compiled = verify::CompiledOn(mesh, kFamilies[0], model);
-  const Work work = MakeWork(*compiled, model.config, Mode::kTrain);
+  const CostInputs work = MakeCostInputs(*compiled, model.config, Mode::kTrain);
   Settings usual;
   usual.batch = 8;
   usual.length = 8;

@@ -110,7 +110,7 @@ TEST_CASE("slices of a torus are reached over their hosts") {
 TEST_CASE("decoding is bound by memory") {
   DeviceProfile v5e = *FindDeviceProfile("tpu-v5e");
   v5e.memory_rate = 8.2e11;
-  Work work = TrainingOn(MeshOf({{"tp", 8}}), {});
+  CostInputs work = TrainingOn(MeshOf({{"tp", 8}}), {});
   work.mode = Mode::kDecode;
   work.query[2] = work.key[2] = work.value[2] = work.output[2] = {"tp"};
   work.params = {
@@ -141,8 +141,8 @@ TEST_CASE("decoding is bound by memory") {
 
 // 6 operations a parameter and token, without the embedding's lookup.
 TEST_CASE("a training step's operations") {
-  const Work work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b",
-                                "fsdp:8,tp:4", Mode::kTrain);
+  const CostInputs work = BundledWork(
+      "llama-3-8b.hf.manifest.json", "llama-3-8b", "fsdp:8,tp:4", Mode::kTrain);
   Settings settings;
   settings.batch = 8;
   settings.length = 1;

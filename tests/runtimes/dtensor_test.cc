@@ -100,7 +100,7 @@ TEST_CASE("every device's slice is what DTensor's placements give it") {
   int64_t cases = 0, strided = 0;
   for (JsonValue entry : Member(record->root(), "cases").items()) {
     const ShardingCase asked = RecordedCase(entry);
-    const auto cut = Cut::Make(asked.spec, asked.shape, asked.mesh);
+    const auto cut = Partition::Make(asked.spec, asked.shape, asked.mesh);
     REQUIRE_MESSAGE(cut, asked.text);
     const Shape shard_shape = Integers(Member(entry, "shard_shape"));
     const auto placements = Placements(entry);

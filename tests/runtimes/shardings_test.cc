@@ -48,7 +48,7 @@ bool SlicesAgree(const ShardingCase& asked, JsonValue answer) {
   const ModeLayout& layout = TrainLayout(compiled->plan);
   const Shape shard_shape = Integers(Member(answer, "shard_shape"));
   if (layout.shard_shape != shard_shape) return false;
-  const auto cut = Cut::Make(layout.spec, asked.shape, asked.mesh);
+  const auto cut = Partition::Make(layout.spec, asked.shape, asked.mesh);
   if (!cut) return false;
   int64_t device = 0;
   for (JsonValue offset : Member(answer, "offsets").items()) {

@@ -12,6 +12,7 @@
 
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
+#include "source/index.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {
@@ -106,7 +107,7 @@ size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
   size_t round = order.size();
   for (const std::string& axis : group) {
     const auto at = std::find(order.begin(), order.end(), axis);
-    round = std::min(round, static_cast<size_t>(at - order.begin()));
+    round = std::min(round, AsIndex(at - order.begin()));
   }
   return round;
 }

@@ -5,6 +5,7 @@
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 #include "emit/exports/tensor_parallel.h"
 #include "emit/exports/view.h"
+#include "source/index.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {
@@ -55,7 +56,7 @@ void Write(const Request& request, Sink& out, Findings& findings) {
     const auto shard = ShardShape(
         request.plan.mesh,
         split ? [&] {
-          Spec own(static_cast<size_t>(split->dim) + 1);
+          Spec own(AsIndex(split->dim) + 1);
           own.back() = {*axis};
           return own;
         }()

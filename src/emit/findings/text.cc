@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "emit/findings/formats.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -50,8 +51,8 @@ bool IsContinuation(char byte) {
 }
 
 size_t CodePoints(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return !IsContinuation(c); }));
+  return AsIndex(std::count_if(text.begin(), text.end(),
+                               [](char c) { return !IsContinuation(c); }));
 }
 
 // Moves `offset` back by `count` whole code points; Forward moves it on.

@@ -11,6 +11,7 @@
 
 #include "picture/bars.h"
 #include "source/checked.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -45,8 +46,8 @@ std::string Cells(const MemoryBars& memory, const MemoryBar& bar, int64_t scale,
     cells.emplace_back(glyphs.track);
   }
   if (memory.budget && over) {
-    const auto at = static_cast<size_t>(
-        std::min(end, static_cast<int64_t>(cells.size()) - 1));
+    const auto at =
+        AsIndex(std::min(end, static_cast<int64_t>(cells.size()) - 1));
     cells[at] = "!";
   } else if (memory.budget) {
     cells.emplace_back(glyphs.down);

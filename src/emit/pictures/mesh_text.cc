@@ -198,7 +198,7 @@ Lines AxisTable(const MeshPicture& mesh, const PictureStyle& style) {
   }
   int64_t lies = 0;
   for (const picture::AxisLine& line : mesh.axes()) {
-    lies = std::max(lies, TextWidth(LiesText(line)));
+    lies = std::max(lies, TextWidth(HostSpanText(line)));
   }
   const int64_t strides = 9 + stride;
   const int64_t at = 2 + name + 2 + size + 2 + group + 2;
@@ -213,7 +213,7 @@ Lines AxisTable(const MeshPicture& mesh, const PictureStyle& style) {
     row.PadTo(2 + name + 2).Right(rows[i].size, size);
     if (with_stride) row.Put("  stride ").Right(rows[i].stride, stride);
     row.Put("  ").Put(rows[i].group);
-    const std::string text = LiesText(line);
+    const std::string text = HostSpanText(line);
     if (!text.empty()) row.PadTo(at + (with_stride ? strides : 0)).Put(text);
     out.push_back(row);
   }

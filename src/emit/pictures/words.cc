@@ -24,7 +24,7 @@ std::string DevicesShort(const picture::DeviceSet& devices) {
   return count == 1 ? out : out + " +" + std::to_string(count - 1);
 }
 
-std::string LiesText(const picture::AxisLine& line) {
+std::string HostSpanText(const picture::AxisLine& line) {
   if (!line.hosts || line.group.count() == 1) return "";
   if (*line.hosts == 1) return "inside one host";
   if (*line.per_host == 1) return "each on another host";

@@ -20,7 +20,7 @@ std::string DevicesText(const picture::DeviceSet& devices,
 std::string DevicesShort(const picture::DeviceSet& devices);
 // `inside one host`, `each on another host`, `2 a host, 4 hosts`; empty if the
 // hosts are unknown.
-std::string LiesText(const picture::AxisLine& line);
+std::string HostSpanText(const picture::AxisLine& line);
 
 // The coordinate of a piece of a dimension: `3`, or `0.3` over two axes.
 std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,

@@ -15,6 +15,7 @@
 #include "plan/fingerprint.h"
 #include "plan/nearest.h"
 #include "plan/placement.h"
+#include "source/index.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -28,7 +29,7 @@ const ParamLayout& LayoutOf(const Compiled& c, size_t param) {
 // The rules up to and including the first match; all rules if none matched.
 size_t Tried(const Compiled& c, size_t param) {
   const int32_t rule = LayoutOf(c, param).rule;
-  if (rule >= 0) return static_cast<size_t>(rule) + 1;
+  if (rule >= 0) return AsIndex(rule) + 1;
   return LayoutOf(c, param).unmatched ? c.rules.rules.size() : 0;
 }
 
@@ -120,8 +121,7 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
                      const std::optional<DevicePlace>& holder) {
   std::string out;
   if (mode.spec_rule != rule && mode.spec_rule >= 0) {
-    out += "  spec of rule " +
-           RuleLabel(c, static_cast<size_t>(mode.spec_rule)) + "\n";
+    out += "  spec of rule " + RuleLabel(c, AsIndex(mode.spec_rule)) + "\n";
   }
   if (!mode.why.bundle.empty()) {
     out += "  bundle    " + Printable(mode.why.bundle) + "\n";
@@ -161,19 +161,19 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
 // Modes with the same text share a heading, at the first of them.
 void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
               const std::optional<DevicePlace>& holder) {
-  std::vector<std::pair<std::string, std::string>> told;  // body, heading
+  std::vector<std::pair<std::string, std::string>> sections;  // body, heading
   for (const ModeLayout& mode : layout.modes) {
     const std::string body = ModeBody(c, mode, layout.rule, holder);
     const auto same =
-        std::find_if(told.begin(), told.end(),
+        std::find_if(sections.begin(), sections.end(),
                      [&](const auto& each) { return each.first == body; });
-    if (same == told.end()) {
-      told.emplace_back(body, ModeName(mode.mode));
+    if (same == sections.end()) {
+      sections.emplace_back(body, ModeName(mode.mode));
     } else {
       same->second += ", " + std::string(ModeName(mode.mode));
     }
   }
-  for (const auto& [body, heading] : told) {
+  for (const auto& [body, heading] : sections) {
     out.append("\n").append(heading).append("\n").append(body);
   }
 }
@@ -214,8 +214,7 @@ void AddRulesTried(std::string& out, const Compiled& c, size_t param) {
   if (rule < 0) {
     const NearestRules nearest(c.rules.rules, c.matches, c.manifest.separator);
     if (const auto near = nearest.Of(c.plan.names[param])) {
-      out +=
-          "  nearest   " + RuleLabel(c, static_cast<size_t>(near->rule)) + "\n";
+      out += "  nearest   " + RuleLabel(c, AsIndex(near->rule)) + "\n";
     }
   }
 }

@@ -85,11 +85,11 @@ void WriteLayout(JsonWriter& json, const Plan& plan,
   json.Member("rule",
               layout.rule < 0 ? std::nullopt : std::optional(layout.rule));
   WriteSizes(json, train);
-  std::vector<const ModeLayout*> told = DifferingModes(plan, layout);
-  if (!told.empty()) {
+  std::vector<const ModeLayout*> modes = DifferingModes(plan, layout);
+  if (!modes.empty()) {
     json.Key("modes");
     json.BeginObject();
-    for (const ModeLayout* mode : told) {
+    for (const ModeLayout* mode : modes) {
       json.Key(ModeName(mode->mode));
       json.BeginObject();
       WriteSpecMember(json, mode->spec);
@@ -98,8 +98,8 @@ void WriteLayout(JsonWriter& json, const Plan& plan,
     }
     json.EndObject();
   }
-  told.insert(told.begin(), &train);
-  WriteCorrections(json, told);
+  modes.insert(modes.begin(), &train);
+  WriteCorrections(json, modes);
 }
 
 void WriteRules(JsonWriter& json, const Plan& plan) {

@@ -78,12 +78,12 @@ std::string RulePlaceText(const Rule& rule) {
 
 std::vector<std::string> InferredSeparators(const RuleSet& rules) {
   std::vector<std::string> out;
-  const Source* told = nullptr;
+  const Source* last = nullptr;
   for (const Rule& rule : rules.rules) {
     const bool patterns = rule.separator_from == SeparatorFrom::kPatterns;
     if (!patterns && rule.separator_from != SeparatorFrom::kNames) continue;
-    if (rule.place.source.get() == told) continue;
-    told = rule.place.source.get();
+    if (rule.place.source.get() == last) continue;
+    last = rule.place.source.get();
     out.push_back("`" + std::string(1, rule.separator) + "` for " +
                   rule.source_name +
                   (patterns ? ", as its patterns are written"

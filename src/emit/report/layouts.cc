@@ -121,7 +121,7 @@ void WriteAxisTable(Page& page, const picture::MeshPicture& mesh) {
     html.Raw("</th><td class=r>").Count(axis.size).Raw("</td><td class=r>");
     html.Raw(axis.size == 1 ? "–" : step ? CountText(*step) : "uneven");
     html.Raw("</td><td>").Text(DevicesText(line.group, "–"));
-    html.Raw("</td><td>").Text(LiesText(line)).Raw("</td></tr>");
+    html.Raw("</td><td>").Text(HostSpanText(line)).Raw("</td></tr>");
   }
   html.Raw("</tbody></table></div>\n");
 }

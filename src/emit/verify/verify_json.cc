@@ -11,6 +11,7 @@
 #include "comm/collective.h"
 #include "emit/verify/json_text.h"
 #include "emit/verify/settings_json.h"
+#include "source/index.h"
 #include "verify/cases/features.h"
 #include "verify/cases/shapes.h"
 
@@ -105,7 +106,7 @@ void WriteMetric(JsonWriter& json, std::string_view name,
 // the outputs were compared.
 void WriteDevices(JsonWriter& json, const Case& test, const CaseResult& result,
                   Metrics metrics) {
-  const auto devices = static_cast<size_t>(test.mesh.devices);
+  const auto devices = AsIndex(test.mesh.devices);
   std::vector<double> bytes(devices, 0), steps(devices, 0);
   for (const exec::LedgerEntry& entry : result.ledger.entries()) {
     for (size_t d = 0; d < entry.sent.size() && d < devices; ++d) {

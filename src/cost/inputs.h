@@ -6,8 +6,8 @@
 //
 // This file holds the input of the cost model: a plan's parameters by class,
 // and how tokens are sharded over the mesh.
-#ifndef SHARDC_COST_WORK_H_
-#define SHARDC_COST_WORK_H_
+#ifndef SHARDC_COST_INPUTS_H_
+#define SHARDC_COST_INPUTS_H_
 
 #include <cstdint>
 #include <map>
@@ -51,7 +51,7 @@ struct ParamClass {
   const AxisGroup& AxesAt(int dim) const;
 };
 
-struct Work {
+struct CostInputs {
   Mesh mesh;
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
@@ -85,13 +85,13 @@ struct Work {
 };
 
 // Uses legal specs; a mode that was not planned has those of train.
-Work MakeWork(const Compiled& compiled, std::optional<ModelConfig> model,
-              Mode mode);
+CostInputs MakeCostInputs(const Compiled& compiled,
+                          std::optional<ModelConfig> model, Mode mode);
 // For a plan that was read from a file, which lacks the axes of the hidden
 // state.
-Work MakeWork(const PlanView& plan, std::optional<ModelConfig> model,
-              Mode mode);
+CostInputs MakeCostInputs(const PlanView& plan,
+                          std::optional<ModelConfig> model, Mode mode);
 
 }  // namespace shardc::cost
 
-#endif  // SHARDC_COST_WORK_H_
+#endif  // SHARDC_COST_INPUTS_H_

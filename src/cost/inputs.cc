@@ -6,7 +6,7 @@
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
 //     -> one class of 2, out 0, in 1
-#include "cost/work.h"
+#include "cost/inputs.h"
 
 #include <algorithm>
 #include <tuple>
@@ -18,6 +18,7 @@
 #include "plan/placement.h"
 #include "resolve/attention.h"
 #include "source/checked.h"
+#include "source/index.h"
 
 namespace shardc::cost {
 namespace {
@@ -57,14 +58,13 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   if (!hidden) return;
   const int wanted = TakesHidden(role.role) ? param.in_dim : param.out_dim;
   const int there = wanted == param.in_dim ? param.out_dim : param.in_dim;
-  if (shape[static_cast<size_t>(wanted)] != *hidden &&
-      shape[static_cast<size_t>(there)] == *hidden) {
+  if (shape[AsIndex(wanted)] != *hidden && shape[AsIndex(there)] == *hidden) {
     std::swap(param.in_dim, param.out_dim);
   }
 }
 
 // Groups by key, in the order of the first parameter.
-class Folder {
+class ClassBuilder {
  public:
   ParamClass& At(const std::string& key, bool& fresh) {
     const auto [at, is_new] = index_.try_emplace(key, classes_.size());
@@ -88,7 +88,7 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.role = RoleOf(param.name, separator);
 }
 
-void OrientAll(Work& work) {
+void OrientAll(CostInputs& work) {
   for (ParamClass& param : work.params) Orient(param, work.Hidden());
   std::erase_if(work.hidden, [&](const std::string& axis) {
     return work.mesh.SizeOf(axis) == 1 || Has(work.Batch(), axis) ||
@@ -118,7 +118,7 @@ Spec Sound(const Mesh& mesh, Spec spec) {
   return spec;
 }
 
-void TakeSpec(Work& work, std::string_view tensor, const Spec& spec) {
+void TakeSpec(CostInputs& work, std::string_view tensor, const Spec& spec) {
   const std::pair<std::string_view, Spec*> known[] = {{"query", &work.query},
                                                       {"key", &work.key},
                                                       {"value", &work.value},
@@ -128,8 +128,9 @@ void TakeSpec(Work& work, std::string_view tensor, const Spec& spec) {
   }
 }
 
-Work Empty(const Mesh& mesh, std::optional<ModelConfig> model, Mode mode) {
-  Work out;
+CostInputs Empty(const Mesh& mesh, std::optional<ModelConfig> model,
+                 Mode mode) {
+  CostInputs out;
   out.mesh = mesh;
   out.mode = mode;
   out.model = std::move(model);
@@ -167,14 +168,14 @@ int64_t ParamClass::Matrices() const {
 }
 
 int64_t ParamClass::SizeAt(int dim) const {
-  return (*type.shape)[static_cast<size_t>(dim)];
+  return (*type.shape)[AsIndex(dim)];
 }
 
 const AxisGroup& ParamClass::AxesAt(int dim) const {
-  return spec[static_cast<size_t>(dim)];
+  return spec[AsIndex(dim)];
 }
 
-AxisGroup Work::TokenAxes() const {
+AxisGroup CostInputs::TokenAxes() const {
   AxisGroup out = DropTrivial(mesh, Batch());
   for (const std::string& axis : DropTrivial(mesh, Length())) {
     out.push_back(axis);
@@ -182,7 +183,7 @@ AxisGroup Work::TokenAxes() const {
   return out;
 }
 
-AxisGroup Work::Kept(const AxisGroup& axes) const {
+AxisGroup CostInputs::Kept(const AxisGroup& axes) const {
   const AxisGroup tokens = TokenAxes();
   AxisGroup out;
   for (const std::string& axis : DropTrivial(mesh, axes)) {
@@ -191,14 +192,14 @@ AxisGroup Work::Kept(const AxisGroup& axes) const {
   return out;
 }
 
-AxisGroup Work::Gathered(const AxisGroup& axes) const {
+AxisGroup CostInputs::Gathered(const AxisGroup& axes) const {
   const AxisGroup kept = Kept(axes);
   AxisGroup out = DropTrivial(mesh, axes);
   std::erase_if(out, [&](const std::string& axis) { return Has(kept, axis); });
   return out;
 }
 
-int64_t Work::Experts() const {
+int64_t CostInputs::Experts() const {
   for (const ParamClass& param : params) {
     if (!param.IsWeight() || !param.role.expert) continue;
     const size_t rank = param.type.shape->size();
@@ -207,12 +208,12 @@ int64_t Work::Experts() const {
   return model ? model->experts.value_or(0) : 0;
 }
 
-int64_t Work::LayersOf(const ParamClass& param) const {
+int64_t CostInputs::LayersOf(const ParamClass& param) const {
   const int64_t experts = param.role.expert ? Experts() : 1;
   return param.Matrices() / std::max<int64_t>(experts, 1);
 }
 
-int64_t Work::LayersWith(Role role) const {
+int64_t CostInputs::LayersWith(Role role) const {
   int64_t out = 0;
   for (const ParamClass& param : params) {
     if (param.role.role == role && param.IsWeight()) out += LayersOf(param);
@@ -220,7 +221,7 @@ int64_t Work::LayersWith(Role role) const {
   return out;
 }
 
-const ParamClass* Work::Find(Role role, bool expert) const {
+const ParamClass* CostInputs::Find(Role role, bool expert) const {
   for (const ParamClass& param : params) {
     const bool weight = param.IsWeight() || role == Role::kEmbedding;
     if (param.role.role == role && weight && param.type.shape &&
@@ -231,7 +232,7 @@ const ParamClass* Work::Find(Role role, bool expert) const {
   return nullptr;
 }
 
-std::optional<int64_t> Work::Hidden() const {
+std::optional<int64_t> CostInputs::Hidden() const {
   if (model && model->hidden) return model->hidden;
   const ParamClass* embedding = Find(Role::kEmbedding);
   if (embedding == nullptr || embedding->type.shape->size() != 2) {
@@ -240,12 +241,12 @@ std::optional<int64_t> Work::Hidden() const {
   return embedding->type.shape->back();
 }
 
-Work MakeWork(const Compiled& compiled, std::optional<ModelConfig> model,
-              Mode mode) {
+CostInputs MakeCostInputs(const Compiled& compiled,
+                          std::optional<ModelConfig> model, Mode mode) {
   const Plan& plan = compiled.plan;
-  Work out = Empty(plan.mesh, std::move(model), mode);
+  CostInputs out = Empty(plan.mesh, std::move(model), mode);
   const char separator = compiled.manifest.separator;
-  Folder folder;
+  ClassBuilder folder;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
     const ParamLayout& layout = plan.layouts[param.layout];
@@ -276,11 +277,11 @@ Work MakeWork(const Compiled& compiled, std::optional<ModelConfig> model,
   return out;
 }
 
-Work MakeWork(const PlanView& plan, std::optional<ModelConfig> model,
-              Mode mode) {
-  Work out = Empty(plan.plan.mesh, std::move(model), mode);
+CostInputs MakeCostInputs(const PlanView& plan,
+                          std::optional<ModelConfig> model, Mode mode) {
+  CostInputs out = Empty(plan.plan.mesh, std::move(model), mode);
   const char separator = SeparatorOf(plan.plan);
-  Folder folder;
+  ClassBuilder folder;
   for (const ReadParam& param : plan.plan.params) {
     std::string name = NameTemplate(param.name, separator);
     const Spec& spec = param.SpecOf(mode);

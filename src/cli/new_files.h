@@ -1,0 +1,49 @@
+// Files that a command creates together: all of them or none, and never over an
+// existing file.
+#ifndef SHARDC_CLI_NEW_FILES_H_
+#define SHARDC_CLI_NEW_FILES_H_
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+struct NewFile {
+  std::string path;  // relative to the folder
+  std::string text;
+};
+
+// Returns true if none of the files exists; adds a finding (write) for each
+// that does.
+bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
+               Findings& findings);
+
+// Writes files and makes their folders. Unless Keep() is called, the destructor
+// removes everything that was written.
+class NewFileWriter {
+ public:
+  explicit NewFileWriter(std::string folder) : folder_(std::move(folder)) {}
+  ~NewFileWriter();
+  NewFileWriter(const NewFileWriter&) = delete;
+  NewFileWriter& operator=(const NewFileWriter&) = delete;
+
+  // Returns false at the first file that cannot be written. Findings: write.
+  bool Write(const std::vector<NewFile>& files, Findings& findings);
+  void Keep() { kept_ = true; }
+
+ private:
+  bool MakeFolder(const std::filesystem::path& folder, Findings& findings);
+
+  std::string folder_;
+  // files and folders, in the order in which they were made
+  std::vector<std::filesystem::path> made_;
+  bool kept_ = false;
+};
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_NEW_FILES_H_

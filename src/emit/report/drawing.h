@@ -1,0 +1,19 @@
+// Measures that the drawings of arrays and of the mesh share.
+#ifndef SHARDC_EMIT_REPORT_DRAWING_H_
+#define SHARDC_EMIT_REPORT_DRAWING_H_
+
+#include <string>
+
+namespace shardc::report {
+
+// px, width of a letter of the drawings' font
+inline constexpr double kLetter = 6.7;
+
+// The px of a cell with this text.
+inline double WidthOf(const std::string& text) {
+  return static_cast<double>(text.size()) * kLetter + 10;
+}
+
+}  // namespace shardc::report
+
+#endif  // SHARDC_EMIT_REPORT_DRAWING_H_

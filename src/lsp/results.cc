@@ -1,0 +1,373 @@
+// Each function writes one result, from values that the requests computed; the
+// server decides when to send it:
+//
+//   hover of bytes 8 to 12 of line 3
+//     ->  {"contents": {"kind": "markdown", ...}, "range": {"start": ...}}
+#include "lsp/results.h"
+
+#include <algorithm>
+#include <map>
+
+#include "emit/findings/formats.h"
+#include "lint/rules/all.h"
+#include "lsp/message.h"
+#include "lsp/uri.h"
+
+namespace shardc::lsp {
+namespace {
+
+// The severity numbers of the protocol.
+int SeverityOf(Level level) {
+  switch (level) {
+    case Level::kError:
+      return 1;
+    case Level::kWarning:
+      return 2;
+    case Level::kNote:
+      return 3;
+  }
+  return 3;
+}
+
+Range RangeOf(const Lines& lines, const Place& place, Encoding encoding) {
+  if (!place.HasPosition()) return {};
+  return lines.RangeOf(place.begin, std::max(place.begin, place.end), encoding);
+}
+
+// Writes a place in another file, whose text was read when it was checked.
+void WriteLocation(JsonWriter& json, const std::string& uri,
+                   const Range& range) {
+  json.BeginObject();
+  json.Member("uri", uri);
+  json.Key("range");
+  WriteRange(json, range);
+  json.EndObject();
+}
+
+void WriteSymbols(JsonWriter& json, const std::vector<Symbol>& symbols,
+                  const Lines& lines, Encoding encoding) {
+  json.BeginArray();
+  for (const Symbol& symbol : symbols) {
+    json.BeginObject();
+    json.Member("name", symbol.name);
+    json.Member("kind", static_cast<int>(symbol.kind));
+    json.Key("range");
+    WriteRange(json, lines.RangeOf(symbol.begin, symbol.end, encoding));
+    json.Key("selectionRange");
+    WriteRange(json,
+               lines.RangeOf(symbol.name_begin, symbol.name_end, encoding));
+    json.Key("children");
+    WriteSymbols(json, symbol.children, lines, encoding);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteCapabilities(JsonWriter& json, Encoding encoding) {
+  json.BeginObject();
+  json.Member("positionEncoding", EncodingName(encoding));
+  json.Key("textDocumentSync");
+  json.BeginObject();
+  json.Member("openClose", true);
+  json.Member("change", 2);
+  json.Member("save", true);
+  json.EndObject();
+  json.Member("hoverProvider", true);
+  json.Member("definitionProvider", true);
+  json.Member("documentSymbolProvider", true);
+  json.Key("completionProvider");
+  json.BeginObject();
+  json.Key("triggerCharacters");
+  json.BeginArray();
+  for (const char* c : {"[", ",", ":", "/"}) json.String(c);
+  json.EndArray();
+  json.EndObject();
+  json.Key("codeActionProvider");
+  json.BeginObject();
+  json.Key("codeActionKinds");
+  json.BeginArray();
+  json.String("quickfix");
+  json.String("source.fixAll");
+  json.EndArray();
+  json.EndObject();
+  json.EndObject();
+}
+
+// Writes findings in the protocol's form; the lines of each file are indexed
+// once.
+class DiagnosticWriter {
+ public:
+  DiagnosticWriter(JsonWriter& json, Encoding encoding)
+      : json_(json), encoding_(encoding) {}
+
+  void Write(const Finding& finding) {
+    json_.BeginObject();
+    json_.Key("range");
+    WriteRange(json_, RangeIn(FilePlace(finding)));
+    json_.Member("severity", SeverityOf(finding.level));
+    json_.Member("code", finding.code->Id());
+    json_.Member("source", "shardc");
+    std::string text = PlacedMessageText(finding);
+    if (!finding.help.empty()) text += "\n" + finding.help;
+    json_.Member("message", text);
+    if (finding.code == &kDeadRule.code) {
+      constexpr int kUnnecessary = 1;
+      json_.Key("tags");
+      json_.BeginArray();
+      json_.Integer(kUnnecessary);
+      json_.EndArray();
+    }
+    json_.Key("relatedInformation");
+    json_.BeginArray();
+    for (const Label& label : finding.labels) Write(label);
+    json_.EndArray();
+    json_.EndObject();
+  }
+
+ private:
+  void Write(const Label& label) {
+    if (label.place.source == nullptr || !IsFile(label.place)) return;
+    json_.BeginObject();
+    json_.Key("location");
+    WriteLocation(json_, UriOfPath(label.place.source->name()),
+                  RangeIn(label.place));
+    json_.Member("message", label.text);
+    json_.EndObject();
+  }
+
+  Range RangeIn(const Place& place) {
+    if (place.source == nullptr) return {};
+    const auto at =
+        lines_.try_emplace(place.source.get(), place.source->text()).first;
+    return RangeOf(at->second, place, encoding_);
+  }
+
+  JsonWriter& json_;
+  Encoding encoding_;
+  std::map<const Source*, Lines> lines_;
+};
+
+// Writes the edits of one file in a form that the client supports.
+void WriteEdits(JsonWriter& json, const ResultForm& form,
+                const std::string& path, std::string_view text,
+                const std::vector<TextEdit>& edits) {
+  const Document* const open = form.documents.Showing(path);
+  const std::string uri = open == nullptr ? UriOfPath(path) : open->uri;
+  const Lines lines(text);
+  const auto write = [&] {
+    json.BeginArray();
+    for (const TextEdit& edit : edits) {
+      json.BeginObject();
+      json.Key("range");
+      WriteRange(json, lines.RangeOf(edit.begin, edit.end, form.encoding));
+      json.Member("newText", edit.text);
+      json.EndObject();
+    }
+    json.EndArray();
+  };
+  if (!form.versioned_edits) {
+    json.Key(uri);
+    write();
+    return;
+  }
+  json.BeginObject();
+  json.Key("textDocument");
+  json.BeginObject();
+  json.Member("uri", uri);
+  json.Member("version", open == nullptr ? std::nullopt : open->version);
+  json.EndObject();
+  json.Key("edits");
+  write();
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string CapabilitiesResult(Encoding encoding, std::string_view version) {
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Key("capabilities");
+    WriteCapabilities(json, encoding);
+    json.Key("serverInfo");
+    json.BeginObject();
+    json.Member("name", "shardc");
+    json.Member("version", version);
+    json.EndObject();
+    json.EndObject();
+  });
+}
+
+std::string WatchRequest() {
+  return Json([](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("jsonrpc", "2.0");
+    json.Member("id", "watch");
+    json.Member("method", "client/registerCapability");
+    json.Key("params");
+    json.BeginObject();
+    json.Key("registrations");
+    json.BeginArray();
+    json.BeginObject();
+    json.Member("id", "watch");
+    json.Member("method", "workspace/didChangeWatchedFiles");
+    json.Key("registerOptions");
+    json.BeginObject();
+    json.Key("watchers");
+    json.BeginArray();
+    json.BeginObject();
+    json.Member("globPattern", "**/*.{yaml,yml,json,gz,safetensors}");
+    json.EndObject();
+    json.EndArray();
+    json.EndObject();
+    json.EndObject();
+    json.EndArray();
+    json.EndObject();
+    json.EndObject();
+  });
+}
+
+std::string LogParams(std::string_view text) {
+  constexpr int kWarning = 2;
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("type", kWarning);
+    json.Member("message", text);
+    json.EndObject();
+  });
+}
+
+std::string DiagnosticsParams(const ResultForm& form, const std::string& name,
+                              const std::vector<Finding>& findings) {
+  const Document* const document = form.documents.Showing(name);
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("uri", document == nullptr ? UriOfPath(name) : document->uri);
+    if (document != nullptr && document->version) {
+      json.Member("version", *document->version);
+    }
+    json.Key("diagnostics");
+    json.BeginArray();
+    DiagnosticWriter writer(json, form.encoding);
+    for (const Finding& finding : findings) writer.Write(finding);
+    json.EndArray();
+    json.EndObject();
+  });
+}
+
+std::string NoDiagnosticsParams(const std::string& uri) {
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("uri", uri);
+    json.Key("diagnostics");
+    json.BeginArray();
+    json.EndArray();
+    json.EndObject();
+  });
+}
+
+std::string HoverResult(const ResultForm& form, const Lines& lines,
+                        const Hover& hover) {
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Key("contents");
+    json.BeginObject();
+    json.Member("kind", "markdown");
+    json.Member("value", hover.markdown);
+    json.EndObject();
+    json.Key("range");
+    WriteRange(json, lines.RangeOf(hover.begin, hover.end, form.encoding));
+    json.EndObject();
+  });
+}
+
+std::string CompletionResult(const ResultForm& form, const Lines& lines,
+                             const Completions& found, size_t offset) {
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("isIncomplete", false);
+    json.Key("items");
+    json.BeginArray();
+    for (const Completion& item : found.items) {
+      json.BeginObject();
+      json.Member("label", item.label);
+      json.Member("kind", static_cast<int>(item.kind));
+      json.Member("detail", item.detail);
+      json.Key("textEdit");
+      json.BeginObject();
+      json.Key("range");
+      WriteRange(json, lines.RangeOf(found.begin, offset, form.encoding));
+      json.Member("newText", item.label);
+      json.EndObject();
+      json.EndObject();
+    }
+    json.EndArray();
+    json.EndObject();
+  });
+}
+
+std::string LocationsResult(const ResultForm& form,
+                            const std::vector<Place>& places) {
+  return Json([&](JsonWriter& json) {
+    json.BeginArray();
+    for (const Place& place : places) {
+      const std::string& name = place.source->name();
+      const Document* const open = form.documents.Showing(name);
+      WriteLocation(json, open == nullptr ? UriOfPath(name) : open->uri,
+                    RangeOf(Lines(place.source->text()), place, form.encoding));
+    }
+    json.EndArray();
+  });
+}
+
+std::string SymbolsResult(const ResultForm& form, const Lines& lines,
+                          const std::vector<Symbol>& symbols) {
+  return Json([&](JsonWriter& json) {
+    WriteSymbols(json, symbols, lines, form.encoding);
+  });
+}
+
+std::string ActionsResult(const ResultForm& form, const Document& document,
+                          const std::vector<Action>& actions,
+                          const std::vector<FileEdits>& all) {
+  return Json([&](JsonWriter& json) {
+    const auto begin_edit = [&] {
+      json.Key("edit");
+      json.BeginObject();
+      json.Key(form.versioned_edits ? "documentChanges" : "changes");
+      form.versioned_edits ? json.BeginArray() : json.BeginObject();
+    };
+    const auto end_edit = [&] {
+      form.versioned_edits ? json.EndArray() : json.EndObject();
+      json.EndObject();
+    };
+    json.BeginArray();
+    for (const Action& action : actions) {
+      json.BeginObject();
+      json.Member("title", action.title);
+      json.Member("kind", "quickfix");
+      if (action.preferred) json.Member("isPreferred", true);
+      json.Key("diagnostics");
+      json.BeginArray();
+      DiagnosticWriter(json, form.encoding).Write(*action.finding);
+      json.EndArray();
+      begin_edit();
+      WriteEdits(json, form, document.name(), document.text, action.edits);
+      end_edit();
+      json.EndObject();
+    }
+    if (!all.empty()) {
+      json.BeginObject();
+      json.Member("title", "Make all fixes that change no spec");
+      json.Member("kind", "source.fixAll");
+      begin_edit();
+      for (const FileEdits& file : all) {
+        WriteEdits(json, form, file.path, file.text, file.edits);
+      }
+      end_edit();
+      json.EndObject();
+    }
+    json.EndArray();
+  });
+}
+
+}  // namespace shardc::lsp

@@ -1,0 +1,72 @@
+// Writes the results and notifications of the language server as the JSON of
+// the protocol.
+#ifndef SHARDC_LSP_RESULTS_H_
+#define SHARDC_LSP_RESULTS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lsp/actions.h"
+#include "lsp/complete.h"
+#include "lsp/define.h"
+#include "lsp/documents.h"
+#include "lsp/hover.h"
+#include "lsp/position.h"
+
+namespace shardc::lsp {
+
+// How the client of a server expects results, and the documents it has open.
+struct ResultForm {
+  const Documents& documents;
+  Encoding encoding = Encoding::kUtf16;
+  bool versioned_edits = false;  // edits name the version of their document
+};
+
+// The result of `initialize`.
+std::string CapabilitiesResult(Encoding encoding, std::string_view version);
+
+// The request for notifications of changes to files on disk.
+std::string WatchRequest();
+
+// The parameters of `window/logMessage`, as a warning.
+std::string LogParams(std::string_view text);
+
+// The parameters of `textDocument/publishDiagnostics`. `name` is the name of a
+// document or the path of a file.
+std::string DiagnosticsParams(const ResultForm& form, const std::string& name,
+                              const std::vector<Finding>& findings);
+
+// The same for a document without findings, which removes those shown before.
+std::string NoDiagnosticsParams(const std::string& uri);
+
+// `lines` are those of the document of the request.
+std::string HoverResult(const ResultForm& form, const Lines& lines,
+                        const Hover& hover);
+
+// `offset` is that of the cursor, in bytes.
+std::string CompletionResult(const ResultForm& form, const Lines& lines,
+                             const Completions& found, size_t offset);
+
+std::string LocationsResult(const ResultForm& form,
+                            const std::vector<Place>& places);
+
+std::string SymbolsResult(const ResultForm& form, const Lines& lines,
+                          const std::vector<Symbol>& symbols);
+
+// A file with its present text and its edits.
+struct FileEdits {
+  std::string path;
+  std::string text;
+  std::vector<TextEdit> edits;
+};
+
+// `actions` are for the document; `all` are the edits that apply every fix
+// which changes no spec (empty: that action is not offered).
+std::string ActionsResult(const ResultForm& form, const Document& document,
+                          const std::vector<Action>& actions,
+                          const std::vector<FileEdits>& all);
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_RESULTS_H_
