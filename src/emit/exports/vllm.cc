@@ -1,6 +1,6 @@
 // The attributes that vLLM sets on each weight: a column-parallel layer splits
 // the output dimension, a row-parallel layer the input dimension. A matrix is
-// stored as [out, in], which says which dimension is which:
+// stored as [out, in], which shows which dimension is which:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 #include "emit/exports/tensor_parallel.h"
