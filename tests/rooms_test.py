@@ -1,8 +1,18 @@
-"""Which room may include which: this table is the only copy in code."""
+"""Which room may include which: this table is the only copy in code.
+
+One header of each room, its main one, begins with a paragraph that names the
+room and ends with the rooms that it includes, as this table has them:
+
+    // Room: comm. Formulas of the bytes that devices send and hold.
+    // Includes: source, model.
+
+`rooms_test.py --write` rewrites these last lines.
+"""
 
 import os
 import re
 import sys
+import textwrap
 import unittest
 
 ROOT = os.environ.get(
@@ -163,6 +173,47 @@ SYSTEM = re.compile(r"(sys/\w+|unistd|fcntl|dirent|errno|signal|poll|"
                     r"termios)\.h$")
 
 
+# The paragraph that names a room, and its last sentence.
+ROOM = re.compile(r"// Room: ([\w/]+)\. .*\n(?:// .*\n)*")
+INCLUDES = re.compile(r"^// Includes: [^.]*\.\n", re.M)
+
+
+def includes_line(room):
+    """The last sentence of the paragraph of a room's main header."""
+    others = [other for other in MAY_INCLUDE if other in MAY_INCLUDE[room]]
+    lines = textwrap.wrap(
+        "Includes: " + (", ".join(others) or "no other room") + ".", 77,
+        break_long_words=False, break_on_hyphens=False)
+    return "".join(f"// {line}\n" for line in lines)
+
+
+def main_headers():
+    """{room: [(path, text, its paragraph)]}, of headers that name a room."""
+    found = {room: [] for room in MAY_INCLUDE}
+    for room in MAY_INCLUDE:
+        folder = os.path.join(SRC, room)
+        for name in sorted(os.listdir(folder)):
+            if not name.endswith(".h"):
+                continue
+            path = os.path.join(folder, name)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            match = ROOM.match(text)
+            if match:
+                found[room].append((path, text, match))
+    return found
+
+
+def write():
+    for room, headers in main_headers().items():
+        for path, text, match in headers:
+            opening = match.group()
+            new = INCLUDES.sub("", opening) + includes_line(room)
+            if new != opening:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(new + text[len(opening):])
+
+
 class Rooms(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -189,6 +240,22 @@ class Rooms(unittest.TestCase):
                 used[room].add(other)
         self.assertEqual(used, MAY_INCLUDE)
 
+    def test_main_headers_list_what_their_room_includes(self):
+        for room, headers in main_headers().items():
+            with self.subTest(room):
+                if not any(file.endswith(".h") and room_of(file) == room
+                           for file in self.source.files):
+                    continue
+                self.assertEqual(
+                    [match.group(1) for _, _, match in headers], [room],
+                    "one header of the room begins with `// Room: NAME.`")
+                opening = headers[0][2].group()
+                self.assertTrue(
+                    opening.endswith(includes_line(room)),
+                    f"{headers[0][0]}:\n{opening}should end with\n"
+                    f"{includes_line(room)}"
+                    "`tests/rooms_test.py --write` rewrites it")
+
     def test_rooms_know_only_those_above_them(self):
         above = set()
         for room, others in MAY_INCLUDE.items():
@@ -211,4 +278,7 @@ class Rooms(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        write()
+        sys.exit()
     unittest.main(argv=[sys.argv[0]])

@@ -1,5 +1,6 @@
 // Room: comm. Formulas of the bytes that devices send and hold: collectives,
 // resharding, the KV cache, parameters.
+// Includes: source, model.
 //
 // Bytes that leave each device. With n the group's size, b the bytes of a
 // device's input buffer and F the bytes of the unsharded tensor:

@@ -1,8 +1,8 @@
 // Room: cost. The bytes that devices hold and send under a plan, and the time
-// of a step. Includes source, devices, model, resolve, comm, plan, the roles of
-// lint and, for the bytes of attention operations, exec. The formulas of
-// collectives, of shards and of caches are in comm; this room decides which of
-// them a step of a model needs.
+// of a step. The formulas of collectives, of shards and of caches are in comm;
+// this room decides which of them a step of a model needs.
+// Includes: source, devices, model, resolve, comm, step, plan, lint/analysis,
+// exec/machine, exec/attention, exec/operations.
 //
 // This file holds the input of the cost model: a plan's parameters by class,
 // and how tokens are sharded over the mesh.

@@ -1,6 +1,7 @@
 // Room: dense. What attention is, with its rotary embedding, its masks, its
 // dropout and the rows that caches keep: plain loops over whole tensors, in
-// double, to judge others by. Knows model; nothing of exec, which it judges.
+// double, to judge others by.
+// Includes: source, model.
 //
 // A whole array in float64.
 #ifndef SHARDC_DENSE_ARRAY_H_

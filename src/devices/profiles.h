@@ -1,3 +1,7 @@
+// Room: devices. The accelerators that the program knows by name, with their
+// memory, speed and bandwidth.
+// Includes: no other room.
+//
 // Accelerators by name: the memory of a chip, its rates of computing and of
 // moving bytes, and how chips are connected. This room holds figures with their
 // sources only; cost and lint interpret them.

@@ -1,6 +1,6 @@
 // Room: emit. Writes plans, findings and verdicts as bytes, one file per
-// format, in inner rooms. Includes source, model, comm, plan and the result
-// types of lint, exec and verify.
+// format, in inner rooms.
+// Includes: source, plan.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_
 

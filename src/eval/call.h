@@ -2,6 +2,8 @@
 // the commands run: JSON in, JSON out. `shardc eval NAME` reaches the functions
 // that have no command of their own, and tests ask recorded and live answers
 // through it, many in one process.
+// Includes: source, model, parse, importers, resolve, legalize, plan, dense,
+// exec/kernels, exec/machine, exec/attention, exec/cache.
 #ifndef SHARDC_EVAL_CALL_H_
 #define SHARDC_EVAL_CALL_H_
 

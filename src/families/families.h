@@ -1,6 +1,6 @@
 // Room: families. Builds the parameter tree of a model (names, shapes and data
 // types) from its config.json and a description of its family in families/.
-// Includes source, model, yaml and parse.
+// Includes: source, model, yaml, parse.
 #ifndef SHARDC_FAMILIES_FAMILIES_H_
 #define SHARDC_FAMILIES_FAMILIES_H_
 

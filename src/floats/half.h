@@ -1,5 +1,6 @@
 // Room: floats. 16-bit floats to float32 and back, one at a time here, many in
-// convert.h. Includes model.
+// convert.h.
+// Includes: model.
 //
 // float16 and bfloat16 round to nearest, ties to even; subnormals are kept;
 // numbers that are too large become infinity; a NaN stays a NaN, quiet, with

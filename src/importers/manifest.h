@@ -1,5 +1,6 @@
 // Room: importers. Reads other systems' rules and manifests into the structs of
-// model, one file per format. Includes source, model and yaml.
+// model, one file per format.
+// Includes: source, model.
 //
 // This header reads a manifest of any kind, recognised by content: shardc's
 // JSON and nested trees (through the callback `json`, as parse is a sibling

@@ -1,5 +1,6 @@
 // Room: legalize. Makes a spec legal for a shape on a mesh and records the
 // edits.
+// Includes: source, model.
 //
 // Legal (JAX): every axis is in the mesh, none appears twice in a spec, the
 // spec is not longer than the rank, every dimension divides by the product

@@ -1,3 +1,6 @@
+// Room: lint. Runs the lints and selects, suppresses and fixes their findings.
+// Includes: source, model, plan/difference, lint/analysis, lint/rules.
+//
 // Runs the lints that are wanted and that the inputs allow.
 #ifndef SHARDC_LINT_RUN_H_
 #define SHARDC_LINT_RUN_H_

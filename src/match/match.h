@@ -1,5 +1,6 @@
 // Room: match. Finds, for each parameter name, the rules whose patterns match
 // it, and the first of them, which wins. The only room that includes RE2.
+// Includes: source, match/automaton.
 //
 //   Matcher    compiles the patterns of a list of rules and matches names
 //   Automaton  matches a name against all patterns at once (match/automaton)

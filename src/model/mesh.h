@@ -1,3 +1,7 @@
+// Room: model. The structs that all rooms share: meshes, specs, manifests,
+// rules, projects and configurations.
+// Includes: source.
+//
 // A device mesh: named axes in order. Devices are numbered in row-major order
 // over them.
 #ifndef SHARDC_MODEL_MESH_H_

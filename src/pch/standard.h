@@ -1,3 +1,6 @@
+// Room: pch. Precompiled headers.
+// Includes: source, model, legalize, plan, lint/analysis, lint/rules.
+//
 // The standard headers that most sources read, compiled once for all of them.
 // Every source includes what it uses all the same: clang-tidy reads each one
 // without this header, and so does a build with -Db_pch=false.

@@ -1,5 +1,5 @@
-// Room: plan. What every device holds. Knows source, model, match, resolve
-// and legalize (the last three through compile.* only).
+// Room: plan. What every device holds.
+// Includes: source, model, match, resolve, legalize, comm, step.
 //
 // A compiled plan is immutable and owns everything. Parameters that share
 // rule, type and outcome share one layout, so a plan of 90,000 parameters

@@ -1,4 +1,5 @@
-// Room: resolve. Semantic axes x mode to mesh axes. Knows source and model.
+// Room: resolve. Semantic axes x mode to mesh axes.
+// Includes: source, model.
 //
 // Native semantics of CONTRACT (those of the reference systems, to the letter,
 // are tests/reference/resolve.h). A name is looked up as registered or

@@ -1,5 +1,7 @@
 // Room: shardc. The public library; only its headers are installed. Its sources
 // include every room but cli, its headers only one another.
+// Includes: source, model, parse, importers, resolve, plan, lint, target,
+// exec/operations, verify/cases, verify, emit, emit/findings, emit/verify.
 //
 // Conventions of all headers:
 // - Names are in shardc::..., in the inline namespace v1. A later, incompatible

@@ -1,5 +1,5 @@
-// Room: source. Reads and writes bytes; places, findings and JSON. Includes no
-// other room.
+// Room: source. Reads and writes bytes; places, findings and JSON.
+// Includes: no other room.
 //
 // A Source is one input file (or command-line argument) in memory; a Place is a
 // byte range of it. Both are value types: a Place keeps its Source alive.

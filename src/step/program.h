@@ -2,6 +2,7 @@
 // the graph is lowered for a mesh: the same ops on shards, with the collectives
 // between them. A program holds no sizes, so that shapes and bytes can be
 // computed at real sizes and at reduced ones.
+// Includes: source, model, families, match, resolve, comm.
 #ifndef SHARDC_STEP_PROGRAM_H_
 #define SHARDC_STEP_PROGRAM_H_
 

@@ -1,7 +1,7 @@
 // Room: suggest. Writes rules for a model that has none: finds what its
 // parameters are for by name, size and place, chooses specs for a mesh, and
-// patterns that are proven. Knows source, model, match, plan and of lint what
-// reads roles and orientation.
+// patterns that are proven.
+// Includes: source, model, match, plan, lint/analysis.
 //
 // Stages, in the order of use: kinds, dims, roles, choose, patterns, write;
 // mesh where only a number of devices is given. Work is done per kind, never

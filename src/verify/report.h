@@ -1,3 +1,8 @@
+// Room: verify. Runs selected cases on the simulated mesh and reports their
+// verdicts.
+// Includes: source, model, resolve, exec/machine, verify/cases, verify/judge,
+// verify/traces.
+//
 // All verdicts of a run, in the order of its cases.
 #ifndef SHARDC_VERIFY_REPORT_H_
 #define SHARDC_VERIFY_REPORT_H_

@@ -1,3 +1,7 @@
+// Room: yaml. Parses YAML to a tree whose nodes have places. The only room that
+// includes yaml-cpp.
+// Includes: source.
+//
 // Parses a YAML file into a tree that knows the byte range of every node.
 //
 // Stricter than YAML libraries: one document; no tags, merge keys, duplicate

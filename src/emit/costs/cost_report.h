@@ -1,3 +1,6 @@
+// Room: emit/costs. Writes costs and fits.
+// Includes: source, devices, cost.
+//
 // Writes a cost report as text and as JSON (`shardc.cost/v1`), and the figures
 // of accelerators.
 #ifndef SHARDC_EMIT_COSTS_COST_REPORT_H_

@@ -1,3 +1,6 @@
+// Room: emit/exports. Writes plans in other systems' formats, one file each.
+// Includes: source, model, plan.
+//
 // Exports a plan to the formats of other systems: one file per format, one line
 // each in table.h. A part of the plan that a format cannot express is a finding
 // (inexpressible), and the caller then discards the output.

@@ -1,3 +1,6 @@
+// Room: emit/findings. Writes findings, one file per format.
+// Includes: source, lint/rules, emit, emit/findings/pages.
+//
 // Writes findings in the formats of people and other programs, one file per
 // format. Names may come from untrusted files, so each format escapes what
 // could control a terminal, a browser or a CI workflow.

@@ -1,3 +1,6 @@
+// Room: emit/pictures. Draws pictures as text.
+// Includes: source, model, picture.
+//
 // Lines of a picture for a terminal: UTF-8 or ASCII, with or without colour,
 // and with a count of columns.
 #ifndef SHARDC_EMIT_PICTURES_LINE_H_

@@ -1,3 +1,8 @@
+// Room: emit/plans. Writes plans, rules, meshes and manifests, and differences
+// of plans.
+// Includes: source, model, match/proof, comm, plan, plan/difference, emit,
+// emit/findings.
+//
 // A difference of two plans or step programs as text, JSON (shardc.diff/v1) and
 // Markdown for a comment on a pull request.
 #ifndef SHARDC_EMIT_PLANS_PLAN_DIFF_H_

@@ -1,3 +1,7 @@
+// Room: exec/attention. The inputs of an attention operation on one device, and
+// its plain and staged loops.
+// Includes: source, model, floats, comm, exec/kernels, exec/machine.
+//
 // One attention to run: unsharded inputs, their meaning, and how the mesh
 // shards them.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_PROBLEM_H_

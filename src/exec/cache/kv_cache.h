@@ -1,3 +1,6 @@
+// Room: exec/cache. The sharded KV cache.
+// Includes: source, floats, exec/kernels, exec/machine.
+//
 // The key-value cache over a serving trace: prefill writes, insertion into
 // slots, decode steps, and the reshards between the layouts of these modes.
 //

@@ -1,3 +1,7 @@
+// Room: exec/kernels. Vectorised loops over numbers: dot products, softmax,
+// conversions, quantization.
+// Includes: source, model, floats.
+//
 // Fast attention over one slice: the query heads that share one key head, in
 // one batch row. The implementations use SIMD (*_simd.cc); plain loops with the
 // same functions, the oracle, are the tests' kernel_loops.h.

@@ -1,3 +1,7 @@
+// Room: exec/machine. The simulated mesh: devices, buffers, collectives and the
+// ledger of bytes sent.
+// Includes: source, model, floats, comm, exec/kernels.
+//
 // A bulk-synchronous machine that alternates local steps on all devices with
 // collectives between them. Programs access other devices' memory in no other
 // way.

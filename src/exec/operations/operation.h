@@ -1,3 +1,8 @@
+// Room: exec/operations. The attention operations, one file each, and their
+// table.
+// Includes: source, model, floats, comm, exec/machine, exec/attention,
+// exec/pages.
+//
 // The operations: each is a record of its properties and the program that the
 // real kernel runs. Code that depends on the operation reads the record, never
 // the name. A new operation is a source in this folder that defines its record,

@@ -1,3 +1,7 @@
+// Room: exec/pages. The paged KV cache: pools of pages, page tables and
+// programs over them.
+// Includes: source, floats, exec/kernels, exec/machine, exec/attention.
+//
 // Pages of keys and values on the devices, in the layouts of the kernels that
 // read them.
 #ifndef SHARDC_EXEC_PAGES_PAGE_POOL_H_

@@ -1,3 +1,6 @@
+// Room: importers/rules. Reads other systems' rules, one file per format.
+// Includes: source, model, yaml, importers.
+//
 // Imports other systems' rules: one file per format, one line each in table.h.
 // Anything that cannot be converted is a finding at its place, and then nothing
 // is imported.

@@ -1,3 +1,7 @@
+// Room: lint/analysis. The facts of a compiled target that several lints read,
+// computed once.
+// Includes: source, model, resolve, legalize, comm, step, plan.
+//
 // What lints read: the compiled target and what is derived from it once.
 //
 // Parameters that are alike but for digits in their path (layers, experts)

@@ -1,5 +1,6 @@
-// Room: lint. Facts of a compiled target to findings. Knows source, model,
-// the earlier rooms' facts, and plan.
+// Room: lint/rules. The lints: one file each, with its check, its explanation
+// and two examples.
+// Includes: source, model, match, match/proof, comm, step, lint/analysis.
 //
 // A lint is one file in rules/: its check and its text. It is listed in
 // table.h, from which explain, the SARIF rule list and the documentation

@@ -1,5 +1,6 @@
 // Room: match/automaton. Compiles patterns to automata and matches names with
-// them. Knows nothing of rules or RE2.
+// them.
+// Includes: source.
 //
 // This file: matching names against all patterns by one automaton.
 #ifndef SHARDC_MATCH_AUTOMATON_AUTOMATON_H_

@@ -1,6 +1,7 @@
 // Room: match/proof. Statements about all possible names, not only those of one
 // manifest. Automata are searched, so each answer is a proof or an example
 // name.
+// Includes: match/automaton, match.
 //
 // The names are those that a manifest may have: not empty, UTF-8, without
 // control characters (U+0000 to U+001F, U+007F to U+009F). Their separator is

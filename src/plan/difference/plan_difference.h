@@ -1,6 +1,7 @@
 // Room: plan/difference. What differs between two plans, two modes of one plan
 // or two step programs, as one value that `diff`, `plan --diff`, `check
 // --locked` and the page of `report` print.
+// Includes: source, model, comm, plan.
 //
 // The JSON of both plans decides what differs: `fields` has every difference,
 // including those in members that no other part of the program reads. The

@@ -1,3 +1,8 @@
+// Room: verify/answers. Checks of the executor against results that are known
+// by hand.
+// Includes: dense, exec/kernels, exec/machine, exec/attention, exec/cache,
+// exec/pages, exec/operations, verify/cases, verify/judge, verify/traces.
+//
 // Checks of the parts that verification depends on against results worked out
 // by hand: the dense reference, the simulated network, caches, pages,
 // tolerances and the messages of refusals. Cases compare two computations; here

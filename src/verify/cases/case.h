@@ -1,5 +1,7 @@
-// Room: verify. Selects cases, runs them and judges the results; room emit
-// formats them. Includes source, model, resolve, legalize, comm and exec.
+// Room: verify/cases. Cases: an operation on a mesh with sizes and features;
+// how they are selected, and their inputs.
+// Includes: source, model, floats, resolve, legalize, dense, exec/machine,
+// exec/attention, exec/pages, exec/operations.
 //
 // One case: an operation on a mesh, its sizes and features; and its verdict.
 #ifndef SHARDC_VERIFY_CASES_CASE_H_

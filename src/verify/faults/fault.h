@@ -1,3 +1,8 @@
+// Room: verify/faults. Injected faults, which verification must detect.
+// Includes: source, floats, comm, exec/kernels, exec/machine, exec/attention,
+// exec/cache, exec/pages, exec/operations, verify/cases, verify/judge,
+// verify/traces.
+//
 // The names of all faults that a self-test injects; injection.h describes the
 // effects.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_H_

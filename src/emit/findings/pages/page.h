@@ -1,3 +1,7 @@
+// Room: emit/findings/pages. Explanations of the codes below SHD100, whose
+// inputs cannot be used.
+// Includes: source.
+//
 // Explanations of the codes below SHD100: an input or the command line cannot
 // be used, and the command ends with status 2. Lints, from SHD100 on, carry
 // their explanation in their own record (lint/rules/lint.h).
