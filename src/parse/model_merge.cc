@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,8 +23,11 @@
 namespace shardc {
 namespace {
 
-// A list of ops with its blocks inserted may not exceed this.
-constexpr size_t kMostOps = 1000;
+// Limits of a list with its blocks inserted: its ops, the blocks, empty ones
+// included, and how deep blocks are nested.
+constexpr size_t kMostOps = 1000, kMostBlocks = 10000, kMostNested = 32;
+// The entries of a mapping, which are searched one by one.
+constexpr size_t kMostEntries = 2000;
 
 template <class T>
 auto FindEntry(SectionEntries<T>& entries, const std::string& name) {
@@ -40,7 +44,19 @@ std::vector<std::string> NamesOf(const SectionEntries<T>& entries) {
 }
 
 template <class T>
+bool HasFewEntries(const SectionEntries<T>& base, const SectionEntries<T>& own,
+                   Findings& findings) {
+  if (base.size() + own.size() <= kMostEntries) return true;
+  findings.Add(code::kLimit, own.empty() ? Place{} : own.back().place,
+               "a mapping has more than " + CountText(kMostEntries) +
+                   " entries, the inherited ones included",
+               "remove entries");
+  return false;
+}
+
+template <class T>
 void Merge(SectionEntries<T>& base, SectionEntries<T> own, Findings& findings) {
+  if (!HasFewEntries(base, own, findings)) return;
   size_t next = base.size();
   for (SectionEntry<T>& entry : own) {
     const auto found = FindEntry(base, entry.name);
@@ -68,7 +84,8 @@ void Merge(SectionEntries<T>& base, SectionEntries<T> own, Findings& findings) {
 // A null setting without an inherited one means that it is not given. A null
 // group (`rope`) removes all of its members.
 void MergeSettings(SectionEntries<DescribedText>& base,
-                   SectionEntries<DescribedText> own) {
+                   SectionEntries<DescribedText> own, Findings& findings) {
+  if (!HasFewEntries(base, own, findings)) return;
   for (SectionEntry<DescribedText>& entry : own) {
     if (!entry.value) {
       std::erase_if(base, [&](const SectionEntry<DescribedText>& inherited) {
@@ -140,9 +157,9 @@ class Describer {
       Role(entry.value->role, stack);
       if (entry.value->bias) Role(*entry.value->bias, stack);
     }
-    if (from.begin) Expand(*from.begin, to.begin);
-    if (from.layer) Expand(*from.layer, to.layer);
-    if (from.end) Expand(*from.end, to.end);
+    ExpandList(from.begin, to.begin);
+    ExpandList(from.layer, to.layer);
+    ExpandList(from.end, to.end);
   }
 
   void Role(const DescribedRole& role, size_t stack) {
@@ -163,6 +180,12 @@ class Describer {
                   "`" + dim + "` is not one of this model's `dims`",
                   "add its size to `dims`");
     return false;
+  }
+
+  void ExpandList(const std::optional<SectionOps>& from,
+                  std::vector<DescribedLine>& to) {
+    inserted_ = 0;
+    if (from) Expand(*from, to);
   }
 
   void Expand(const SectionOps& from, std::vector<DescribedLine>& to) {
@@ -205,6 +228,14 @@ class Describer {
                     "remove this entry");
       return false;
     }
+    if (open_.size() == kMostNested || ++inserted_ > kMostBlocks) {
+      findings_.Add(code::kLimit, use.line.place,
+                    "a list inserts more than " + CountText(kMostBlocks) +
+                        " blocks, or blocks in more than " +
+                        CountText(kMostNested) + " others",
+                    "remove blocks");
+      return false;
+    }
     const size_t before = findings_.errors();
     open_.push_back(use.block);
     Expand(*found->second, to);
@@ -217,6 +248,7 @@ class Describer {
   std::set<std::string, std::less<>> dims_;
   std::map<std::string, const SectionOps*> blocks_;
   std::vector<std::string> open_;  // blocks being inserted
+  size_t inserted_ = 0;            // blocks inserted into the current list
   std::shared_ptr<ModelDescription> out_ = std::make_shared<ModelDescription>();
 };
 
@@ -235,7 +267,7 @@ ModelSection MergeSections(ModelSection base, ModelSection own,
   }
   Merge(base.blocks, std::move(own.blocks), findings);
   if (own.skip) base.skip = std::move(own.skip);
-  MergeSettings(base.settings, std::move(own.settings));
+  MergeSettings(base.settings, std::move(own.settings), findings);
   return base;
 }
 

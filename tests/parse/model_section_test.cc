@@ -262,6 +262,22 @@ TEST_CASE("unknown names and circles of blocks are reported") {
         "    b" + std::to_string(i + 1) + ": [" + one + ", " + one + "]\n";
   }
   CHECK(RefusedDerived(blocks).starts_with("a list has more than 1,000 ops"));
+  // Empty blocks that double 30 times, and a chain of 1,900 blocks.
+  std::string empty = "  blocks:\n    in: [b30]\n    b0: []\n";
+  for (int i = 0; i < 30; ++i) {
+    const std::string one = "b" + std::to_string(i);
+    empty += "    b" + std::to_string(i + 1) + ": [" + one + ", " + one + "]\n";
+  }
+  CHECK(RefusedDerived(empty).starts_with("a list inserts more than 10,000"));
+  std::string chain = "  blocks:\n    in: [b0]\n    b1900: []\n";
+  for (int i = 0; i < 1900; ++i) {
+    chain +=
+        "    b" + std::to_string(i) + ": [b" + std::to_string(i + 1) + "]\n";
+  }
+  CHECK(RefusedDerived(chain).find("in more than 32 others") !=
+        std::string::npos);
+  for (int i = 0; i < 200; ++i) chain += "    c" + std::to_string(i) + ": []\n";
+  CHECK(RefusedDerived(chain).starts_with("a mapping has more than 2,000"));
 }
 
 TEST_CASE("a file that is read alone cannot extend another's section") {
