@@ -70,7 +70,7 @@ MAY_INCLUDE = {
     "verify/judge": {"source", "floats", "dense", "exec/machine",
         "exec/attention", "verify/cases"},
     "verify/traces": {"source", "model", "floats", "comm", "dense",
-        "exec/machine", "exec/attention", "exec/cache",
+        "exec/machine", "exec/attention", "exec/cache", "exec/pages",
         "exec/operations", "verify/cases", "verify/judge"},
     "verify/faults": {"source", "floats", "comm", "exec/kernels",
         "exec/machine", "exec/attention", "exec/cache", "exec/pages",

@@ -165,6 +165,7 @@ class Runner {
       };
     }
     CaseTensors tensors;
+    if (keep_ && transport_ == nullptr) options.record = &tensors.trace;
     out_.results[i] = Ran(i, options, tensors);
     CaseResult& result = out_.results[i];
     result.remarks.insert(result.remarks.end(), out_.cases[i].remarks.begin(),

@@ -66,6 +66,10 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
 
 std::string DumpTensors(const CaseTensors& tensors) {
   TensorFile out;
+  if (!tensors.trace.empty()) {
+    for (const auto& [name, buffer] : tensors.trace) out.Add(name, buffer);
+    return out.Take();
+  }
   const exec::AttentionProblem& p = tensors.problem;
   out.Add("query", p.query);
   if (!p.latent) {

@@ -8,6 +8,9 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "dense/attention.h"
 #include "exec/machine/machine.h"
@@ -26,6 +29,9 @@ using ReplaceInputs =
 // 16`.
 using Stage = std::function<void(const std::string& what)>;
 
+// Tensors of a trace in the order of its steps, for --dump.
+using NamedBuffers = std::vector<std::pair<std::string, exec::Buffer>>;
+
 struct RunOptions {
   Checks checks;
   Stage stage = {};
@@ -36,6 +42,8 @@ struct RunOptions {
   exec::Transport* transport = nullptr;
   // If set, a correct output is followed by wrong ones, which must be refused.
   WrongOutputs* wrong = nullptr;
+  // If set, a trace adds the tensors of its steps. One process only.
+  NamedBuffers* record = nullptr;
 };
 
 // The unsharded tensors of a run, for --dump, in the case's layout.
@@ -43,6 +51,7 @@ struct CaseTensors {
   exec::AttentionProblem problem;
   exec::Buffer output;
   dense::Array reference;  // [B, T, H, Dv]
+  NamedBuffers trace;      // of a cache or pages, which have none of the above
 };
 
 // Runs and judges a case. Deterministic: the same case and options give the

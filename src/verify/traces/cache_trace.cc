@@ -7,6 +7,7 @@
 #include "verify/traces/cache_trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "comm/collective.h"
@@ -19,6 +20,7 @@
 #include "verify/traces/remembered.h"
 #include "verify/traces/trace_bytes.h"
 #include "verify/traces/trace_judge.h"
+#include "verify/traces/trace_record.h"
 
 namespace shardc::verify {
 namespace {
@@ -41,7 +43,8 @@ class CacheTraceRun {
         mesh_(trace.mesh, options.transport),
         machine_(mesh_, options.threads, options.seams),
         memory_(trace),
-        judge_(trace, memory_, options.transport) {
+        judge_(trace, memory_, options.transport),
+        record_(options.record) {
     const auto frequencies = exec::Frequencies(
         trace.head_dim, trace.rotation.base, trace.prefill + trace.steps,
         trace.rotation.scaling, no_rotation_);
@@ -73,6 +76,7 @@ class CacheTraceRun {
       why.message = no_rotation_;
       return Refused(why);
     }
+    RecordSettings();
     Say("prefill");
     if (!Prefill() || !Insert()) return false;
     for (int64_t step = 0; step < trace_.steps; ++step) {
@@ -82,6 +86,24 @@ class CacheTraceRun {
       if (!Decode()) return false;
     }
     return true;
+  }
+
+  void RecordSettings() {
+    record_.Begin("settings");
+    record_.Add("slots", {trace_.slots});
+    record_.Add("window", {trace_.window});
+    record_.Add("interleaved",
+                {trace_.style == exec::RotaryStyle::kHalves ? 0 : 1});
+    Buffer inverse = Buffer::Zeros(
+        {static_cast<int64_t>(frequencies_.inverse.size())}, Dtype::kF64);
+    inverse.wide = frequencies_.inverse;
+    record_.Add("rotary_frequencies", inverse);
+    Buffer numbers = Buffer::Zeros({3}, Dtype::kF64);
+    numbers.wide = {frequencies_.amplitude,
+                    trace_.scale.value_or(
+                        1 / std::sqrt(static_cast<double>(trace_.head_dim))),
+                    trace_.soft_cap};
+    record_.Add("amplitude_scale_soft_cap", numbers);
   }
 
   void Say(const std::string& what) const {
@@ -144,15 +166,26 @@ class CacheTraceRun {
     // after it.
     Spec whole = exec::PadSpec(spec, 4);
     whole[3].clear();
+    record_.Cache("before", mesh_, cache);
+    record_.Owners(mesh_, cache, n, counts);
+    record_.Add("counts", counts);
+    if (record_.IsOn()) {
+      record_.Add("raw/key", memory_.Raw(TokenKind::kKey, cache.index, n));
+    }
     ShardedTensor key = exec::Scatter(
         mesh_, memory_.Raw(TokenKind::kKey, cache.index, n), whole);
     ShardedTensor value = exec::Scatter(
         mesh_, memory_.Raw(TokenKind::kValue, cache.index, n), whole);
     exec::RotateTokens(machine_, key, cache.index, frequencies_, trace_.style,
                        exec::RotaryOf::kKey);
+    record_.Add("in/key", mesh_, key);
+    record_.Add("in/value", mesh_, value);
     LayoutError why;
-    return exec::AppendTokens(machine_, cache, key, value, counts, why) ||
-           Refused(why);
+    if (!exec::AppendTokens(machine_, cache, key, value, counts, why)) {
+      return Refused(why);
+    }
+    record_.Cache("after", mesh_, cache);
+    return true;
   }
 
   // Appends `lengths` tokens of each row in chunks.
@@ -165,6 +198,7 @@ class CacheTraceRun {
       for (int64_t length : lengths) {
         counts.push_back(std::clamp<int64_t>(length - done, 0, n));
       }
+      record_.Begin(filling_row_ ? "row" : "prefill");
       if (!Append(cache, n, counts, spec)) return false;
     }
     return true;
@@ -207,12 +241,19 @@ class CacheTraceRun {
     token[0].clear();
     token[1].clear();
     memory_.UseInsertedRow(true);
+    filling_row_ = true;
     const bool filled = Fill(*row, {length}, token);
+    filling_row_ = false;
     memory_.UseInsertedRow(false);
     if (!filled) return false;
+    record_.Begin("insert");
+    record_.Cache("before", mesh_, cache_);
+    record_.Cache("row", mesh_, *row);
+    record_.Add("slot", {slot});
     if (!exec::InsertRow(machine_, *row, cache_, slot, why)) {
       return Refused(why);
     }
+    record_.Cache("after", mesh_, cache_);
     memory_.Replace(slot, length);
     lengths_[AsIndex(slot)] = length;
     starts_[AsIndex(slot)] = 0;
@@ -262,6 +303,8 @@ class CacheTraceRun {
     exec::RotateTokens(machine_, query, first, frequencies_, trace_.style,
                        exec::RotaryOf::kQuery);
     exec::Move(machine_, query, own, "query");
+    record_.Begin("step");
+    record_.Add("query", mesh_, query);
     if (!Append(cache_, 1, ones, token)) return false;
     for (int64_t b = 0; b < trace_.batch; ++b) {
       int64_t& length = lengths_[AsIndex(b)];
@@ -315,6 +358,8 @@ class CacheTraceRun {
     staged.key_positions = exec::KeyPositions(problem, trace_.batch, slots);
     staged.key_lengths = problem.key_lengths;
     staged.key_starts = problem.key_starts;
+    record_.Mask(view, problem.key_positions.value_or(Buffer{}),
+                 cache_.config.window);
     staged.output = query.spec;
     staged.query = std::move(query);
     // Neither is copied: a cache may fill half the memory.
@@ -363,6 +408,7 @@ class CacheTraceRun {
       }
       return Fail(Check::kReplicas, "output: " + why.message, why);
     }
+    record_.Add("output", *output);
     judge_.Add({result_.step, lengths_, starts_, std::move(*output)});
     return true;
   }
@@ -422,6 +468,8 @@ class CacheTraceRun {
   exec::RopeFrequencies frequencies_;  // the program's own
   std::string no_rotation_;            // why there are none
   TraceJudge judge_;
+  TraceRecord record_;
+  bool filling_row_ = false;  // the row that is inserted
   KvCache cache_;
   std::vector<int64_t> lengths_, starts_;
   CacheTraceResult result_;

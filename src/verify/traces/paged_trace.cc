@@ -16,6 +16,7 @@
 #include "floats/half.h"
 #include "source/index.h"
 #include "verify/judge/explain.h"
+#include "verify/traces/trace_record.h"
 
 namespace shardc::verify {
 namespace {
@@ -34,14 +35,22 @@ class PagedTraceRun {
         machine_(mesh_, options.threads, options.seams),
         random_(exec::Random(trace.seed)),
         head_axes_(exec::DropTrivial(mesh_, trace.head_axes)),
-        tokens_(AsIndex(trace.requests)) {}
+        tokens_(AsIndex(trace.requests)),
+        record_(options.record) {}
 
   CacheTraceResult Go() {
     LayoutError why;
     if (!Make(why)) return Refused(why);
+    record_.Begin("settings");
+    record_.Add("page_size", {trace_.page_size});
+    record_.Add("key_heads_head_dim", {trace_.key_heads, trace_.head_dim});
+    record_.Add("format", {static_cast<int64_t>(trace_.format)});
     for (int64_t step = 0; step < trace_.steps; ++step) {
       result_.step = step;
+      record_.Begin("step");
+      record_.Pages("before", mesh_, *pool_, *table_);
       Step();
+      record_.Pages("after", mesh_, *pool_, *table_);
       if (!ReadBack()) return std::move(result_);
     }
     result_.step = -1;
@@ -113,6 +122,7 @@ class PagedTraceRun {
     switch (random_.Below(5)) {
       case 0:
         table_->Release(row);
+        record_.Add("release", {row});
         tokens_[AsIndex(row)].clear();
         return;
       case 1:
@@ -124,8 +134,9 @@ class PagedTraceRun {
 
   void Share(int64_t from, int64_t to) {
     LayoutError why;
-    if (table_->Share(from, to, why))
-      tokens_[AsIndex(to)] = tokens_[AsIndex(from)];
+    if (!table_->Share(from, to, why)) return;
+    record_.Add("share", {from, to});
+    tokens_[AsIndex(to)] = tokens_[AsIndex(from)];
   }
 
   // A refusal is expected here; the test of the page table checks it.
@@ -151,6 +162,16 @@ class PagedTraceRun {
       }
       ++next_;
     }
+    record_.Add("grow", {row, count});
+    record_.Add("in/key", key);
+    record_.Add("in/value", value);
+    std::vector<int64_t> pages, offsets;
+    for (const exec::PageSlot& slot : slots) {
+      pages.push_back(slot.page);
+      offsets.push_back(slot.offset);
+    }
+    record_.Add("in/page", pages);
+    record_.Add("in/offset", offsets);
     const Spec spec{{}, head_axes_};
     exec::WriteTokens(machine_, *pool_, slots, exec::Scatter(mesh_, key, spec),
                       exec::Scatter(mesh_, value, spec));
@@ -238,6 +259,7 @@ class PagedTraceRun {
   int64_t next_ = 0;
   std::optional<exec::PageTable> table_;
   std::optional<exec::PagePool> pool_;
+  TraceRecord record_;
   CacheTraceResult result_;
 };
 
