@@ -18,6 +18,8 @@ namespace shardc {
 // kv_segment_ids, q_positions, kv_positions, kv_lengths, kv_starts, blocks, and
 // for latent attention latent, rope_key, up_key and up_value (its key and value
 // are then the expansion of the latent, rounded).
+// Of caches and pages: what they held before and after every step, what entered
+// and its slots, by step (`step-0003/before/key`).
 std::string DumpTensors(const verify::CaseTensors& tensors);
 
 // {"case": ..., "settings": {...}}. If the case was run, the settings hold

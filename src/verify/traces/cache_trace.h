@@ -1,7 +1,7 @@
 // Room: verify/traces. Sequences of steps on a KV cache, and how they are
 // judged.
 // Includes: source, model, floats, comm, dense, exec/machine, exec/attention,
-// exec/cache, exec/operations, verify/cases, verify/judge.
+// exec/cache, exec/pages, exec/operations, verify/cases, verify/judge.
 //
 // Runs a cache through its trace on the simulated mesh and compares it with
 // plain arrays that hold every token: ragged prefill, the reshard to decode's

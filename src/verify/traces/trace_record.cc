@@ -72,6 +72,7 @@ void TraceRecord::Owners(const exec::SimMesh& mesh, const exec::KvCache& cache,
     }
   }
   Add("owners", owners);
+  Add("length_parts", {parts});
 }
 
 void TraceRecord::Mask(const exec::CacheView& view,

@@ -32,7 +32,7 @@ class TraceRecord {
   void Cache(const std::string& name, const exec::SimMesh& mesh,
              const exec::KvCache& cache);
   // I32 [B, n]: for each token that is appended the rank along the length that
-  // owns its slot, -1 for a token that is not written.
+  // owns its slot, -1 for a token that is not written; and the number of ranks.
   void Owners(const exec::SimMesh& mesh, const exec::KvCache& cache, int64_t n,
               const std::vector<int64_t>& counts);
   // I32 [B, S]: 1 where attention may read the slot.
