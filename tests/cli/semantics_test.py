@@ -140,5 +140,38 @@ class Attention(Case):
         self.assertEqual(specs["cu_seqlens"], [None])
 
 
+class Registrations(Case):
+    MANIFEST = ('{"schema": "shardc.manifest/v1", "params": '
+                '{"w": {"shape": [8], "dtype": "F32"}}}')
+
+    def inputs(self, folder, rules):
+        for name, text in (("r.yaml", rules), ("m.json", self.MANIFEST)):
+            with open(os.path.join(folder, name), "w",
+                      encoding="utf-8") as file:
+                file.write(text)
+        return ("--no-project", "--mesh", "fsdp:2,tp:2",
+                "--rules", os.path.join(folder, "r.yaml"),
+                "--manifest", os.path.join(folder, "m.json"))
+
+    def test_export_eformer_refuses_registrations(self):
+        with tempfile.TemporaryDirectory() as folder:
+            inputs = self.inputs(folder, "register: {X: {rule: tp}}\n"
+                                         "rules: [{match: w, spec: [X]}]\n")
+            done = self.check(run("export", "eformer", *inputs), 2)
+        self.assertIn("`X` is registered", done.err)
+        self.assertEqual(done.out, "")
+
+    def test_an_axis_twice_in_attention_is_placed_at_the_written_rule(self):
+        with tempfile.TemporaryDirectory() as folder:
+            inputs = self.inputs(folder, "axes: {data_parallel: tp}\n"
+                                         "rules: [{match: w, spec: []}]\n")
+            done = run("check", *inputs, "--format", "concise")
+        lines = [line for line in done.out.splitlines()
+                 if "SHD203" in line and "attention" in line]
+        self.assertTrue(lines, repr(done))
+        for line in lines:
+            self.assertIn("r.yaml:1:", line)
+
+
 if __name__ == "__main__":
     unittest.main()
