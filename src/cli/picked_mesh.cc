@@ -11,7 +11,7 @@
 
 #include "cli/output.h"
 #include "source/wording.h"
-#include "suggest/kinds.h"
+#include "suggest/parameter_groups.h"
 
 namespace shardc::cli {
 namespace {
@@ -33,10 +33,10 @@ std::string TimeText(double nanoseconds) {
   return out.data();
 }
 
-std::optional<suggest::MeshWish> ReadWish(const MeshFlags& flags,
-                                          const std::string& devices,
-                                          Findings& findings) {
-  suggest::MeshWish out;
+std::optional<suggest::MeshRequest> ReadRequest(const MeshFlags& flags,
+                                                const std::string& devices,
+                                                Findings& findings) {
+  suggest::MeshRequest out;
   const auto count =
       ParseInteger("--devices", devices.empty() ? "8" : devices, 1, findings);
   const auto memory = ParseBytes("--memory", flags.memory, findings);
@@ -63,13 +63,13 @@ std::optional<suggest::MeshWish> ReadWish(const MeshFlags& flags,
 }
 
 std::string MeshesText(const std::vector<suggest::MeshOption>& options,
-                       const suggest::MeshWish& wish) {
+                       const suggest::MeshRequest& request) {
   std::string out =
-      "meshes      of " + CountText(wish.devices) + " devices of " +
-      BytesText(wish.memory) + ", trained with " +
-      (wish.batch ? CountText(*wish.batch) + " sequences"
-                  : "a sequence for each data shard") +
-      " of " + CountText(wish.sequence) + " tokens (--batch, --seq)\n";
+      "meshes      of " + CountText(request.devices) + " devices of " +
+      BytesText(request.memory) + ", trained with " +
+      (request.batch ? CountText(*request.batch) + " sequences"
+                     : "a sequence for each data shard") +
+      " of " + CountText(request.sequence) + " tokens (--batch, --seq)\n";
   for (size_t i = 0; i < options.size() && i < kShownMeshes; ++i) {
     const suggest::MeshOption& option = options[i];
     std::string words = MeshWords(option.mesh);
@@ -84,28 +84,28 @@ std::string MeshesText(const std::vector<suggest::MeshOption>& options,
 }
 
 void SayNoneFits(const std::vector<suggest::MeshOption>& options,
-                 const suggest::MeshWish& wish, Findings& findings) {
+                 const suggest::MeshRequest& request, Findings& findings) {
   if (options.empty()) {
-    findings.Add(
-        code::kInexpressible, {},
-        "no mesh of " + CountText(wish.devices) + " devices divides the model",
-        "take another number of devices, or give a mesh");
+    findings.Add(code::kInexpressible, {},
+                 "no mesh of " + CountText(request.devices) +
+                     " devices divides the model",
+                 "take another number of devices, or give a mesh");
     return;
   }
   const suggest::MeshOption& least = options.front();
   const double needed =
       least.bytes /
-      (kUsable * static_cast<double>(std::max<int64_t>(1, wish.memory)));
-  int64_t devices = wish.devices;
+      (kUsable * static_cast<double>(std::max<int64_t>(1, request.memory)));
+  int64_t devices = request.devices;
   while (static_cast<double>(devices) <
-             needed * static_cast<double>(wish.devices) &&
+             needed * static_cast<double>(request.devices) &&
          devices < (int64_t{1} << 40)) {
     devices *= 2;
   }
   findings.Add(
       code::kInexpressible, {},
-      "no mesh of " + CountText(wish.devices) + " devices of " +
-          BytesText(wish.memory) +
+      "no mesh of " + CountText(request.devices) + " devices of " +
+          BytesText(request.memory) +
           " holds the model in training: the least is " +
           BytesText(static_cast<int64_t>(least.bytes)) + " per device, on " +
           MeshWords(least.mesh),
@@ -149,16 +149,16 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
                                    const std::string& devices,
                                    const Manifest& manifest,
                                    const std::optional<ModelConfig>& model,
-                                   const suggest::Wishes& wishes,
+                                   const suggest::Preferences& preferences,
                                    const Common& common, Findings& findings) {
-  const auto wish = ReadWish(flags, devices, findings);
-  if (!wish) return std::nullopt;
-  const suggest::Tree tree = suggest::KindsOf(manifest);
-  const auto options =
-      suggest::MeshesFor(tree, model ? &*model : nullptr, *wish, wishes);
-  PrintMessage(common, MeshesText(options, *wish));
+  const auto request = ReadRequest(flags, devices, findings);
+  if (!request) return std::nullopt;
+  const suggest::Tree tree = suggest::ParameterGroupsOf(manifest);
+  const auto options = suggest::MeshesFor(tree, model ? &*model : nullptr,
+                                          *request, preferences);
+  PrintMessage(common, MeshesText(options, *request));
   if (options.empty() || !options.front().fits) {
-    SayNoneFits(options, *wish, findings);
+    SayNoneFits(options, *request, findings);
     return PickedMesh{{}, true};
   }
   return PickedMesh{options.front().mesh, false};

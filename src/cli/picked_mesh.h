@@ -9,7 +9,7 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
-#include "suggest/choose.h"
+#include "suggest/choice.h"
 #include "suggest/mesh.h"
 
 namespace shardc::cli {
@@ -33,7 +33,7 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
                                    const std::string& devices,
                                    const Manifest& manifest,
                                    const std::optional<ModelConfig>& model,
-                                   const suggest::Wishes& wishes,
+                                   const suggest::Preferences& preferences,
                                    const Common& common, Findings& findings);
 
 }  // namespace shardc::cli

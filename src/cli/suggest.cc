@@ -49,7 +49,7 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
 // If no mesh is given, chooses one for the number of devices.
 std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
                                         const Target& target,
-                                        const suggest::Wishes& wishes,
+                                        const suggest::Preferences& preferences,
                                         const Common& common,
                                         Findings& findings) {
   const size_t before = findings.errors();
@@ -66,7 +66,7 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   out.manifest = std::move(*manifest);
   if (choose) {
     const auto picked = PickMesh(flags.mesh, flags.inputs.devices, out.manifest,
-                                 out.model, wishes, common, findings);
+                                 out.model, preferences, common, findings);
     if (!picked) return std::nullopt;
     out.none_fits = picked->none_fits;
     mesh = picked->mesh;
@@ -80,15 +80,15 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
                Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return kFailed;
-  suggest::Wishes wishes;
-  wishes.prefer_traffic = flags.prefer == "traffic";
-  wishes.place_experts = flags.place_experts;
-  const auto inputs = ReadInputs(flags, *target, wishes, common, findings);
+  suggest::Preferences preferences;
+  preferences.prefer_traffic = flags.prefer == "traffic";
+  preferences.place_experts = flags.place_experts;
+  const auto inputs = ReadInputs(flags, *target, preferences, common, findings);
   if (!inputs) return kFailed;
   if (inputs->none_fits) return kFound;
   const std::string name = flags.output.empty() ? "rules" : flags.output;
   const auto rules = SuggestFor(inputs->manifest, inputs->mesh, inputs->model,
-                                wishes, common, name);
+                                preferences, common, name);
   PrintMessage(common, SuggestionText(rules));
   if (!rules.Good() && !flags.force) {
     Refuse(rules, inputs->mesh, inputs->model, findings);

@@ -100,13 +100,13 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
-                          const suggest::Wishes& wishes, const Common& common,
-                          const std::string& name) {
+                          const suggest::Preferences& preferences,
+                          const Common& common, const std::string& name) {
   SuggestedRules out;
   out.suggestion = suggest::Suggest({.manifest = &manifest,
                                      .mesh = &mesh,
                                      .model = model ? &*model : nullptr,
-                                     .wishes = wishes});
+                                     .preferences = preferences});
   out.text = ImportedFileYaml(out.suggestion.file);
   out.misfit = out.suggestion.misfit;
   if (out.misfit.empty() && out.text.size() > kLargestFile) {
@@ -127,15 +127,15 @@ std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const ModelConfig* model) {
   constexpr size_t kShown = 3;
   std::string out;
-  suggest::MeshWish wish;
-  wish.memory = INT64_MAX;
+  suggest::MeshRequest request;
+  request.memory = INT64_MAX;
   for (const uint64_t devices :
        {static_cast<uint64_t>(mesh.devices),
         std::bit_ceil(static_cast<uint64_t>(mesh.devices))}) {
-    wish.devices = static_cast<int64_t>(devices);
-    if (wish.devices > (int64_t{1} << 20)) break;
+    request.devices = static_cast<int64_t>(devices);
+    if (request.devices > (int64_t{1} << 20)) break;
     const auto options =
-        suggest::MeshesFor(rules.suggestion.tree, model, wish, {});
+        suggest::MeshesFor(rules.suggestion.tree, model, request, {});
     for (size_t i = 0; i < options.size() && i < kShown; ++i) {
       out +=
           (i == 0 ? "meshes that fit: `" : "`, `") + MeshWords(options[i].mesh);
@@ -170,7 +170,7 @@ std::string SuggestionText(const SuggestedRules& rules) {
               "parameter") +
       ", " + BytesText(suggestion.bytes_per_device) + " per device, " +
       ratio.data() + " of an even share\n";
-  if (suggestion.readings.facts.heads_assumed && suggestion.mesh.tp > 1) {
+  if (suggestion.dims.facts.heads_assumed && suggestion.mesh.tp > 1) {
     out += "assumed     the size of a head; `--model config.json` makes sure\n";
   }
   return out;

@@ -35,8 +35,8 @@ bool HasShapes(const Manifest& manifest, Findings& findings);
 // `manifest` has shapes. `name` is the file name in places of the text.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
-                          const suggest::Wishes& wishes, const Common& common,
-                          const std::string& name);
+                          const suggest::Preferences& preferences,
+                          const Common& common, const std::string& name);
 
 // Adds the remaining findings, which are why the rules are not written.
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,

@@ -71,7 +71,7 @@ class Layers {
   void Norms(int64_t hidden) {
     int64_t norms = 0;
     for (const ParamClass& param : work_.params) {
-      if (param.role.role != Role::kNorm || !param.type.shape ||
+      if (param.role.module_role != Role::kNorm || !param.type.shape ||
           param.role.leaf == Leaf::kBias || param.type.shape->empty() ||
           param.type.shape->back() != hidden) {
         continue;
@@ -93,8 +93,8 @@ class Layers {
 
   void Projection(Role role, Candidate what) {
     for (const ParamClass& param : work_.params) {
-      if (param.role.role != role || !param.IsWeight() || param.role.expert ||
-          !param.role.attention) {
+      if (param.role.module_role != role || !param.IsWeight() ||
+          param.role.expert || !param.role.attention) {
         continue;
       }
       Add(what, work_.LayersOf(param), OutOf(param));
@@ -118,7 +118,8 @@ class Layers {
       Projection(Role::kKey, {"rotated", "", Made::kOther});
     }
     for (const ParamClass& param : work_.params) {
-      if (param.role.role != Role::kOutput || !param.IsWeight()) continue;
+      if (param.role.module_role != Role::kOutput || !param.IsWeight())
+        continue;
       const int64_t layers = work_.LayersOf(param);
       const bool whole = StoresLogits();
       Add({"context", "context", whole ? Made::kBatchDot : Made::kOther, true},
@@ -178,7 +179,7 @@ class Layers {
   void Feedforward() {
     for (const ParamClass& param : work_.params) {
       if (!param.IsWeight()) continue;
-      const Role role = param.role.role;
+      const Role role = param.role.module_role;
       const int64_t layers = work_.LayersOf(param);
       const int64_t tokens =
           param.role.expert ? ExpertTokens(param) : tokens_.All();

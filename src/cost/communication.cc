@@ -173,7 +173,7 @@ class Step {
   // other query heads of the same key head.
   AxisGroup Replicas(const ParamClass& param) const {
     AxisGroup out = work_.TokenAxes();
-    const Role role = param.role.role;
+    const Role role = param.role.module_role;
     if (param.IsWeight() && (role == Role::kKey || role == Role::kValue)) {
       out = Both(out, DropTrivial(work_.mesh, work_.query[2]));
     }
@@ -214,7 +214,8 @@ class Step {
   void Block(std::string_view part, const std::vector<Role>& first, Role last,
              bool again) {
     for (const ParamClass& param : work_.params) {
-      if (param.role.role != last || !param.IsWeight() || param.role.expert) {
+      if (param.role.module_role != last || !param.IsWeight() ||
+          param.role.expert) {
         continue;
       }
       const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
@@ -237,7 +238,8 @@ class Step {
   int64_t ExpertLayers(Role role) const {
     int64_t out = 0;
     for (const ParamClass& param : work_.params) {
-      if (param.role.role == role && param.role.expert && param.IsWeight()) {
+      if (param.role.module_role == role && param.role.expert &&
+          param.IsWeight()) {
         out += work_.LayersOf(param);
       }
     }
@@ -258,7 +260,7 @@ class Step {
   // and the outputs are added.
   void Experts() {
     for (const ParamClass& param : work_.params) {
-      if (!param.role.expert || param.role.role != Role::kDown ||
+      if (!param.role.expert || param.role.module_role != Role::kDown ||
           !param.IsWeight()) {
         continue;
       }

@@ -27,23 +27,13 @@ bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-bool TakesHidden(Role role) {
-  return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
-         role == Role::kFusedQkv || role == Role::kGate || role == Role::kUp ||
-         role == Role::kFusedGateUp || role == Role::kHead ||
-         role == Role::kRouter;
-}
-
-bool GivesHidden(Role role) {
-  return role == Role::kOutput || role == Role::kDown;
-}
-
 // Swaps the dimensions if only the one on the wrong side has the hidden size.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
-  const GroupRole& role = param.role;
+  const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
                      role.leaf == Leaf::kZeroPoint;
-  const bool projects = TakesHidden(role.role) || GivesHidden(role.role);
+  const bool projects =
+      TakesWidth(role.module_role) || GivesWidth(role.module_role);
   if (!param.type.shape || !projects || other) return;
   const Shape& shape = *param.type.shape;
   const int rank = static_cast<int>(shape.size());
@@ -56,7 +46,8 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
     param.in_dim = rank - 2;
   }
   if (!hidden) return;
-  const int wanted = TakesHidden(role.role) ? param.in_dim : param.out_dim;
+  const int wanted =
+      TakesWidth(role.module_role) ? param.in_dim : param.out_dim;
   const int there = wanted == param.in_dim ? param.out_dim : param.in_dim;
   if (shape[AsIndex(wanted)] != *hidden && shape[AsIndex(there)] == *hidden) {
     std::swap(param.in_dim, param.out_dim);
@@ -85,7 +76,7 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.type = type;
   param.spec = spec;
   if (type.shape) param.spec.resize(type.shape->size());
-  param.role = RoleOf(param.name, separator);
+  param.role = Classify(param.name, separator);
 }
 
 void OrientAll(CostInputs& work) {
@@ -216,7 +207,8 @@ int64_t CostInputs::LayersOf(const ParamClass& param) const {
 int64_t CostInputs::LayersWith(Role role) const {
   int64_t out = 0;
   for (const ParamClass& param : params) {
-    if (param.role.role == role && param.IsWeight()) out += LayersOf(param);
+    if (param.role.module_role == role && param.IsWeight())
+      out += LayersOf(param);
   }
   return out;
 }
@@ -224,7 +216,7 @@ int64_t CostInputs::LayersWith(Role role) const {
 const ParamClass* CostInputs::Find(Role role, bool expert) const {
   for (const ParamClass& param : params) {
     const bool weight = param.IsWeight() || role == Role::kEmbedding;
-    if (param.role.role == role && weight && param.type.shape &&
+    if (param.role.module_role == role && weight && param.type.shape &&
         param.role.expert == expert) {
       return &param;
     }

@@ -1,7 +1,7 @@
 // Room: cost. The bytes that devices hold and send under a plan, and the time
 // of a step. The formulas of collectives, of shards and of caches are in comm;
 // this room decides which of them a step of a model needs.
-// Includes: source, devices, model, resolve, comm, step, plan, lint/analysis,
+// Includes: source, devices, model, resolve, roles, comm, step, plan,
 // exec/machine, exec/attention, exec/operations.
 //
 // This file holds the input of the cost model: a plan's parameters by class,
@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "lint/analysis/roles.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/view.h"
+#include "roles/classify.h"
 #include "source/checked.h"
 
 namespace shardc::cost {
@@ -36,7 +36,7 @@ struct ParamClass {
   std::string name;  // template of their names, or the only name
   TensorType type;
   Spec spec;  // in the mode; one entry per dimension
-  GroupRole role;
+  ParameterRole role;
   int64_t count = 0;
   std::string placed_along;           // the axis of `placed`
   std::map<int64_t, int64_t> placed;  // number of tensors, by coordinate

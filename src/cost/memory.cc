@@ -48,10 +48,11 @@ Bytes GatheredBytes(const CostInputs& work) {
     const auto elements = CheckedProduct(shard);
     Bytes whole = elements ? BytesOf(*elements, *param.type.dtype) : Bytes();
     if (!whole) return std::nullopt;
-    const bool one = param.role.role == Role::kEmbedding ||
-                     param.role.role == Role::kHead || !param.IsWeight();
+    const bool one = param.role.module_role == Role::kEmbedding ||
+                     param.role.module_role == Role::kHead || !param.IsWeight();
     if (one) {
-      if (param.role.role != Role::kNorm && param.role.leaf != Leaf::kBias) {
+      if (param.role.module_role != Role::kNorm &&
+          param.role.leaf != Leaf::kBias) {
         largest = std::max(*largest, *whole);
       }
       continue;

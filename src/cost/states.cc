@@ -60,9 +60,10 @@ MomentCounts SlotsOf(Optimizer optimizer, const ParamClass& param,
     case Optimizer::kAdamW:
       return {elements, elements};
     case Optimizer::kMuon:
-      return {elements, param.IsWeight() && param.role.role != Role::kHead
-                            ? 0
-                            : elements};
+      return {elements,
+              param.IsWeight() && param.role.module_role != Role::kHead
+                  ? 0
+                  : elements};
     case Optimizer::kLion:
     case Optimizer::kMomentum:
       return {elements, 0};

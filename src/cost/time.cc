@@ -279,7 +279,8 @@ double Products(const CostInputs& work, const Settings& settings,
         return std::find(split.begin(), split.end(), axis) != split.end();
       });
       rows /= Real(work.Parts(owners));
-    } else if (param.role.role == Role::kHead && work.mode != Mode::kTrain) {
+    } else if (param.role.module_role == Role::kHead &&
+               work.mode != Mode::kTrain) {
       rows = Real(tokens.rows);
     }
     out += each * rows * Real(work.LayersOf(param));

@@ -1,8 +1,7 @@
-// A baseline holds names by code, not findings: a finding is about its
-// parameters, or about the first thing that its message quotes. Names are
-// folded over layers and experts, so that a model is some lines and not one for
-// each of its tensors. What is known, by its name or folded, is taken out, and
-// a finding of which nothing is left is gone:
+// A baseline lists names by code: the parameters of a finding, or the first
+// text that its message quotes. Layer and expert numbers in names are folded to
+// `*`, so that a model takes a few lines rather than one for each tensor. Known
+// names are removed from findings, and a finding without names is dropped:
 //
 //   SHD207 of layers.0.a and layers.1.b, the baseline has SHD207: [layers.*.a]
 //     ->  SHD207 of layers.1.b
@@ -23,7 +22,7 @@ namespace {
 
 constexpr std::string_view kBaselineSchema = "shardc.baseline/v1";
 
-// What a finding without parameters is about: the first thing it quotes.
+// The name of a finding without parameters: the first text that it quotes.
 std::string Subject(const Finding& finding) {
   const size_t open = finding.message.find('`');
   if (open == std::string::npos) return {};
@@ -32,7 +31,7 @@ std::string Subject(const Finding& finding) {
   return finding.message.substr(open + 1, close - open - 1);
 }
 
-// `layers.*.up` of `layers.3.up`, in whichever separator the name has.
+// Folds `layers.3.up` to `layers.*.up`, with the separator of the name.
 std::string Folded(const std::string& name) {
   return NameTemplate(name, SeparatorOf(name));
 }
@@ -44,7 +43,7 @@ std::vector<std::string> KeysOf(const Finding& finding) {
   return out;
 }
 
-// Files that were written before names were folded hold them one by one.
+// Older files list names that are not folded.
 bool Knows(const std::set<std::string>& keys, const std::string& name) {
   return keys.contains(name) || keys.contains(Folded(name));
 }
@@ -99,7 +98,7 @@ std::optional<Baseline> ReadBaseline(const std::string& path,
   const auto wrong = [&](const JsonValue& value) {
     findings.Add(code::kSchema, value.place(),
                  "this is not a baseline of `shardc check`",
-                 "write it anew with `--write-baseline`");
+                 "write a baseline with `--write-baseline`");
     return std::nullopt;
   };
   if (SchemaOf(root) != kBaselineSchema) return wrong(root);

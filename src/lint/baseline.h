@@ -1,5 +1,5 @@
-// Findings that are known and accepted for now: by code and parameter, so
-// that moving lines changes nothing.
+// Known findings that are accepted for now, by code and parameter, so that
+// moved lines change nothing.
 #ifndef SHARDC_LINT_BASELINE_H_
 #define SHARDC_LINT_BASELINE_H_
 
@@ -19,8 +19,8 @@ struct Baseline {
   std::map<std::string, std::set<std::string>, std::less<>> known;  // by code
 
   void Add(const Finding& finding);
-  // Takes known parameters out of findings, and findings that have no others.
-  // Returns how many findings went.
+  // Removes known parameters from findings, and findings without others.
+  // Returns the number of findings removed.
   int64_t Apply(std::vector<Finding>& findings) const;
   void Write(Sink& out) const;
 };

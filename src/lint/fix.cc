@@ -1,10 +1,10 @@
 // Fixes are edits of byte ranges of the file as it was read, so that comments
-// and layout stay: rules are removed and moved as whole lines, together with
-// the comments that are theirs, and patterns grow in their own quotes. Where
-// the text is not as expected (a rule in flow style, an escape) nothing is
-// changed.
+// and formatting stay: rules are removed and moved as complete lines together
+// with their comments, and characters are inserted into patterns within their
+// quotes. If the text is not as expected (a rule in flow style, an escape),
+// nothing is changed.
 //
-//   'mlp.up.weight' with an unescaped dot and no anchor
+//   'mlp.up.weight' with unescaped dots and no `$`
 //     ->  'mlp\.up\.weight$', in two fixes
 #include "lint/fix.h"
 
@@ -57,14 +57,15 @@ std::string_view LineAt(std::string_view text, size_t at) {
   return text.substr(at, LineEnd(text, at) - at);
 }
 
-// One that goes on about the lines before it; a mark is about what follows.
+// Whether a comment continues the lines before it; an ignore comment belongs to
+// the line after it.
 bool IsDeeperComment(std::string_view line, size_t indent) {
   return IsComment(line) && Indent(line) > indent && !IsIgnoreMark(line);
 }
 
-// Where the comments above a rule begin that are its own: those that touch it,
-// and ignore marks that reach it over blank lines. What is indented deeper
-// than the dash and touches the lines before belongs to those.
+// The beginning of the comments of a rule: those directly above it, and ignore
+// comments above blank lines. A comment that is indented deeper than the dash
+// and directly below other lines belongs to those.
 size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
   size_t own = begin;
   bool touches = true;
@@ -72,7 +73,7 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
     at = LineBegin(text, at - 1);
     const std::string_view line = LineAt(text, at);
     if (!IsBlank(line) && !IsComment(line)) {
-      // Deeper comments below a body are the body's.
+      // A deeper comment below a rule's body belongs to that body.
       size_t next = LineEnd(text, at);
       while (next < begin && IsDeeperComment(LineAt(text, next), indent)) {
         next = LineEnd(text, next);
@@ -88,7 +89,7 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
   return own;
 }
 
-// Nothing where the rule does not stand on lines of its own.
+// Empty if the rule is not on lines of its own.
 std::optional<Block> BlockOf(const Rule& rule) {
   if (!rule.place.HasPosition()) return std::nullopt;
   const std::string_view text = rule.place.source->text();
@@ -137,13 +138,14 @@ std::optional<std::string> Written(std::string_view pattern, char quote) {
   return std::string(pattern);
 }
 
-// What makes `fixed` of the rule's pattern, which it holds with more between:
-// insertions, so that two fixes of one pattern do not meet.
+// The insertions that change the rule's pattern to `fixed`, which contains all
+// of its characters in order. Insertions do not overlap, so that two fixes of
+// one pattern can be applied.
 std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   if (!rule.match_place.HasPosition()) return {};
   const std::string_view text = rule.match_place.source->text();
   size_t at = rule.match_place.begin;
-  // A place may begin behind the quote.
+  // A place may begin after the quote.
   if (at > 0 && (text[at - 1] == '\'' || text[at - 1] == '"')) --at;
   const char quote = text[at];
   const size_t open = quote == '\'' || quote == '"' ? 1 : 0;
@@ -169,7 +171,7 @@ std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   return out;
 }
 
-// What a finding asks for, as a fix of its rule.
+// The fix of a finding, applied to its rule.
 class RulesEditor {
  public:
   explicit RulesEditor(const Facts& facts) : facts_(facts) {}
@@ -222,7 +224,7 @@ class RulesEditor {
     for (size_t r = rule + 1; r < facts_.rules().size(); ++r) {
       if (facts_.rules()[r].place.source != source) continue;
       last = r;
-      // Which of two catch-alls is to win is not for a tool to say.
+      // Only the author knows which of two catch-alls should win.
       if (facts_.rule_facts()[r].sketch.catch_all) return {};
     }
     if (!last) return {};
@@ -240,7 +242,7 @@ class RulesEditor {
   }
 
   static std::vector<TextEdit> Anchor(const Rule& rule) {
-    // `a|b$` would anchor the last alternative only.
+    // In `a|b$` the `$` would belong to the last alternative only.
     const bool bare = rule.match.find('|') != std::string::npos;
     return Insertions(rule,
                       bare ? "(?:" + rule.match + ")$" : rule.match + "$");

@@ -1,4 +1,4 @@
-// Mechanical fixes of rules files, as edits of their text: comments and
+// Mechanical fixes of rules files, as edits of their text, so that comments and
 // formatting stay.
 #ifndef SHARDC_LINT_FIX_H_
 #define SHARDC_LINT_FIX_H_
@@ -21,7 +21,7 @@ struct TextEdit {
   bool operator==(const TextEdit&) const = default;
 };
 
-// What mends one finding; made as a whole or not at all.
+// The edits that fix one finding, applied together.
 struct RuleFix {
   const Code* code = nullptr;
   SourceRef source;
@@ -30,17 +30,17 @@ struct RuleFix {
   Place place = {};  // of the finding
 };
 
-// Moves catch-alls to the end, removes duplicates, escapes dots and anchors
-// patterns, for those of `findings` that ask for it. Rules written in flow
-// style, and catch-alls above another one, are left to people. Whether a spec
-// changes is for the caller to find out.
+// Moves catch-alls to the end, removes duplicates, escapes dots and appends `$`
+// to patterns, for the findings that have such a fix. Rules in flow style, and
+// catch-alls above another one, are not changed. The caller checks whether a
+// spec changes.
 std::vector<RuleFix> FixesOf(const Facts& facts,
                              std::span<const Finding> findings);
 
 // Whether two fixes edit the same bytes, so that only one can be made.
 bool Meet(const RuleFix& a, const RuleFix& b);
 
-// The text with all of these fixes, no two of which meet.
+// The text with all of these fixes, which must not conflict.
 std::string Fixed(std::string_view text, std::span<const RuleFix> fixes);
 
 }  // namespace shardc

@@ -41,7 +41,7 @@ std::optional<PlanDifference> Compare(const WritePlan& give,
                                   : ComparePlans(committed, now, errors);
 }
 
-// The finding that says that there are more than `limit` differences.
+// The finding for more than `limit` differences.
 Finding MoreDifferences(Place whole, size_t more, const std::string& help) {
   return Make(std::move(whole),
               Counted(static_cast<int64_t>(more), "more difference"),

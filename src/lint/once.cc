@@ -1,14 +1,16 @@
-// Findings state the facts they tell and those that excuse them. Whoever has
-// no excuse stays; the others are asked in order of level, those that tell the
-// most first, and go where those that stayed so far tell everything:
+// Each finding lists the facts that it reports and the facts that make it
+// redundant. A finding that nothing makes redundant stays. The others are
+// visited in order of level, those that report most facts first, and a finding
+// is removed if the findings kept so far report all facts that make it
+// redundant:
 //
-//   SHD101 tells "dead rule 4"; SHD105 goes where "dead rule 4" is told.
-//   With SHD101 ignored nobody tells it, and SHD105 stays.
+//   SHD101 reports "dead rule 4", so that SHD105 is redundant.
+//   If SHD101 is ignored, no finding reports it, and SHD105 stays.
 //
 // Then findings are joined whose messages differ in their parameters only, or
-// that state one cause, the other places being labels:
+// that state the same cause; the other places become labels:
 //
-//   "`a` is whole", "`b` is whole" at one rule  ->  "`a` and `b` are whole"
+//   "`a` is split", "`b` is split" at one rule  ->  "`a` and `b` are split"
 #include "lint/once.h"
 
 #include <algorithm>
@@ -24,40 +26,41 @@
 namespace shardc {
 namespace {
 
-// Which findings stay.
+// Decides which findings stay.
 std::vector<bool> Untold(const FindingSink& findings) {
   std::vector<size_t> order(findings.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto rank = [&](size_t i) {
     const LintFinding& one = findings[i];
     return std::tuple(!one.unless.empty(), static_cast<int>(one.level),
-                      -static_cast<int64_t>(one.tells.size()),
+                      -static_cast<int64_t>(one.reports.size()),
                       one.code->number);
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return rank(a) < rank(b); });
   std::vector<bool> stays(findings.size());
-  std::set<Topic> told;
+  std::set<Topic> reported;
   for (size_t i : order) {
     const LintFinding& one = findings[i];
     stays[i] =
-        one.unless.empty() ||
-        std::any_of(one.unless.begin(), one.unless.end(),
-                    [&](const Topic& topic) { return told.count(topic) == 0; });
-    if (stays[i]) told.insert(one.tells.begin(), one.tells.end());
+        one.unless.empty() || std::any_of(one.unless.begin(), one.unless.end(),
+                                          [&](const Topic& topic) {
+                                            return reported.count(topic) == 0;
+                                          });
+    if (stays[i]) reported.insert(one.reports.begin(), one.reports.end());
   }
   return stays;
 }
 
-// What must be the same for two findings to be one: their cause, or all but
-// their parameters.
+// Findings with the same key are joined: the same cause, or the same words but
+// for the parameters.
 using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 
 struct Joined {
   size_t at = 0;  // in the result
   std::vector<std::string> subjects;
-  std::string before, after;  // of the message of several, around subjects
+  std::string before, after;  // the joined message around its subjects
 };
 
 Key KeyOf(const LintFinding& one, const Joined& fresh) {
@@ -75,7 +78,7 @@ Key KeyOf(const LintFinding& one, const Joined& fresh) {
           one.help};
 }
 
-// The message of one, cut at its subject.
+// A message, divided at its subject.
 std::optional<Joined> Cut(const LintFinding& one) {
   const size_t at =
       one.subject.empty() ? std::string::npos : one.message.find(one.subject);
@@ -86,7 +89,7 @@ std::optional<Joined> Cut(const LintFinding& one) {
                 one.message.substr(at + one.subject.size())};
 }
 
-// Words for several in place of those for one.
+// Changes the words for one parameter into those for several.
 void MakeSeveral(const LintFinding& one, Joined& joined) {
   if (!one.several.cause.empty()) {
     joined.before = one.several.before;

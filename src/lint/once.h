@@ -1,5 +1,5 @@
-// One cause, one finding: what several lints tell, and what one lint tells of
-// many parameters.
+// Joins findings with one cause, of several lints or of one lint about many
+// parameters.
 #ifndef SHARDC_LINT_ONCE_H_
 #define SHARDC_LINT_ONCE_H_
 
@@ -9,10 +9,10 @@
 
 namespace shardc {
 
-// To be asked of the findings that selection and comments have left, so that
-// no lint falls silent for one that is not shown. Findings keep their order;
-// those that say the same of several parameters at one place become the first
-// of them.
+// Call it with the findings that selection and comments have left, so that no
+// finding is redundant because of one that is not shown. Findings keep their
+// order; findings with the same words about several parameters at one place are
+// joined into the first of them.
 std::vector<Finding> OnceEach(FindingSink findings);
 
 }  // namespace shardc

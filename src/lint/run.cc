@@ -1,10 +1,12 @@
-// Lints run in the table's order, those whose inputs are there, none knowing
-// of another. Comments then take findings away, and what they took decides
-// which comments are unused, so that lint comes last. Only what is left is
-// freed of repetition, so that nothing falls silent for what is not shown:
+// Lints whose inputs are given run in the order of the table, independently of
+// each other. Ignore comments then suppress findings, and the comments that
+// suppressed nothing are reported, so that this lint comes last. Redundant
+// findings are removed from the remaining ones only, so that a suppressed
+// finding makes no other redundant:
 //
 //   no config.json  ->  SHD220 is skipped, and an ignore[SHD220] is no finding
-//   SHD101 names the dead rule of SHD105  ->  SHD105 goes, unless SHD101 did
+//   SHD101 names the dead rule of SHD105  ->  SHD105 is redundant unless SHD101
+//   is
 #include "lint/run.h"
 
 #include <iterator>
@@ -18,7 +20,7 @@ namespace shardc {
 namespace {
 
 std::string MissingText(unsigned missing, unsigned has) {
-  // Heads are the configuration's: without one, it is what is missing.
+  // Heads come from the configuration: without one, that is the missing input.
   if ((missing & kNeedsHeads) != 0 && (has & kNeedsModel) == 0) {
     missing = (missing & ~unsigned{kNeedsHeads}) | kNeedsModel;
   }

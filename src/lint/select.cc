@@ -1,5 +1,6 @@
-// A pick is one code or a family, the first digit after SHD. Ignoring wins
-// over selecting; a lint in preview runs only by its own code or --preview.
+// A pick is one code or a family, the first digit after SHD. `ignore` takes
+// precedence over `select`; a lint in preview runs only if its own code is
+// selected or with --preview.
 //
 //   select [SHD1], ignore [SHD105]  ->  those of SHD1.. without SHD105, and
 //                                       without SHD117, which is in preview

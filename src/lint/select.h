@@ -1,4 +1,4 @@
-// Which diagnostics are wanted, and how loud.
+// The selected diagnostics and their levels.
 #ifndef SHARDC_LINT_SELECT_H_
 #define SHARDC_LINT_SELECT_H_
 
@@ -17,16 +17,16 @@ namespace shardc {
 // The project's `lint` and the command line's flags, checked.
 class Selection {
  public:
-  // Codes, names, or families (`SHD2`). Findings: usage, for names that are
-  // none, with the nearest.
+  // Takes codes, names, or families (`SHD2`). An unknown name is a usage
+  // finding with the nearest name.
   static std::optional<Selection> Make(const LintSettings& settings,
                                        bool preview, Findings& findings);
 
-  // Is the lint to run? A preview lint needs --preview or its own code in
+  // Whether the lint runs. A preview lint needs --preview or its own code in
   // `select`.
   bool Wants(const Lint& lint) const;
   Level LevelOf(const Finding& finding) const;
-  // Does a finding of this level fail the check?
+  // Whether a finding of this level fails the check.
   bool Fails(Level level) const;
 
  private:

@@ -1,6 +1,6 @@
-// A comment covers its own line; one that has its line to itself covers the
-// next line that is neither blank nor a comment. Both are found in the text,
-// for the YAML tree has no comments.
+// A comment covers its own line; a comment on a line of its own covers the next
+// line that is neither blank nor a comment. Both are found in the text, since
+// the YAML tree has no comments.
 //
 //   # shardc: ignore[SHD105, dead-rule]   two ignores,
 //   - match: 'w_qkv'                      both for this line
@@ -27,8 +27,8 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// A mark in a quoted scalar is text, not a comment: the quotes before it do
-// not pair up.
+// An ignore inside a quoted scalar is text rather than a comment: the number of
+// quotes before it is odd.
 bool InQuotes(std::string_view before) {
   char open = 0;
   for (char c : before) {
@@ -41,7 +41,7 @@ bool InQuotes(std::string_view before) {
   return open != 0;
 }
 
-// `# shardc: ignore[SHD105]`, to the letter and with a name at least.
+// Matches `# shardc: ignore[SHD105]` exactly, with at least one name.
 bool IsMark(std::string_view comment) {
   if (!comment.starts_with(kMark)) return false;
   const size_t close = comment.find(']');
@@ -55,8 +55,8 @@ bool IsMark(std::string_view comment) {
   }
 }
 
-// `#shardc ignore SHD105` and the like: the program's name, then a word that
-// tools use for this, or a code.
+// Matches misspellings such as `#shardc ignore SHD105`: the program's name,
+// then a word that tools use for this purpose, or a code.
 bool IsMeantAsMark(std::string_view comment) {
   std::string words;
   for (const char c : FoldCase(std::string(comment))) {
@@ -70,7 +70,7 @@ bool IsMeantAsMark(std::string_view comment) {
   return std::any_of(
              std::begin(kWords), std::end(kWords),
              [&](std::string_view word) { return rest.starts_with(word); }) ||
-         // A slip of the word: `# shardc: ignroe[SHD105]`.
+         // A typing error such as `# shardc: ignroe[SHD105]`.
          (comment.starts_with("# shardc:") &&
           (comment.find('[') != std::string_view::npos ||
            comment.find("SHD") != std::string_view::npos));
@@ -137,7 +137,7 @@ std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
     const size_t start = source->LineStart(line);
     const std::string_view whole = source->Line(line);
     const std::string_view before = whole.substr(0, at - start);
-    // In YAML a comment stands alone or behind a space.
+    // In YAML a comment is on a line of its own or follows a space.
     if (!before.empty() && before.back() != ' ' && before.back() != '\t') {
       continue;
     }
@@ -190,7 +190,7 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink) {
   for (const Ignore& ignore : ignores) {
-    // A pack's are for all meshes and models that it serves.
+    // Those of a built-in pack are for all of its meshes and models.
     if (ignore.used || ignore.place.source->name().starts_with("builtin:")) {
       continue;
     }

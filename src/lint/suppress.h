@@ -20,25 +20,26 @@ struct Ignore {
   std::string text;            // as written
   Place place;                 // of `text`
   int line = 0;                // the comment's
-  int covers = 0;  // the next line that is no comment, where it stands alone
+  int covers =
+      0;  // the next line that is no comment, if it is on a line of its own
   bool used = false;
 };
 
-// A comment of its own that ignores something in what follows.
+// A comment on a line of its own that suppresses findings of the next line.
 bool IsIgnoreMark(std::string_view line);
 
 std::vector<Ignore> IgnoresIn(const SourceRef& source);
 
-// Comments that were meant to ignore something and cannot be read as that.
+// Comments that are meant as ignores but are misspelled.
 std::vector<Place> MalformedIgnoresIn(const SourceRef& source);
 
-// Takes suppressed findings out and marks the ignores that did it.
+// Removes suppressed findings and marks the ignores that matched them.
 void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings);
 
-// A finding for each mark that cannot be read.
+// A finding for each misspelled ignore.
 void ReportMalformed(std::span<const Place> marks, FindingSink& sink);
 
-// A finding for each ignore that did nothing, though its lint ran.
+// A finding for each ignore that matched nothing although its lint ran.
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink);
 

@@ -1,6 +1,6 @@
 // Room: picture. What pictures of a plan show, as values: which devices hold a
 // shard, grids, bars, a treemap, folded parameters.
-// Includes: source, model, comm, plan, lint/analysis.
+// Includes: source, model, roles, comm, plan.
 //
 // A set of devices by their numbers, without listing them: an axis is one digit
 // of a device's number, or two if several slices divide it.

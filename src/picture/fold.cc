@@ -11,8 +11,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "lint/analysis/roles.h"
 #include "model/name.h"
+#include "roles/classify.h"
+#include "roles/words.h"
 #include "source/checked.h"
 
 namespace shardc::picture {
@@ -115,42 +116,22 @@ std::string KeyOf(const PlanView& view, size_t of_class) {
   return out;
 }
 
-bool HasPart(std::string_view name, std::string_view part) {
-  return name.find(part) != std::string_view::npos;
-}
-
 Kind KindOf(std::string_view folded, char separator) {
-  const GroupRole role = RoleOf(folded, separator);
+  const ParameterRole role = Classify(folded, separator);
   if (role.leaf == Leaf::kScale || role.leaf == Leaf::kZeroPoint) {
     return Kind::kScales;
   }
-  if (HasPart(folded, "shared_expert")) return Kind::kSharedExperts;
+  if (role.shared_expert) return Kind::kSharedExperts;
   if (role.expert) return Kind::kExperts;
-  switch (role.role) {
-    case Role::kEmbedding:
-      return Kind::kEmbedding;
-    case Role::kHead:
-      return Kind::kHead;
-    case Role::kRouter:
-      return Kind::kRouter;
-    case Role::kNorm:
-      return Kind::kNorms;
-    case Role::kQuery:
-    case Role::kKey:
-    case Role::kValue:
-    case Role::kOutput:
-    case Role::kFusedQkv:
-      return Kind::kAttention;
-    case Role::kGate:
-    case Role::kUp:
-    case Role::kDown:
-    case Role::kFusedGateUp:
-      return Kind::kMlp;
-    case Role::kOther:
-      break;
-  }
-  return role.attention || HasPart(folded, "attn") ? Kind::kAttention
-                                                   : Kind::kOther;
+  const Role module = role.module_role;
+  if (module == Role::kEmbedding) return Kind::kEmbedding;
+  if (module == Role::kHead) return Kind::kHead;
+  if (module == Role::kRouter) return Kind::kRouter;
+  if (IsNorm(module)) return Kind::kNorms;
+  if (IsAttention(module)) return Kind::kAttention;
+  if (IsMlp(module)) return Kind::kMlp;
+  return role.attention || NamesAttention(folded) ? Kind::kAttention
+                                                  : Kind::kOther;
 }
 
 // The groups while their parameters are gathered.

@@ -1,70 +1,75 @@
-// What the dimensions of each kind count: the model's width, what a part has
-// inside, experts, layers; and what of them a cut must keep whole.
+// What each dimension of a parameter group counts (the model's width, heads, a
+// feed-forward width, experts, layers), and what sharding must keep together.
 #ifndef SHARDC_SUGGEST_DIMS_H_
 #define SHARDC_SUGGEST_DIMS_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "lint/analysis/orientation.h"
 #include "model/project.h"
-#include "suggest/kinds.h"
-#include "suggest/words.h"
+#include "roles/classify.h"
+#include "suggest/parameter_groups.h"
 
 namespace shardc::suggest {
 
-enum class Use : uint8_t {
-  kWhole,    // never cut: a kernel's taps, packed bytes, a head's columns
-  kLayers,   // never cut either
-  kExperts,  // one row for each
-  kWidth,    // of the model
-  kInner,    // heads, a feed-forward width, a vocabulary
-  kFree      // of no known use
+enum class DimUse : uint8_t {
+  kUnsharded,  // a kernel's taps, packed bytes, the columns of one head
+  kLayers,     // of scanned layers; not sharded either
+  kExperts,    // one row for each
+  kWidth,      // of the model
+  kInner,      // heads, a feed-forward width, a vocabulary
+  kUnknown
 };
 
 struct Dim {
-  Use use = Use::kFree;
+  DimUse use = DimUse::kUnknown;
   int64_t size = 1;
-  int64_t block = 1;  // a shard of any axis is a multiple of it
+  int64_t block = 1;  // the size of a shard is a multiple of it
 };
 
-struct Reading {
-  Named name;
-  Part part = Part::kOther;
+// What was inferred of one parameter group.
+struct InferredDims {
+  ParameterRole by_name;
+  Role role = Role::kOther;  // the own role by name, refined by sizes
   std::vector<Dim> dims;
-  int inner = -1;            // the dimension that tensor parallelism cuts
-  int width = -1;            // the dimension that it does not
+  int inner = -1;            // the dimension that tensor parallelism shards
+  int width = -1;            // the other dimension of the matrix
   int experts = -1;          // the dimension of experts
-  int64_t expert_count = 0;  // where each is a tensor
-  int64_t width_size = 0;    // in elements, whole heads and blocks unfolded
+  int64_t expert_count = 0;  // if each expert is a tensor of its own
+  // In elements, as if heads were one dimension and blocks were unpacked.
+  int64_t width_size = 0;
   int64_t inner_size = 0;
-  // Numbers of heads or columns inside, each of which the axis has to divide.
+  // Counts along the inner dimension (heads, KV heads, columns of one half),
+  // each of which the size of the tensor parallel axis has to divide.
   std::vector<int64_t> units;
-  int weight = -1;      // the kind that a bias or a scale belongs to
-  bool column = false;  // what is inside leaves: so does its bias
+  int weight = -1;  // the group of the weight that a bias or scale belongs to
+  bool column =
+      false;  // the inner dimension is the output, so that of the bias
 
   bool IsMatrix() const { return inner >= 0 && width >= 0; }
+  // The number of experts, as a dimension or as tensors; 0 for none.
+  int64_t Experts() const;
 };
 
-// What was read of the whole tree, for the head of the file.
-struct TreeFacts {
+// What was inferred of the model, for the comment at the head of the file.
+struct ModelFacts {
   std::vector<int64_t> widths, vocabularies;
   std::vector<std::string> heads;  // "32 heads of 128, 8 KV heads"
   int64_t experts = 0;
   bool heads_assumed = false;
-  bool opaque = false;  // no word of it is known
+  bool unknown_names = false;  // no name has a known word
 };
 
-struct Readings {
-  std::vector<Reading> kinds;  // as in the tree
-  TreeFacts facts;
+struct ModelDims {
+  std::vector<InferredDims> groups;  // as in the tree
+  ModelFacts facts;
 };
 
-// `model` may be null. Where it contradicts the tree it is not believed.
-Readings ReadDims(const Tree& tree, const ModelConfig* model,
-                  int64_t tensor_parts);
+// `model` may be null. A value of the configuration that contradicts the shapes
+// is ignored. `tensor_parts` is the size of the tensor parallel axis.
+ModelDims InferDims(const Tree& tree, const ModelConfig* model,
+                    int64_t tensor_parts);
 
 }  // namespace shardc::suggest
 

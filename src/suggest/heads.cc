@@ -1,5 +1,6 @@
-// Heads are the configuration's where they fit the block, else what its own
-// vectors say, else of a likely size that divides all of its projections:
+// The number of heads is the configuration's if it fits the sizes of the block,
+// otherwise that of the block's own vectors, otherwise that of a likely head
+// size that divides all projections of the block:
 //
 //   q [4096, d], k [1024, d], q_norm [128]  ->  32 heads of 128, 8 KV heads
 //   qkv [4672, 4544], o [4544, 4544]        ->  64 divides 4544 and
@@ -16,10 +17,12 @@ namespace shardc::suggest {
 namespace {
 
 constexpr std::array<int64_t, 5> kLikely = {64, 80, 96, 128, 256};
-// Narrower models have heads of 64 most often, others of 128.
+// Models narrower than this have heads of 64 most often, others of 128.
 constexpr int64_t kNarrow = 2048;
+// Head size that is assumed for latent attention.
+constexpr int64_t kLatentHead = 128;
 
-// The kinds of one block of attention.
+// The parameter groups of one attention block.
 struct Block {
   std::vector<size_t> queries, keys, outputs, fused, joined, latents, vectors;
   int64_t width = 0;
@@ -32,62 +35,62 @@ struct Heads {
   bool assumed = false;
 };
 
-class Reader {
+class HeadInference {
  public:
-  Reader(const Tree& tree, const ModelConfig* model, int64_t parts,
-         Readings& readings)
-      : tree_(tree), model_(model), parts_(parts), readings_(readings) {}
+  HeadInference(const Tree& tree, const ModelConfig* model, int64_t parts,
+                ModelDims& dims)
+      : tree_(tree), model_(model), parts_(parts), dims_(dims) {}
 
-  void Read() {
+  void Run() {
     std::map<std::string_view, Block> blocks;
-    for (size_t k = 0; k < tree_.kinds.size(); ++k) {
-      const Reading& reading = readings_.kinds[k];
+    for (size_t k = 0; k < tree_.groups.size(); ++k) {
+      const InferredDims& inferred = dims_.groups[k];
       const bool vector =
-          reading.part == Part::kHeadVector || reading.part == Part::kPosition;
-      if (!vector && (!IsAttention(reading.part) || !reading.IsMatrix())) {
+          IsHeadVector(inferred.role) || inferred.role == Role::kPosition;
+      if (!vector && (!IsAttention(inferred.role) || !inferred.IsMatrix())) {
         continue;
       }
-      Put(blocks[reading.name.family], reading, k);
+      Put(blocks[inferred.by_name.block_path], inferred, k);
     }
-    for (auto& [family, block] : blocks) {
+    for (auto& [path, block] : blocks) {
       if (block.latents.empty()) {
-        ReadPlain(family, block);
+        SetPlain(block);
       } else {
-        ReadLatent(block);
+        SetLatent(block);
       }
     }
-    for (Reading& reading : readings_.kinds) {
-      if (!reading.IsMatrix() || !reading.units.empty()) continue;
-      if (reading.part == Part::kGateUp) {
-        reading.units = {reading.inner_size / 2};
-        if (reading.inner_size % 2 != 0) reading.units = {1};
+    for (InferredDims& inferred : dims_.groups) {
+      if (!inferred.IsMatrix() || !inferred.units.empty()) continue;
+      if (inferred.role == Role::kFusedGateUp) {
+        const bool halves = inferred.inner_size % 2 == 0;
+        inferred.units = {halves ? inferred.inner_size / 2 : 1};
       }
     }
   }
 
  private:
-  void Put(Block& block, const Reading& reading, size_t k) {
-    if (reading.IsMatrix()) {
-      block.width = std::max(block.width, reading.width_size);
+  void Put(Block& block, const InferredDims& inferred, size_t k) {
+    if (inferred.IsMatrix()) {
+      block.width = std::max(block.width, inferred.width_size);
     }
-    switch (reading.part) {
-      case Part::kQuery:
+    switch (inferred.role) {
+      case Role::kQuery:
         block.queries.push_back(k);
         break;
-      case Part::kKey:
-      case Part::kValue:
+      case Role::kKey:
+      case Role::kValue:
         block.keys.push_back(k);
         break;
-      case Part::kKeyValue:
+      case Role::kFusedKeyValue:
         block.joined.push_back(k);
         break;
-      case Part::kQkv:
+      case Role::kFusedQkv:
         block.fused.push_back(k);
         break;
-      case Part::kOutput:
+      case Role::kOutput:
         block.outputs.push_back(k);
         break;
-      case Part::kLatentUp:
+      case Role::kLatentUp:
         block.latents.push_back(k);
         break;
       default:
@@ -95,10 +98,10 @@ class Reader {
     }
   }
 
-  Reading& At(size_t k) { return readings_.kinds[k]; }
+  InferredDims& At(size_t k) { return dims_.groups[k]; }
 
-  // Latent attention: heads are of other widths in each projection.
-  void ReadLatent(Block& block) {
+  // Latent attention: the size of a head differs between its projections.
+  void SetLatent(Block& block) {
     std::vector<size_t> all = block.latents;
     all.insert(all.end(), block.outputs.begin(), block.outputs.end());
     all.insert(all.end(), block.queries.begin(), block.queries.end());
@@ -106,15 +109,15 @@ class Reader {
     for (const size_t k : all) common = std::gcd(common, At(k).inner_size);
     int64_t heads = model_ != nullptr ? model_->heads.value_or(0) : 0;
     if (heads <= 0 || common % heads != 0) {
-      heads = std::max<int64_t>(1, common / 128);
+      heads = std::max<int64_t>(1, common / kLatentHead);
       while (common % heads != 0) --heads;
-      readings_.facts.heads_assumed = true;
+      dims_.facts.heads_assumed = true;
     }
     for (const size_t k : all) At(k).units = {heads};
-    Say({heads, heads, 0, false});
+    AddText({heads, heads, 0, false});
   }
 
-  // Of projections that pack several, what the query takes.
+  // The width of all query heads together; 0 if unknown.
   int64_t QueryWidth(const Block& block) {
     for (const size_t k : block.outputs) return At(k).inner_size;
     for (const size_t k : block.queries) return At(k).inner_size;
@@ -124,6 +127,7 @@ class Reader {
     return 0;
   }
 
+  // The width of all KV heads together.
   int64_t KeyWidth(const Block& block, int64_t query) {
     for (const size_t k : block.keys) return At(k).inner_size;
     for (const size_t k : block.joined) return At(k).inner_size / 2;
@@ -134,7 +138,7 @@ class Reader {
     return query;
   }
 
-  // As the configuration says, where the widths are what it says.
+  // The configuration's heads, if the widths agree with them.
   std::optional<Heads> Configured(int64_t query, int64_t key) const {
     if (model_ == nullptr || !model_->heads) return std::nullopt;
     Heads out;
@@ -148,20 +152,21 @@ class Reader {
     return out;
   }
 
-  // A norm of one head's columns, or a number for each head.
-  int64_t ToldByVectors(const Block& block, int64_t query, int64_t key) {
+  // The size of a head by a norm of one head's columns or by a vector with a
+  // number for each head; 0 if the block has neither.
+  int64_t HeadSizeOfVectors(const Block& block, int64_t query, int64_t key) {
     for (const size_t k : block.vectors) {
-      const Kind& kind = tree_.kinds[k];
-      if (At(k).part == Part::kPosition) {
-        const int64_t heads = kind.rank() == 2 ? kind.shape.back() : 0;
+      const ParameterGroup& group = tree_.groups[k];
+      if (At(k).role == Role::kPosition) {
+        const int64_t heads = group.rank() == 2 ? group.shape.back() : 0;
         if (heads > 1 && query % heads == 0 && key % (query / heads) == 0) {
           return query / heads;
         }
         continue;
       }
-      if (kind.rank() != 1 || kind.shape[0] <= 1) continue;
-      const int64_t size = kind.shape[0];
-      const bool norm = kind.name.find("norm") != std::string::npos;
+      if (group.rank() != 1 || group.shape[0] <= 1) continue;
+      const int64_t size = group.shape[0];
+      const bool norm = IsNorm(At(k).role);
       if (norm && size < query && query % size == 0 && key % size == 0) {
         return size;
       }
@@ -175,7 +180,7 @@ class Reader {
   Heads Guessed(const Block& block, int64_t query, int64_t key) {
     const int64_t common = std::gcd(query, key);
     Heads out;
-    out.head_dim = ToldByVectors(block, query, key);
+    out.head_dim = HeadSizeOfVectors(block, query, key);
     out.assumed = out.head_dim == 0;
     const int64_t preferred = block.width < kNarrow ? 64 : 128;
     if (out.assumed && common % preferred == 0) out.head_dim = preferred;
@@ -183,7 +188,7 @@ class Reader {
       if (out.head_dim == 0 && common % likely == 0) out.head_dim = likely;
     }
     if (out.head_dim == 0) out.head_dim = common;
-    // A cut in thirds that one likely size allows, another may not.
+    // With three shards, one likely head size may divide and another may not.
     if (out.assumed && (parts_ & (parts_ - 1)) != 0) {
       for (const int64_t likely : kLikely) {
         if (common % likely == 0) {
@@ -197,12 +202,12 @@ class Reader {
     return out;
   }
 
-  void ReadPlain(std::string_view, Block& block) {
+  void SetPlain(Block& block) {
     const int64_t query = QueryWidth(block);
     if (query <= 0) {
-      // Nothing tells the heads: no cut is known to be between two.
-      for (const auto* kinds : {&block.fused, &block.keys, &block.joined}) {
-        for (const size_t k : *kinds) {
+      // Without a known number of heads no boundary between two is known.
+      for (const auto* groups : {&block.fused, &block.keys, &block.joined}) {
+        for (const size_t k : *groups) {
           if (At(k).units.empty()) At(k).units = {1};
         }
       }
@@ -210,18 +215,17 @@ class Reader {
     }
     const int64_t key = std::max<int64_t>(1, KeyWidth(block, query));
     Heads heads;
-    const auto unfolded = Unfolded(block);
-    if (unfolded) {
+    if (const auto unfolded = Unfolded(block)) {
       heads = *unfolded;
-    } else if (const auto said = Configured(query, key)) {
-      heads = *said;
+    } else if (const auto configured = Configured(query, key)) {
+      heads = *configured;
     } else {
       heads = Guessed(block, query, key);
     }
-    if (heads.assumed) readings_.facts.heads_assumed = true;
-    Say(heads);
-    for (const auto* kinds : {&block.queries, &block.outputs}) {
-      for (const size_t k : *kinds) {
+    if (heads.assumed) dims_.facts.heads_assumed = true;
+    AddText(heads);
+    for (const auto* groups : {&block.queries, &block.outputs}) {
+      for (const size_t k : *groups) {
         Set(k, At(k).inner_size % heads.heads == 0
                    ? std::vector<int64_t>{heads.heads}
                    : std::vector<int64_t>{1});
@@ -240,11 +244,11 @@ class Reader {
     }
   }
 
-  // Heads that are a dimension of their own.
+  // From projections in which heads are a dimension of their own.
   std::optional<Heads> Unfolded(const Block& block) {
     Heads out;
-    for (const auto* kinds : {&block.queries, &block.outputs}) {
-      for (const size_t k : *kinds) {
+    for (const auto* groups : {&block.queries, &block.outputs}) {
+      for (const size_t k : *groups) {
         if (!At(k).units.empty()) out.heads = At(k).units[0];
       }
     }
@@ -261,30 +265,30 @@ class Reader {
     if (At(k).units.empty()) At(k).units = std::move(units);
   }
 
-  void Say(const Heads& heads) {
+  void AddText(const Heads& heads) {
     std::string text = std::to_string(heads.heads) + " heads";
     if (heads.head_dim > 0) text += " of " + std::to_string(heads.head_dim);
     if (heads.kv_heads != heads.heads) {
       text += ", " + std::to_string(heads.kv_heads) +
               (heads.kv_heads == 1 ? " KV head" : " KV heads");
     }
-    auto& said = readings_.facts.heads;
-    if (std::find(said.begin(), said.end(), text) == said.end()) {
-      said.push_back(std::move(text));
+    auto& texts = dims_.facts.heads;
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) {
+      texts.push_back(std::move(text));
     }
   }
 
   const Tree& tree_;
   const ModelConfig* model_;
   int64_t parts_;
-  Readings& readings_;
+  ModelDims& dims_;
 };
 
 }  // namespace
 
-void ReadHeads(const Tree& tree, const ModelConfig* model, int64_t tensor_parts,
-               Readings& readings) {
-  Reader(tree, model, tensor_parts, readings).Read();
+void InferHeads(const Tree& tree, const ModelConfig* model,
+                int64_t tensor_parts, ModelDims& dims) {
+  HeadInference(tree, model, tensor_parts, dims).Run();
 }
 
 }  // namespace shardc::suggest

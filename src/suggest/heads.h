@@ -1,4 +1,5 @@
-// How many heads a block's projections have, which a cut must keep whole.
+// The number of heads of each attention block, which sharding must keep
+// together.
 #ifndef SHARDC_SUGGEST_HEADS_H_
 #define SHARDC_SUGGEST_HEADS_H_
 
@@ -8,11 +9,12 @@
 
 namespace shardc::suggest {
 
-// Fills `units` of attention's projections and of feed-forward halves.
-// `tensor_parts` is what heads will be cut into: where their size is assumed,
-// and the parts are no power of two, every likely size has to allow it.
-void ReadHeads(const Tree& tree, const ModelConfig* model, int64_t tensor_parts,
-               Readings& readings);
+// Sets `units` of attention projections and of fused gate-up projections.
+// `tensor_parts` is the number of shards along the heads: if the size of a head
+// is assumed and the shards are no power of two, a shard has to hold a whole
+// number of heads for every likely size.
+void InferHeads(const Tree& tree, const ModelConfig* model,
+                int64_t tensor_parts, ModelDims& dims);
 
 }  // namespace shardc::suggest
 

@@ -1,4 +1,4 @@
-// Meshes of a number of devices that hold a model, best first.
+// Meshes of a number of devices that a model fits on, the fastest first.
 #ifndef SHARDC_SUGGEST_MESH_H_
 #define SHARDC_SUGGEST_MESH_H_
 
@@ -8,29 +8,32 @@
 
 #include "model/mesh.h"
 #include "model/project.h"
-#include "suggest/choose.h"
-#include "suggest/kinds.h"
+#include "suggest/choice.h"
+#include "suggest/parameter_groups.h"
 
 namespace shardc::suggest {
 
-struct MeshWish {
+struct MeshRequest {
   int64_t devices = 1;
-  int64_t memory = 0;    // bytes of one
+  int64_t memory = 0;    // bytes of one device
   int64_t per_host = 8;  // devices that share the fast links
   int64_t sequence = 8192;
-  std::optional<int64_t> batch;  // sequences of a step; else one a data shard
+  // Sequences in a step; one for each data shard if it is not given.
+  std::optional<int64_t> batch;
 };
 
 struct MeshOption {
   Mesh mesh;
-  double bytes = 0;        // of the fullest device: states and activations
-  double nanoseconds = 0;  // of a token, all devices together
-  bool fits = false;       // in nine tenths of the memory
+  double bytes = 0;        // that a device holds: states and activations
+  double nanoseconds = 0;  // per token, all devices together
+  bool fits = false;       // nine tenths of a device's memory
 };
 
-// Those that the model divides by. Empty: there is none.
+// All meshes of dp, fsdp, ep and tp that fit the model (MisfitOf); may be
+// empty.
 std::vector<MeshOption> MeshesFor(const Tree& tree, const ModelConfig* model,
-                                  const MeshWish& wish, const Wishes& wishes);
+                                  const MeshRequest& request,
+                                  const Preferences& preferences);
 
 }  // namespace shardc::suggest
 

@@ -1,13 +1,15 @@
-// Sources of the factors: comm/collective.h. With S the bytes of a weight as a
-// device uses it, g its parts over data axes and t over tensor parallelism:
+// Sources of the factors: comm/collective.h. S is the bytes of a weight as a
+// device uses it, g its parts over data axes, t its parts over tp, T the bytes
+// of one activation, d the width and k the experts per token:
 //
-//   gathered twice, gradients scattered   3 S (g - 1) / g
-//   gradients summed, where g is 1        2 S (n - 1) / n over n data shards
-//   an output or down projection by row   2 T d (t - 1) / t forward, and as
-//                                         much backward where heads or
-//                                         columns leave
-//   slices, gathered before use           3 S (t - 1) / t
-//   experts over n                        4 T k d (n - 1) / n
+//   weights gathered forward and backward, gradients
+//     reduce-scattered                               3 S (g - 1) / g
+//   gradients all-reduced over n data shards, g = 1  2 S (n - 1) / n
+//   the output of an attention output or down
+//     projection, all-reduced forward                2 T d (t - 1) / t
+//   the same backward at the block's input           2 T d (t - 1) / t
+//   slices, gathered before use                      3 S (t - 1) / t
+//   experts over n devices                           4 T k d (n - 1) / n
 #include "suggest/objective.h"
 
 #include <algorithm>
@@ -17,102 +19,95 @@
 #include <tuple>
 #include <utility>
 
+#include "source/index.h"
+
 namespace shardc::suggest {
 namespace {
 
 constexpr double kStateBytes = 16;
 
-// Of `whole` bytes, what leaves each of n devices that gather them.
-double Gathered(double whole, double n) { return whole * (n - 1) / n; }
+// Bytes that each of n devices sends to gather `bytes`.
+double Gathered(double bytes, double n) { return bytes * (n - 1) / n; }
 
-class Counter {
+class CostCounter {
  public:
-  Counter(const Tree& tree, const Readings& readings, const MeshAxes& mesh,
-          const Assumed& assumed)
-      : tree_(tree),
-        readings_(readings.kinds),
-        mesh_(mesh),
-        assumed_(assumed) {}
+  CostCounter(const Tree& tree, const ModelDims& model_dims,
+              const MeshAxes& mesh, const Assumed& assumed)
+      : tree_(tree), dims_(model_dims.groups), mesh_(mesh), assumed_(assumed) {}
 
-  Costs Count(std::span<const Piece> pieces) {
-    for (const Piece& piece : pieces) {
-      const Reading& reading = readings_[piece.kind];
-      if (IsAttention(reading.part) && InnerParts(piece) > 1) {
-        split_families_.insert(reading.name.family);
+  Costs Count(std::span<const ShardedGroup> pieces) {
+    for (const ShardedGroup& piece : pieces) {
+      const InferredDims& inferred = dims_[piece.group];
+      if (IsAttention(inferred.role) && InnerParts(piece) > 1) {
+        sharded_blocks_.insert(inferred.by_name.block_path);
       }
     }
-    for (const Piece& piece : pieces) Add(piece);
+    for (const ShardedGroup& piece : pieces) Add(piece);
     return out_;
   }
 
  private:
-  int64_t InnerParts(const Piece& piece) const {
-    const int inner = readings_[piece.kind].inner;
-    return inner < 0 ? 1 : piece.dims[static_cast<size_t>(inner)].tensor;
+  int64_t InnerParts(const ShardedGroup& piece) const {
+    const int inner = dims_[piece.group].inner;
+    return inner < 0 ? 1 : piece.dims[AsIndex(inner)].tensor;
   }
 
-  void Add(const Piece& piece) {
-    const Reading& reading = readings_[piece.kind];
-    const Kind& kind = tree_.kinds[piece.kind];
+  void Add(const ShardedGroup& piece) {
+    const InferredDims& inferred = dims_[piece.group];
+    const ParameterGroup& group = tree_.groups[piece.group];
     double data = 1, slices = 1, experts = static_cast<double>(piece.placed);
     for (size_t i = 0; i < piece.dims.size(); ++i) {
-      const PieceDim& dim = piece.dims[i];
+      const ShardedDim& dim = piece.dims[i];
       data *= static_cast<double>(dim.data);
       experts *= static_cast<double>(dim.expert);
-      if (static_cast<int>(i) == reading.experts) {
+      if (static_cast<int>(i) == inferred.experts) {
         experts *= static_cast<double>(dim.tensor);
-      } else if (static_cast<int>(i) != reading.inner) {
+      } else if (static_cast<int>(i) != inferred.inner) {
         slices *= static_cast<double>(dim.tensor);
       }
     }
     const auto inner = static_cast<double>(InnerParts(piece));
     const double bytes =
-        static_cast<double>(kind.bytes) * static_cast<double>(piece.count);
+        static_cast<double>(group.bytes) * static_cast<double>(piece.count);
     const double parts = data * slices * experts * inner;
     const double elements =
-        static_cast<double>(kind.elements) * static_cast<double>(piece.count);
+        static_cast<double>(group.elements) * static_cast<double>(piece.count);
     out_.memory += bytes / parts;
     out_.state += elements * kStateBytes / parts;
     const double used = bytes / (experts * inner);
-    AddWeights(reading, piece, used, data, slices);
+    AddWeights(inferred, piece, used, data, slices);
     out_.replicas +=
         2 * Gathered(used / (data * slices), static_cast<double>(mesh_.dp));
-    AddActivations(reading, piece, inner, used);
-    if (reading.IsMatrix() && reading.part != Part::kEmbedding) {
+    AddActivations(inferred, piece, inner, used);
+    if (inferred.IsMatrix() && inferred.role != Role::kEmbedding) {
       double share = 1;
-      if (const int64_t count = ExpertsOf(reading)) {
+      if (const int64_t count = inferred.Experts()) {
         share = std::min(1.0, static_cast<double>(assumed_.experts_per_token) /
                                   static_cast<double>(count));
-        // Tokens come from every coordinate, and go to few experts.
-        share *= ExpertShards(piece, reading);
+        // Tokens of every coordinate arrive, for few of the experts.
+        share *= ExpertShards(piece, inferred);
       }
       out_.flops += 6 * share * elements / (experts * inner) *
                     static_cast<double>(assumed_.tokens);
     }
   }
 
-  static int64_t ExpertsOf(const Reading& reading) {
-    if (reading.experts >= 0) {
-      return reading.dims[static_cast<size_t>(reading.experts)].size;
-    }
-    return reading.expert_count > 1 ? reading.expert_count : 0;
-  }
-
-  // Over how many shards of tokens experts are spread.
-  double ExpertShards(const Piece& piece, const Reading& reading) const {
+  // The number of token shards that experts are spread over.
+  double ExpertShards(const ShardedGroup& piece,
+                      const InferredDims& inferred) const {
     double out = piece.placed_tensor ? 1 : static_cast<double>(piece.placed);
-    if (reading.experts >= 0) {
-      const PieceDim& dim = piece.dims[static_cast<size_t>(reading.experts)];
+    if (inferred.experts >= 0) {
+      const ShardedDim& dim = piece.dims[AsIndex(inferred.experts)];
       out *= static_cast<double>(dim.expert);
     }
     return out;
   }
 
-  void AddWeights(const Reading& reading, const Piece& piece, double used,
-                  double data, double slices) {
-    // The expert axis shares tokens too, but not the same expert's.
+  void AddWeights(const InferredDims& inferred, const ShardedGroup& piece,
+                  double used, double data, double slices) {
+    // The expert axis shards tokens as well, but not those of one expert.
     double shards = static_cast<double>(mesh_.fsdp * mesh_.sp);
-    if (ExpertShards(piece, reading) <= 1) {
+    if (ExpertShards(piece, inferred) <= 1) {
       shards *= static_cast<double>(mesh_.ep);
     }
     const double stored = used / slices;
@@ -122,106 +117,109 @@ class Counter {
     out_.tensor += 3 * Gathered(used, slices);
   }
 
-  // One layer's activations, all of them.
-  double Activations(const Reading& reading) const {
+  // Bytes of the activations of one layer.
+  double Activations(const InferredDims& inferred) const {
     return static_cast<double>(assumed_.tokens * assumed_.activation_bytes) *
-           static_cast<double>(reading.width_size);
+           static_cast<double>(inferred.width_size);
   }
 
-  void AddActivations(const Reading& reading, const Piece& piece, double inner,
-                      double used) {
+  void AddActivations(const InferredDims& inferred, const ShardedGroup& piece,
+                      double inner, double used) {
     const auto t = static_cast<double>(mesh_.tp);
-    const bool by_tensor =
-        inner > 1 || piece.placed_tensor ||
-        (reading.experts >= 0 &&
-         piece.dims[static_cast<size_t>(reading.experts)].tensor > 1);
+    const bool by_tensor = inner > 1 || piece.placed_tensor ||
+                           (inferred.experts >= 0 &&
+                            piece.dims[AsIndex(inferred.experts)].tensor > 1);
     double layers = static_cast<double>(piece.count);
-    if (reading.expert_count > 1) {
-      layers /= static_cast<double>(reading.expert_count);
+    if (inferred.expert_count > 1) {
+      layers /= static_cast<double>(inferred.expert_count);
     }
-    const double sum = 2 * layers * Gathered(Activations(reading), t);
-    switch (reading.part) {
-      case Part::kOutput:
-      case Part::kDown:
+    const double sum = 2 * layers * Gathered(Activations(inferred), t);
+    switch (inferred.role) {
+      case Role::kOutput:
+      case Role::kDown:
         if (by_tensor) out_.tensor += sum;
         break;
-      case Part::kEmbedding:
-      case Part::kHead:
-      case Part::kInner:
+      case Role::kEmbedding:
+      case Role::kHead:
+      case Role::kProjection:
         if (inner > 1) out_.tensor += sum;
         break;
-      case Part::kQuery:
-      case Part::kQkv:
-      case Part::kLatentUp:
-      case Part::kUp:
-      case Part::kGateUp:
-        // Backward, once for all that read the same activations.
-        if (by_tensor && Fresh(reading, layers)) out_.tensor += sum;
+      case Role::kQuery:
+      case Role::kFusedQkv:
+      case Role::kLatentUp:
+      case Role::kGate:
+      case Role::kUp:
+      case Role::kFusedGateUp:
+        // Backward, once for all projections of the same input.
+        if (by_tensor && FirstReader(inferred, layers)) out_.tensor += sum;
         break;
-      case Part::kKey:
-      case Part::kValue:
-      case Part::kKeyValue:
-        if (inner <= 1 && split_families_.contains(reading.name.family)) {
+      case Role::kKey:
+      case Role::kValue:
+      case Role::kFusedKeyValue:
+        if (inner <= 1 &&
+            sharded_blocks_.contains(inferred.by_name.block_path)) {
           out_.tensor += 2 * Gathered(used, t);
         }
         break;
       default:
         break;
     }
-    AddStraddling(reading, layers, inner);
-    const double shards = ExpertShards(piece, reading);
-    if (reading.part == Part::kDown && shards > 1) {
+    AddStraddling(inferred, layers, inner);
+    const double shards = ExpertShards(piece, inferred);
+    if (inferred.role == Role::kDown && shards > 1) {
       out_.experts += 4 * layers *
                       static_cast<double>(assumed_.experts_per_token) *
-                      Gathered(Activations(reading), shards);
+                      Gathered(Activations(inferred), shards);
     }
   }
 
-  bool Fresh(const Reading& reading, double layers) {
-    return read_.insert({reading.name.family, IsMlp(reading.part), layers})
+  bool FirstReader(const InferredDims& inferred, double layers) {
+    return read_
+        .insert({inferred.by_name.block_path, IsMlp(inferred.role), layers})
         .second;
   }
 
-  // A cut inside of heads or parts: what leaves is moved to where it belongs.
-  void AddStraddling(const Reading& reading, double layers, double inner) {
-    if (inner <= 1 || !(IsAttention(reading.part) || IsMlp(reading.part))) {
+  // Shards that end inside a head or a part: the output is resharded.
+  void AddStraddling(const InferredDims& inferred, double layers,
+                     double inner) {
+    if (inner <= 1 || !(IsAttention(inferred.role) || IsMlp(inferred.role))) {
       return;
     }
-    const bool whole = std::all_of(
-        reading.units.begin(), reading.units.end(), [&](int64_t units) {
+    const bool divides = std::all_of(
+        inferred.units.begin(), inferred.units.end(), [&](int64_t units) {
           return units % static_cast<int64_t>(inner) == 0;
         });
-    if (whole) return;
-    const double leaving =
+    if (divides) return;
+    const double output =
         static_cast<double>(assumed_.tokens * assumed_.activation_bytes) *
-        static_cast<double>(reading.inner_size);
-    out_.tensor += 2 * layers * Gathered(leaving, inner);
+        static_cast<double>(inferred.inner_size);
+    out_.tensor += 2 * layers * Gathered(output, inner);
   }
 
   const Tree& tree_;
-  const std::vector<Reading>& readings_;
+  const std::vector<InferredDims>& dims_;
   const MeshAxes& mesh_;
   const Assumed& assumed_;
-  std::set<std::string> split_families_;
+  std::set<std::string> sharded_blocks_;
   std::set<std::tuple<std::string, bool, double>> read_;
   Costs out_;
 };
 
 }  // namespace
 
-Piece PieceOf(const Tree& tree, size_t kind, const Choice& choice) {
-  Piece out;
-  out.kind = kind;
-  out.count = tree.kinds[kind].count();
-  out.dims.resize(tree.kinds[kind].shape.size());
+ShardedGroup ShardedGroupOf(const Tree& tree, size_t group,
+                            const Choice& choice) {
+  ShardedGroup out;
+  out.group = group;
+  out.count = tree.groups[group].count();
+  out.dims.resize(tree.groups[group].shape.size());
   for (size_t i = 0; i < choice.spec.size(); ++i) {
-    for (const Cut& cut : choice.spec[i]) {
-      const bool data =
-          cut.token == "FSDP" || cut.token == "SP" || cut.token == "EP";
-      int64_t& parts = data                    ? out.dims[i].data
-                       : cut.token == "EXPERT" ? out.dims[i].expert
-                                               : out.dims[i].tensor;
-      parts *= cut.size;
+    for (const AxisAssignment& one : choice.spec[i]) {
+      const AxisPurpose purpose = PurposeOf(one.axis);
+      int64_t& parts = purpose == AxisPurpose::kData     ? out.dims[i].data
+                       : purpose == AxisPurpose::kExpert ? out.dims[i].expert
+                                                         : out.dims[i].tensor;
+      parts *= one.size;
     }
   }
   out.placed = choice.place_size;
@@ -229,43 +227,47 @@ Piece PieceOf(const Tree& tree, size_t kind, const Choice& choice) {
   return out;
 }
 
-std::vector<Piece> PiecesOf(const Tree& tree, const Choices& choices) {
-  std::vector<Piece> out;
-  for (size_t k = 0; k < tree.kinds.size(); ++k) {
-    out.push_back(PieceOf(tree, k, choices.kinds[k]));
+std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
+                                          const Choices& choices) {
+  std::vector<ShardedGroup> out;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    out.push_back(ShardedGroupOf(tree, k, choices.groups[k]));
   }
   return out;
 }
 
-std::vector<Piece> PiecesOf(const Tree& tree, const Readings& readings,
-                            const AxisRules& axes, const Plan& plan) {
+std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
+                                          const ModelDims& model_dims,
+                                          const AxisRules& axes,
+                                          const Plan& plan) {
   const auto names = [&](AxisRule rule) { return axes.Value(rule).axes; };
   const AxisGroup tensor = names(AxisRule::kTensorParallel);
   const AxisGroup expert = names(AxisRule::kExpertParallel);
-  const auto holds = [](const AxisGroup& group, const std::string& axis) {
-    return std::find(group.begin(), group.end(), axis) != group.end();
+  const auto holds = [](const AxisGroup& rule_group, const std::string& axis) {
+    return std::find(rule_group.begin(), rule_group.end(), axis) !=
+           rule_group.end();
   };
   std::map<std::tuple<size_t, uint32_t, bool>, int64_t> counts;
-  for (size_t k = 0; k < tree.kinds.size(); ++k) {
-    for (const uint32_t member : tree.Members(tree.kinds[k])) {
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    for (const uint32_t member : tree.Members(tree.groups[k])) {
       const PlannedParam& param = plan.params[member];
       ++counts[{k, param.layout, param.coordinate.has_value()}];
     }
   }
-  std::vector<Piece> out;
+  std::vector<ShardedGroup> out;
   for (const auto& [key, count] : counts) {
-    const auto& [kind, layout, placed] = key;
-    Piece piece;
-    piece.kind = kind;
+    const auto& [group, layout, placed] = key;
+    ShardedGroup piece;
+    piece.group = group;
     piece.count = count;
-    piece.dims.resize(tree.kinds[kind].shape.size());
+    piece.dims.resize(tree.groups[group].shape.size());
     const ParamLayout& of = plan.layouts[layout];
     const Spec& spec = of.modes.front().spec;
     for (size_t i = 0; i < spec.size() && i < piece.dims.size(); ++i) {
       for (const std::string& axis : spec[i]) {
         const bool experts =
             holds(expert, axis) &&
-            static_cast<int>(i) == readings.kinds[kind].experts;
+            static_cast<int>(i) == model_dims.groups[group].experts;
         int64_t& parts = holds(tensor, axis) ? piece.dims[i].tensor
                          : experts           ? piece.dims[i].expert
                                              : piece.dims[i].data;
@@ -273,8 +275,7 @@ std::vector<Piece> PiecesOf(const Tree& tree, const Readings& readings,
       }
     }
     if (placed && of.rule >= 0) {
-      const std::string& axis =
-          plan.placement_axes[static_cast<size_t>(of.rule)];
+      const std::string& axis = plan.placement_axes[AsIndex(of.rule)];
       piece.placed = plan.mesh.SizeOf(axis);
       piece.placed_tensor = holds(tensor, axis);
     }
@@ -291,9 +292,10 @@ double Costs::Seconds(const Assumed& assumed) const {
          experts / assumed.data_link;
 }
 
-Costs CostOf(const Tree& tree, const Readings& readings, const MeshAxes& mesh,
-             std::span<const Piece> pieces, const Assumed& assumed) {
-  return Counter(tree, readings, mesh, assumed).Count(pieces);
+Costs CostOf(const Tree& tree, const ModelDims& model_dims,
+             const MeshAxes& mesh, std::span<const ShardedGroup> pieces,
+             const Assumed& assumed) {
+  return CostCounter(tree, model_dims, mesh, assumed).Count(pieces);
 }
 
 }  // namespace shardc::suggest

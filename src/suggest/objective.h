@@ -1,5 +1,5 @@
 // What a plan costs a device in a training step, as far as a choice between
-// specs needs it: bytes held, bytes sent, operations.
+// specs needs it: bytes held, bytes sent, floating point operations.
 #ifndef SHARDC_SUGGEST_OBJECTIVE_H_
 #define SHARDC_SUGGEST_OBJECTIVE_H_
 
@@ -8,59 +8,65 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "suggest/choose.h"
+#include "suggest/choice.h"
 #include "suggest/dims.h"
-#include "suggest/kinds.h"
+#include "suggest/mesh_axes.h"
+#include "suggest/parameter_groups.h"
 
 namespace shardc::suggest {
 
-// What is assumed of a step and of the machine.
+// Assumptions about the step and the machine.
 struct Assumed {
-  int64_t tokens = 8192;  // of one data shard
+  int64_t tokens = 8192;  // in one data shard
   int64_t experts_per_token = 2;
-  int64_t activation_bytes = 2;  // of one number
-  double flops = 989e12;         // a second: an H100's in bfloat16
-  double tensor_link = 450e9;    // bytes a second, inside of a host
+  int64_t activation_bytes = 2;  // of one element
+  double flops = 989e12;         // a second: an H100 in bfloat16
+  double tensor_link = 450e9;    // bytes a second, within a host
   double data_link = 450e9;      // among the devices of the data axes
   double replica_link = 450e9;   // among copies of the model, over dp
 };
 
-// Parts of one dimension by what the axes are for.
-struct PieceDim {
+// Parts of one dimension by the purpose of the axes.
+struct ShardedDim {
   int64_t data = 1, tensor = 1, expert = 1;
 };
 
-// Tensors of a kind that are cut alike.
-struct Piece {
-  size_t kind = 0;
+// Tensors of a parameter group with one sharding.
+struct ShardedGroup {
+  size_t group = 0;
   int64_t count = 0;
-  std::vector<PieceDim> dims;
-  int64_t placed = 1;          // coordinates that share them
-  bool placed_tensor = false;  // along tensor parallelism's axis
+  std::vector<ShardedDim> dims;
+  int64_t placed = 1;          // coordinates that they are placed over
+  bool placed_tensor = false;  // those of the tensor parallel axis
 };
 
-Piece PieceOf(const Tree& tree, size_t kind, const Choice& choice);
-std::vector<Piece> PiecesOf(const Tree& tree, const Choices& choices);
-// Of a compiled plan, in train; `tree` is of its manifest.
-std::vector<Piece> PiecesOf(const Tree& tree, const Readings& readings,
-                            const AxisRules& axes, const Plan& plan);
+ShardedGroup ShardedGroupOf(const Tree& tree, size_t group,
+                            const Choice& choice);
+std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
+                                          const Choices& choices);
+// The shardings of a compiled plan in mode train; `tree` is of its manifest.
+std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
+                                          const ModelDims& model_dims,
+                                          const AxisRules& axes,
+                                          const Plan& plan);
 
 struct Costs {
-  double memory = 0;    // of the parameters
-  double state = 0;     // with gradients and Adam's moments: 16 bytes each
+  double memory = 0;    // bytes of the parameters
+  double state = 0;     // with gradients and Adam moments, 16 bytes a parameter
   double data = 0;      // sent over data axes
   double replicas = 0;  // sent over dp
-  double tensor = 0;    // sent over tensor parallelism's
-  double experts = 0;   // exchanged between experts
+  double tensor = 0;    // sent over the tensor parallel axis
+  double experts = 0;   // sent by all_to_alls between experts
   double flops = 0;
 
   double traffic() const { return data + replicas + tensor + experts; }
-  // Data traffic goes on while there is something to compute, the rest waits.
+  // Traffic over data axes overlaps with computation, other traffic does not.
   double Seconds(const Assumed& assumed) const;
 };
 
-Costs CostOf(const Tree& tree, const Readings& readings, const MeshAxes& mesh,
-             std::span<const Piece> pieces, const Assumed& assumed);
+Costs CostOf(const Tree& tree, const ModelDims& model_dims,
+             const MeshAxes& mesh, std::span<const ShardedGroup> pieces,
+             const Assumed& assumed);
 
 }  // namespace shardc::suggest
 

@@ -1,5 +1,5 @@
-// Patterns for groups of kinds: short, anchored at the end, and proven to find
-// each name once, by its own group.
+// Patterns for groups of parameter groups: short, ending with `$`, and proven
+// to match each name once, by the pattern of its own rule.
 #ifndef SHARDC_SUGGEST_PATTERNS_H_
 #define SHARDC_SUGGEST_PATTERNS_H_
 
@@ -7,30 +7,28 @@
 #include <string>
 #include <vector>
 
-#include "suggest/kinds.h"
+#include "suggest/parameter_groups.h"
 
 namespace shardc::suggest {
 
 struct PatternOf {
-  std::string text;             // RE2
-  std::vector<uint32_t> kinds;  // that it finds, all of one group
-  // Kinds whose names end with one that this anchored pattern finds, so that
-  // lints take them for its optimizer states.
+  std::string text;              // RE2
+  std::vector<uint32_t> groups;  // that it matches, all of one rule group
+  // Groups whose names end with a name that this pattern, which begins with
+  // `^`, matches, so that linting takes them for its optimizer states.
   std::vector<uint32_t> missed = {};
 };
 
 struct Patterns {
-  std::vector<std::vector<PatternOf>> groups;  // as given
+  std::vector<std::vector<PatternOf>> rule_groups;  // as given
   bool proven = false;
-  std::string unproven;  // a name that is found otherwise
+  std::string unproven;  // a name that another pattern, or none, matches
 };
 
-// `groups` are numbers of kinds; every kind is in one of them.
+// `rule_groups` are indices of parameter groups that one spec serves; every
+// group of the tree is in exactly one of them.
 Patterns PatternsOf(const Tree& tree,
-                    const std::vector<std::vector<uint32_t>>& groups);
-
-// Digit strings as a pattern that finds these and no other.
-std::string NumbersPattern(std::vector<std::string> numbers);
+                    const std::vector<std::vector<uint32_t>>& rule_groups);
 
 }  // namespace shardc::suggest
 

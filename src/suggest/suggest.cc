@@ -1,7 +1,10 @@
 // The stages in their order:
 //
-//   names -> kinds -> what dimensions count -> specs -> groups -> patterns
-//         -> a file, and the rule that each tensor is meant to get by it
+//   names -> parameter groups -> inferred dimensions -> specs -> rule groups
+//         -> patterns -> a file, and the rule written for each tensor
+//
+// At last the suggestion is judged: a mesh with an axis that shards nothing, or
+// on which a device holds far more than its fully sharded bytes, does not fit.
 #include "suggest/suggest.h"
 
 #include <algorithm>
@@ -11,26 +14,28 @@
 
 #include "source/checked.h"
 #include "source/wording.h"
+#include "suggest/choose.h"
 #include "suggest/write.h"
 
 namespace shardc::suggest {
 namespace {
 
-// More than these times the ideal bytes, and rules are not to blame.
+// A device that holds more than this multiple of its fully sharded bytes is on
+// a mesh that does not fit.
 constexpr double kPoorRatio = 1.5;
 
-// Of what is less, any device may hold all.
+// A device may always hold this many bytes.
 constexpr int64_t kLittle = int64_t{16} << 20;
 
-// Trees of more kinds than these have names without counters.
-constexpr size_t kMostKinds = 4096;
+// Trees of more groups have names without counters.
+constexpr size_t kMostGroups = 4096;
 
 int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
   int64_t out = 0;
-  for (size_t k = 0; k < tree.kinds.size(); ++k) {
-    const Kind& kind = tree.kinds[k];
-    const int64_t parts = choices.kinds[k].Parts();
-    out = CheckedAdd(out, kind.total_bytes() / parts).value_or(INT64_MAX);
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const ParameterGroup& group = tree.groups[k];
+    const int64_t parts = choices.groups[k].Parts();
+    out = CheckedAdd(out, group.total_bytes() / parts).value_or(INT64_MAX);
   }
   return out;
 }
@@ -41,26 +46,27 @@ double RatioOf(const Tree& tree, const MeshAxes& mesh, int64_t bytes) {
          static_cast<double>(mesh.dp) / static_cast<double>(tree.bytes);
 }
 
-// Axes of the mesh that cut nothing, with their sizes; copies over dp and
-// tokens over sp aside.
+// Axes that shard no parameter, with their sizes. Replicas over dp and tokens
+// over sp need none.
 std::vector<std::pair<std::string, int64_t>> UnusedAxes(
     const MeshAxes& mesh, const Choices& choices) {
   std::set<std::string> used;
-  for (const Choice& choice : choices.kinds) {
+  for (const Choice& choice : choices.groups) {
     for (const auto& dim : choice.spec) {
-      for (const Cut& cut : dim) {
-        const std::string& t = cut.token;
-        const bool data = t == "FSDP" || t == "SP" || t == "EP";
-        used.insert(data ? t : t == "EXPERT" ? "EP" : "TP");
+      for (const AxisAssignment& one : dim) {
+        const AxisPurpose purpose = PurposeOf(one.axis);
+        used.insert(purpose == AxisPurpose::kData     ? one.axis
+                    : purpose == AxisPurpose::kExpert ? "EP"
+                                                      : "TP");
       }
     }
     if (!choice.place_axis.empty()) used.insert(choice.place_axis);
   }
   std::vector<std::pair<std::string, int64_t>> out;
-  for (const auto& [token, name, size] :
+  for (const auto& [axis, name, size] :
        {std::tuple("FSDP", "fsdp", mesh.fsdp), std::tuple("TP", "tp", mesh.tp),
         std::tuple("EP", "ep", mesh.ep)}) {
-    if (size > 1 && !used.contains(token)) out.emplace_back(name, size);
+    if (size > 1 && !used.contains(axis)) out.emplace_back(name, size);
   }
   return out;
 }
@@ -74,31 +80,32 @@ double Suggestion::Ratio() const {
 Suggestion Suggest(const Request& request) {
   Suggestion out;
   out.mesh = AxesOf(*request.mesh);
-  out.tree = KindsOf(*request.manifest);
-  out.readings = ReadDims(out.tree, request.model, out.mesh.tp);
-  out.choices = Choose(out.tree, out.readings, out.mesh, request.wishes);
-  out.groups = GroupsOf(out.tree, out.readings, out.choices);
-  std::vector<std::vector<uint32_t>> kinds;
-  for (const Group& group : out.groups) kinds.push_back(group.kinds);
-  if (out.tree.kinds.size() <= kMostKinds) {
-    out.patterns = PatternsOf(out.tree, kinds);
+  out.tree = ParameterGroupsOf(*request.manifest);
+  out.dims = InferDims(out.tree, request.model, out.mesh.tp);
+  out.choices = Choose(out.tree, out.dims, out.mesh, request.preferences);
+  out.rule_groups = RuleGroupsOf(out.tree, out.dims, out.choices);
+  std::vector<std::vector<uint32_t>> groups;
+  for (const RuleGroup& rule_group : out.rule_groups)
+    groups.push_back(rule_group.groups);
+  if (out.tree.groups.size() <= kMostGroups) {
+    out.patterns = PatternsOf(out.tree, groups);
   } else {
-    out.patterns.groups.resize(out.groups.size());
+    out.patterns.rule_groups.resize(out.rule_groups.size());
   }
   out.bytes_per_device = BytesPerDevice(out.tree, out.choices);
   out.misfit =
-      out.tree.kinds.size() > kMostKinds
-          ? "the names have no counters to go by: " +
-                CountText(static_cast<int64_t>(out.tree.kinds.size())) +
-                " parameters would need a pattern each"
+      out.tree.groups.size() > kMostGroups
+          ? "the names have no layer numbers: " +
+                CountText(static_cast<int64_t>(out.tree.groups.size())) +
+                " parameters would need one pattern each"
           : MisfitOf(out.tree, out.mesh, out.choices);
   out.file = WriteFile(out, *request.mesh);
   out.rule_of.assign(request.manifest->tensors.size(), -1);
   int32_t rule = 0;
-  for (const auto& group : out.patterns.groups) {
-    for (const PatternOf& pattern : group) {
-      for (const uint32_t k : pattern.kinds) {
-        for (const uint32_t member : out.tree.Members(out.tree.kinds[k])) {
+  for (const auto& rule_group : out.patterns.rule_groups) {
+    for (const PatternOf& pattern : rule_group) {
+      for (const uint32_t k : pattern.groups) {
+        for (const uint32_t member : out.tree.Members(out.tree.groups[k])) {
           out.rule_of[member] = rule;
         }
       }
@@ -112,7 +119,8 @@ std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
                      const Choices& choices) {
   std::string out;
   for (const std::string& axis : mesh.unused) {
-    out += (out.empty() ? "nothing uses axis `" : "`, `") + axis;
+    out += (out.empty() ? "the purpose of these axes is unknown: `" : "`, `") +
+           axis;
   }
   if (!out.empty()) return out + "`";
   for (const auto& [name, size] : UnusedAxes(mesh, choices)) {
@@ -122,15 +130,15 @@ std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
   if (!out.empty()) return out;
   const int64_t bytes = BytesPerDevice(tree, choices);
   if (bytes <= kLittle || RatioOf(tree, mesh, bytes) <= kPoorRatio) return out;
-  int64_t whole = 0;
+  int64_t misfits = 0;
   int64_t weights = 0;
-  for (size_t k = 0; k < tree.kinds.size(); ++k) {
-    if (tree.kinds[k].rank() < 2) continue;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    if (tree.groups[k].rank() < 2) continue;
     ++weights;
-    if (2 * choices.kinds[k].Parts() <= mesh.devices() / mesh.dp) ++whole;
+    if (2 * choices.groups[k].Parts() <= mesh.devices() / mesh.dp) ++misfits;
   }
-  return std::to_string(whole) + " of " +
-         Counted(weights, "kind of weight", "kinds of weights") +
+  return std::to_string(misfits) + " of " +
+         Counted(weights, "group of weights", "groups of weights") +
          " do not divide by every axis";
 }
 

@@ -1,4 +1,4 @@
-// A rules file for a tree on a mesh, from the first stage to the last.
+// A rules file for a model on a mesh, from the first stage to the last.
 #ifndef SHARDC_SUGGEST_SUGGEST_H_
 #define SHARDC_SUGGEST_SUGGEST_H_
 
@@ -11,7 +11,10 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
-#include "suggest/choose.h"
+#include "suggest/choice.h"
+#include "suggest/dims.h"
+#include "suggest/mesh_axes.h"
+#include "suggest/parameter_groups.h"
 #include "suggest/patterns.h"
 
 namespace shardc::suggest {
@@ -20,36 +23,36 @@ struct Request {
   const Manifest* manifest = nullptr;  // outlives the suggestion
   const Mesh* mesh = nullptr;
   const ModelConfig* model = nullptr;  // may be null
-  Wishes wishes = {};
+  Preferences preferences = {};
 };
 
-// Kinds of one role, spec and place: a rule, or several.
-struct Group {
-  std::vector<uint32_t> kinds;
+// Parameter groups of one role, spec and placement: one rule, or several.
+struct RuleGroup {
+  std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
-  int order = 0;  // of its role, for readers
+  int order = 0;  // of its role in the file
 };
 
 struct Suggestion {
   Tree tree;
-  Readings readings;
+  ModelDims dims;
   MeshAxes mesh;
   Choices choices;
-  std::vector<Group> groups;
+  std::vector<RuleGroup> rule_groups;
   Patterns patterns;
   Imported file;
   int64_t bytes_per_device = 0;
-  std::string misfit;
-  // The rule that each tensor is meant to get, by tensor; -1: none.
+  std::string misfit;  // as MisfitOf
+  // The index of the rule written for each tensor; -1: none.
   std::vector<int32_t> rule_of;
 
-  // Bytes of all devices over those of the model, copies over dp aside.
+  // The bytes that all devices of one replica hold, over the model's.
   double Ratio() const;
 };
 
 Suggestion Suggest(const Request& request);
 
-// Why a mesh does not fit a model; empty where it does.
+// Why a mesh does not fit a model; empty if it fits.
 std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
                      const Choices& choices);
 

@@ -1,4 +1,4 @@
-// Groups and patterns as a rules file with its comments.
+// Rule groups and their patterns as a rules file with comments.
 #ifndef SHARDC_SUGGEST_WRITE_H_
 #define SHARDC_SUGGEST_WRITE_H_
 
@@ -6,9 +6,9 @@
 
 namespace shardc::suggest {
 
-// Kinds that one comment and one spec serve, in the order for readers.
-std::vector<Group> GroupsOf(const Tree& tree, const Readings& readings,
-                            const Choices& choices);
+// Parameter groups that share a comment and a spec, in the order of the file.
+std::vector<RuleGroup> RuleGroupsOf(const Tree& tree, const ModelDims& dims,
+                                    const Choices& choices);
 
 Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh);
 

@@ -91,7 +91,7 @@ class Corpus(Case):
         self.assertEqual(len(errors[0]["params"]), 48 * 4)
         self.assertIn("mlp/experts/(gate_proj|up_proj)/kernel",
                       errors[0]["help"])
-        self.assertIn("it says `block_sparse_moe` where the tree has `mlp`",
+        self.assertIn("the rule has `block_sparse_moe` where the tree has `mlp`",
                       text)
 
     def test_order_and_repetition_in_rule_sets_without_a_tree(self):

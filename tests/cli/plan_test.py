@@ -184,7 +184,7 @@ class Plan(Case):
             inputs = ["--mesh", "tp:2", "--rules", file, "--manifest", model]
             plan = self.check(run("plan", *inputs), 1).err
             self.assertEqual(
-                plan.count("the nearest rule says"), len(names), plan)
+                plan.count("the nearest rule has"), len(names), plan)
             for name in names:
                 told = re.search(
                     rf"^ +{name}  \(nearest: \[(\d+)\]", plan, re.M)

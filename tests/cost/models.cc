@@ -27,7 +27,7 @@ ParamClass ClassOf(const std::string& name, Shape shape, Dtype dtype, Spec spec,
   out.spec = std::move(spec);
   out.type.shape = std::move(shape);
   out.type.dtype = dtype;
-  out.role = RoleOf(name, '.');
+  out.role = Classify(name, '.');
   out.count = count;
   const int rank = static_cast<int>(out.type.shape->size());
   if (out.role.role != Role::kNorm && out.role.role != Role::kEmbedding) {

@@ -46,14 +46,14 @@ TEST_CASE("every lint finds its bad example and passes its good one") {
     CHECK(errors == "");
     INFO("good example gives:\n", Texts(good.findings));
     CHECK(FindCodeIn(good.findings, lint->code) == nullptr);
-    // What the text tells people to write may not be an error itself.
+    // The corrected example may not have an error of its own.
     for (const Finding& finding : good.findings) {
       CHECK(finding.level != Level::kError);
     }
   }
 }
 
-TEST_CASE("every lint says what, why, and what to write instead") {
+TEST_CASE("every lint states what it finds, why, and what to write instead") {
   std::set<int> numbers;
   std::set<std::string_view> names;
   int errors = 0;

@@ -36,25 +36,28 @@ std::set<std::string> CodesWithout(const LintExample& example,
   return out;
 }
 
-TEST_CASE("a finding goes where others tell all that excuses it") {
+TEST_CASE("a finding is redundant if others report all facts that make it so") {
   LintFinding dead = Make("SHD105", "dead");
   dead.unless = {"a", "b"};
   LintFinding one = Make("SHD101", "one");
-  one.tells = {"a"};
+  one.reports = {"a"};
   LintFinding two = Make("SHD102", "two");
-  two.tells = {"b"};
+  two.reports = {"b"};
   CHECK(OnceEach({dead, one, two}).size() == 2);
   CHECK(OnceEach({dead, one}).size() == 2);
   // What went itself excuses nobody.
   one.unless = {"b"};
   CHECK(OnceEach({dead, one, two}).size() == 2);
-  two.tells = {"b", "a"};
+  two.reports = {"b", "a"};
   CHECK(OnceEach({dead, one, two}).size() == 1);
 }
 
 // A pattern written with the other separator explains everything; without
-// that lint the other naming does, and then the fall-through is not told too.
-TEST_CASE("of two that excuse each other the one that tells more stays") {
+// that lint the other naming does, and then the fall-through is not reported as
+// well.
+TEST_CASE(
+    "of two findings that make each other redundant the one with more facts "
+    "stays") {
   const LintExample dots{.mesh = "fsdp:2,tp:2",
                          .rules = R"(version: 1
 separator: "/"
@@ -79,31 +82,32 @@ rules:
   CHECK(rest.count("SHD101") == 0);
 }
 
-TEST_CASE("what differs in its parameters only is one finding") {
-  LintFinding a = Make("SHD207", "`a` lies whole");
+TEST_CASE("findings that differ in their parameters only are joined") {
+  LintFinding a = Make("SHD207", "`a` must be split");
   a.subject = "`a`";
   a.params = {"a"};
-  LintFinding b = Make("SHD207", "`b` lies whole");
+  LintFinding b = Make("SHD207", "`b` must be split");
   b.subject = "`b`";
   b.params = {"b"};
   auto found = OnceEach({a, b});
   REQUIRE(found.size() == 1);
-  CHECK(found[0].message == "`a` and `b` lies whole");
+  CHECK(found[0].message == "`a` and `b` must be split");
   CHECK(found[0].params == std::vector<std::string>{"a", "b"});
-  b.message = "`b` lies split";
+  b.message = "`b` must be padded";
   CHECK(OnceEach({a, b}).size() == 2);
-  b.message = "`b` lies whole";
+  b.message = "`b` must be split";
   b.level = Level::kNote;
   CHECK(OnceEach({a, b}).size() == 2);
   b.level = a.level;
-  a.message = "`a` is whole";
-  b.message = "`b` is whole";
+  a.message = "`a` is split";
+  b.message = "`b` is split";
   found = OnceEach({a, a, b});
   REQUIRE(found.size() == 1);
-  CHECK(found[0].message == "`a` and `b` are whole");
+  CHECK(found[0].message == "`a` and `b` are split");
 }
 
-TEST_CASE("what has one cause is one finding, with the other places") {
+TEST_CASE(
+    "findings with one cause are joined, with the other places as labels") {
   const SourceRef source = MakeSource("r.yaml", "abcd");
   LintFinding a = Make("SHD214", "`a` splits it");
   a.subject = "`a`";
@@ -118,13 +122,14 @@ TEST_CASE("what has one cause is one finding, with the other places") {
   CHECK(found[0].message == "all of `a` and `b` split it");
   REQUIRE(found[0].labels.size() == 1);
   CHECK(found[0].labels[0].place.begin == 2);
-  // One that is left is told as one.
+  // A single remaining finding keeps its own words.
   CHECK(OnceEach({b})[0].message == "`b` splits it, at length");
   b.several.cause = "fsdp";
   CHECK(OnceEach({a, b}).size() == 2);
 }
 
-TEST_CASE("a comment silences its own rule's share of a finding") {
+TEST_CASE(
+    "a comment suppresses the part of a finding that is about its own rule") {
   const auto labels = [](const std::string& mark) {
     const std::string rules =
         "version: 1\nrules:\n  - {match: 'q_proj', spec: "
@@ -163,21 +168,22 @@ rules:
   "layers/0/mlp/experts/gate_proj/kernel": {"shape": [128, 2048, 768], "dtype": "BF16"}}}
 )"};
 
-TEST_CASE("ignoring a lint silences no other") {
+TEST_CASE("ignoring a lint suppresses no other") {
   const auto all = CodesWithout(kFallen, {});
   CHECK(all.count("SHD101") == 1);
   for (const char* quiet : {"SHD103", "SHD105", "SHD207", "SHD216"}) {
     CHECK(all.count(quiet) == 0);
   }
   const auto rest = CodesWithout(kFallen, {"SHD101"});
-  for (const char* told : {"SHD103", "SHD105", "SHD216"}) {
-    CAPTURE(told);
-    CHECK(rest.count(told) == 1);
+  for (const char* reported : {"SHD103", "SHD105", "SHD216"}) {
+    CAPTURE(reported);
+    CHECK(rest.count(reported) == 1);
   }
   CHECK(CodesWithout(kFallen, {"SHD101", "SHD103"}).count("SHD207") == 1);
 }
 
-TEST_CASE("heads are told by whoever is asked") {
+TEST_CASE(
+    "heads that do not divide are reported by any of the selected lints") {
   const LintExample& split = FindLint(*FindCode("SHD220"))->bad;
   const LintExample heads{.mesh = "tp:8",
                           .rules = R"(version: 1
@@ -194,7 +200,8 @@ rules:
   CHECK(CodesWithout(heads, {"SHD220"}).count("SHD409") == 1);
 }
 
-TEST_CASE("other names are told by rule where that is asked") {
+TEST_CASE(
+    "rules for other names are reported one by one if their lint is selected") {
   const LintExample& names = FindLint(*FindCode("SHD102"))->bad;
   const auto all = CodesWithout(names, {});
   CHECK(all.count("SHD102") == 1);

@@ -20,7 +20,7 @@ struct TestTarget {
   std::unique_ptr<const Compiled> compiled;
   std::optional<ModelConfig> model;
   LintInputs inputs;
-  std::string errors;  // what reading said, if anything
+  std::string errors;  // findings of reading, if any
 };
 
 // `good` filled with what it takes from `bad`.

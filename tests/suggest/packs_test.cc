@@ -43,7 +43,7 @@ std::optional<ModelConfig> ConfigOf(std::string name) {
   return ReadModelConfig(path, findings);
 }
 
-// What check would tell loudly of a plan.
+// The number of errors and warnings that `check` reports for a plan.
 int Loud(const Compiled& compiled, const std::optional<ModelConfig>& model) {
   LintInputs inputs;
   inputs.compiled = &compiled;
@@ -71,7 +71,7 @@ std::string Text(std::vector<double>& values) {
   return out;
 }
 
-TEST_CASE("no dearer than the packs, where these are clean") {
+TEST_CASE("suggestions cost no more than clean packs") {
   const std::vector<
       std::pair<std::string, std::vector<std::pair<std::string, int64_t>>>>
       meshes = {{"tp:8", {{"tp", 8}}},
@@ -93,7 +93,7 @@ TEST_CASE("no dearer than the packs, where these are clean") {
       const auto made = Suggest({.manifest = &*manifest,
                                  .mesh = &mesh,
                                  .model = model ? &*model : nullptr});
-      if (mesh.Find("ep") && made.readings.facts.experts == 0) continue;
+      if (mesh.Find("ep") && made.dims.facts.experts == 0) continue;
       CAPTURE(file);
       CAPTURE(text);
       CHECK(made.patterns.proven);
@@ -111,11 +111,13 @@ TEST_CASE("no dearer than the packs, where these are clean") {
       if (pack->HasIllegal() || Loud(*pack, model) > 0) continue;
       ++row.clean;
       const Assumed assumed;
-      const Costs ours = CostOf(made.tree, made.readings, made.mesh,
-                                PiecesOf(made.tree, made.choices), assumed);
-      const Costs theirs = CostOf(
-          made.tree, made.readings, made.mesh,
-          PiecesOf(made.tree, made.readings, pack_axes, pack->plan), assumed);
+      const Costs ours =
+          CostOf(made.tree, made.dims, made.mesh,
+                 ShardedGroupsOf(made.tree, made.choices), assumed);
+      const Costs theirs =
+          CostOf(made.tree, made.dims, made.mesh,
+                 ShardedGroupsOf(made.tree, made.dims, pack_axes, pack->plan),
+                 assumed);
       const double memory = ours.memory / theirs.memory;
       const double traffic = ours.traffic() / theirs.traffic();
       row.memory.push_back(memory);
@@ -179,27 +181,27 @@ std::vector<Case> Families() {
   return out;
 }
 
-bool IsLegal(const Reading& reading, const Piece& piece) {
+bool IsLegal(const InferredDims& inferred, const ShardedGroup& piece) {
   for (size_t i = 0; i < piece.dims.size(); ++i) {
-    const Dim& dim = reading.dims[i];
+    const Dim& dim = inferred.dims[i];
     const int64_t parts = piece.dims[i].data * piece.dims[i].tensor;
     if (dim.size % parts != 0 || (dim.size / parts) % dim.block != 0) {
       return false;
     }
   }
-  const int64_t tensor = piece.dims[static_cast<size_t>(reading.inner)].tensor;
-  return std::all_of(reading.units.begin(), reading.units.end(),
+  const int64_t tensor = piece.dims[static_cast<size_t>(inferred.inner)].tensor;
+  return std::all_of(inferred.units.begin(), inferred.units.end(),
                      [&](int64_t units) { return units % tensor == 0; });
 }
 
 // Tensor parallelism and data on neither, the first or the last dimension.
-std::vector<Piece> WaysOf(const Suggestion& made, size_t kind) {
-  std::vector<Piece> out;
+std::vector<ShardedGroup> WaysOf(const Suggestion& made, size_t group) {
+  std::vector<ShardedGroup> out;
   for (int tensor = -1; tensor < 2; ++tensor) {
     for (int data = -1; data < 2; ++data) {
-      Piece piece;
-      piece.kind = kind;
-      piece.count = made.tree.kinds[kind].count();
+      ShardedGroup piece;
+      piece.group = group;
+      piece.count = made.tree.groups[group].count();
       piece.dims.resize(2);
       if (tensor >= 0) {
         piece.dims[static_cast<size_t>(tensor)].tensor = made.mesh.tp;
@@ -207,7 +209,7 @@ std::vector<Piece> WaysOf(const Suggestion& made, size_t kind) {
       if (data >= 0) {
         piece.dims[static_cast<size_t>(data)].data = made.mesh.fsdp;
       }
-      if (IsLegal(made.readings.kinds[kind], piece)) out.push_back(piece);
+      if (IsLegal(made.dims.groups[group], piece)) out.push_back(piece);
     }
   }
   return out;
@@ -218,13 +220,13 @@ struct Best {
   double seconds = 1e300;  // of what needs no more than 1.05 of that
 };
 
-void Walk(const Suggestion& made, std::vector<Piece>& chosen,
-          const std::vector<std::vector<Piece>>& ways, bool memory_only,
-          Best& best) {
-  if (chosen.size() == ways.size()) {
+void Walk(const Suggestion& made, std::vector<ShardedGroup>& chosen,
+          const std::vector<std::vector<ShardedGroup>>& strategies,
+          bool memory_only, Best& best) {
+  if (chosen.size() == strategies.size()) {
     const Assumed assumed;
     const Costs costs =
-        CostOf(made.tree, made.readings, made.mesh, chosen, assumed);
+        CostOf(made.tree, made.dims, made.mesh, chosen, assumed);
     if (memory_only) {
       best.least_memory = std::min(best.least_memory, costs.memory);
     } else if (costs.memory <= 1.05 * best.least_memory) {
@@ -232,14 +234,14 @@ void Walk(const Suggestion& made, std::vector<Piece>& chosen,
     }
     return;
   }
-  for (const Piece& piece : ways[chosen.size()]) {
+  for (const ShardedGroup& piece : strategies[chosen.size()]) {
     chosen.push_back(piece);
-    Walk(made, chosen, ways, memory_only, best);
+    Walk(made, chosen, strategies, memory_only, best);
     chosen.pop_back();
   }
 }
 
-TEST_CASE("as good as the best of all choices, family by family") {
+TEST_CASE("suggestions are near the optimum of every block") {
   double worst_time = 0, worst_memory = 0;
   int families = 0, optimal = 0;
   for (const auto& axes :
@@ -250,19 +252,20 @@ TEST_CASE("as good as the best of all choices, family by family") {
       const Manifest manifest = ManifestOf(one.tensors);
       const Mesh mesh = MeshOf(axes);
       const auto made = Suggest({.manifest = &manifest, .mesh = &mesh});
-      std::vector<std::vector<Piece>> ways;
-      for (size_t k = 0; k < made.tree.kinds.size(); ++k) {
-        REQUIRE(made.readings.kinds[k].IsMatrix());
-        ways.push_back(WaysOf(made, k));
-        REQUIRE_FALSE(ways.back().empty());
+      std::vector<std::vector<ShardedGroup>> strategies;
+      for (size_t k = 0; k < made.tree.groups.size(); ++k) {
+        REQUIRE(made.dims.groups[k].IsMatrix());
+        strategies.push_back(WaysOf(made, k));
+        REQUIRE_FALSE(strategies.back().empty());
       }
       Best best;
-      std::vector<Piece> chosen;
-      Walk(made, chosen, ways, true, best);
-      Walk(made, chosen, ways, false, best);
+      std::vector<ShardedGroup> chosen;
+      Walk(made, chosen, strategies, true, best);
+      Walk(made, chosen, strategies, false, best);
       const Assumed assumed;
-      const Costs ours = CostOf(made.tree, made.readings, made.mesh,
-                                PiecesOf(made.tree, made.choices), assumed);
+      const Costs ours =
+          CostOf(made.tree, made.dims, made.mesh,
+                 ShardedGroupsOf(made.tree, made.choices), assumed);
       const double time = ours.Seconds(assumed) / best.seconds;
       const double memory = ours.memory / best.least_memory;
       CAPTURE(time);

@@ -1,4 +1,5 @@
 #include "suggest/patterns.h"
+#include "suggest/pattern_text.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +12,7 @@
 namespace shardc::suggest {
 namespace {
 
-TEST_CASE("numbers are found, and no others") {
+TEST_CASE("a pattern matches its numbers and no others") {
   std::mt19937 draw(7);
   for (int round = 0; round < 200; ++round) {
     const int most = round % 2 == 0 ? 40 : 2000;
@@ -33,7 +34,7 @@ TEST_CASE("numbers are found, and no others") {
   }
 }
 
-TEST_CASE("few numbers are listed, runs are folded") {
+TEST_CASE("few numbers are listed, many become classes") {
   CHECK(NumbersPattern({"2", "0", "1"}) == "(0|1|2)");
   CHECK(NumbersPattern({"7"}) == "7");
   CHECK(NumbersPattern({"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}) ==
@@ -42,13 +43,13 @@ TEST_CASE("few numbers are listed, runs are folded") {
 
 std::vector<std::string> TextsOf(const Patterns& patterns) {
   std::vector<std::string> out;
-  for (const auto& group : patterns.groups) {
-    for (const PatternOf& one : group) out.push_back(one.text);
+  for (const auto& rule_group : patterns.rule_groups) {
+    for (const PatternOf& one : rule_group) out.push_back(one.text);
   }
   return out;
 }
 
-TEST_CASE("the shortest ends, joined") {
+TEST_CASE("the shortest suffixes are joined") {
   const Manifest manifest =
       ManifestOf(Layers({{"m.layers.*.mlp.gate_proj.weight", {8, 4}},
                          {"m.layers.*.mlp.up_proj.weight", {8, 4}},
@@ -56,7 +57,7 @@ TEST_CASE("the shortest ends, joined") {
                          {"m.layers.*.input_norm.weight", {4}},
                          {"m.norm.weight", {4}}},
                         2));
-  const Tree tree = KindsOf(manifest);
+  const Tree tree = ParameterGroupsOf(manifest);
   const auto patterns = PatternsOf(tree, {{0, 1}, {2}, {3, 4}});
   CHECK(patterns.proven);
   CHECK(TextsOf(patterns) ==
@@ -64,12 +65,12 @@ TEST_CASE("the shortest ends, joined") {
                                  R"(down_proj\.weight$)", R"(norm\.weight$)"});
 }
 
-TEST_CASE("one name of two shapes is told apart by its numbers") {
+TEST_CASE("one name with two shapes is separated by its numbers") {
   const Manifest manifest = ManifestOf({{"layers.0.w.kernel", {8, 4}},
                                         {"layers.1.w.kernel", {8, 6}},
                                         {"layers.2.w.kernel", {8, 4}},
                                         {"x.w.kernel", {2, 2}}});
-  const Tree tree = KindsOf(manifest);
+  const Tree tree = ParameterGroupsOf(manifest);
   const auto patterns = PatternsOf(tree, {{0}, {1}, {2}});
   CHECK(patterns.proven);
   const auto texts = TextsOf(patterns);
@@ -79,10 +80,10 @@ TEST_CASE("one name of two shapes is told apart by its numbers") {
   CHECK(texts[2] == R"(x\.w\.kernel$)");
 }
 
-TEST_CASE("names that end others are anchored") {
+TEST_CASE("a name that is the end of another is matched from a boundary") {
   const Manifest manifest =
       ManifestOf({{"w.kernel", {8, 4}}, {"a.w.kernel", {8, 6}}});
-  const Tree tree = KindsOf(manifest);
+  const Tree tree = ParameterGroupsOf(manifest);
   const auto patterns = PatternsOf(tree, {{0}, {1}});
   CHECK(patterns.proven);
   CHECK(TextsOf(patterns) ==
@@ -110,12 +111,12 @@ TEST_CASE("every random tree is proven, whatever its groups") {
       tensors.push_back({name, {static_cast<int64_t>(draw() % 3) + 1}});
     }
     const Manifest manifest = ManifestOf(tensors);
-    const Tree tree = KindsOf(manifest);
-    std::vector<std::vector<uint32_t>> groups(3);
-    for (uint32_t k = 0; k < tree.kinds.size(); ++k) {
-      groups[draw() % 3].push_back(k);
+    const Tree tree = ParameterGroupsOf(manifest);
+    std::vector<std::vector<uint32_t>> rule_groups(3);
+    for (uint32_t k = 0; k < tree.groups.size(); ++k) {
+      rule_groups[draw() % 3].push_back(k);
     }
-    const auto patterns = PatternsOf(tree, groups);
+    const auto patterns = PatternsOf(tree, rule_groups);
     CAPTURE(patterns.unproven);
     CHECK(patterns.proven);
   }

@@ -8,8 +8,9 @@ namespace shardc::suggest {
 namespace {
 
 Suggestion For(const Manifest& manifest, const Mesh& mesh,
-               const ModelConfig* model = nullptr, const Wishes& wishes = {}) {
-  return Suggest({&manifest, &mesh, model, wishes});
+               const ModelConfig* model = nullptr,
+               const Preferences& preferences = {}) {
+  return Suggest({&manifest, &mesh, model, preferences});
 }
 
 std::vector<NamedShape> Llama(int64_t d, int64_t q, int64_t kv, int64_t f,
@@ -31,7 +32,7 @@ std::vector<NamedShape> Llama(int64_t d, int64_t q, int64_t kv, int64_t f,
                 4);
 }
 
-TEST_CASE("a tree of known names") {
+TEST_CASE("a tree of known names gets the usual specs") {
   const Manifest manifest = ManifestOf(Llama(2048, 2048, 512, 8192, 32000));
   const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
   const auto made = For(manifest, mesh);
@@ -51,7 +52,7 @@ TEST_CASE("a tree of known names") {
   CHECK(made.Ratio() < 1.01);
 }
 
-TEST_CASE("matrices turned round get their specs turned") {
+TEST_CASE("transposed matrices get transposed specs") {
   const Manifest manifest =
       ManifestOf(Llama(2048, 2048, 512, 8192, 32000, true));
   const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
@@ -65,7 +66,7 @@ TEST_CASE("matrices turned round get their specs turned") {
   CHECK(SpecOf(made, "lm_head.weight") == "[[FSDP, SP], VOCAB]");
 }
 
-TEST_CASE("heads are not cut inside") {
+TEST_CASE("no shard ends inside a head") {
   // 14 heads of 64 and 2 KV heads over 8: whole, in slices of the width.
   const Manifest manifest = ManifestOf(Llama(896, 896, 128, 4864, 32000));
   const Mesh mesh = MeshOf({{"tp", 8}});
@@ -76,7 +77,7 @@ TEST_CASE("heads are not cut inside") {
         "[[FSDP, SP, TP], null]");
   CHECK(SpecOf(made, "layers.0.mlp.up_proj.weight") ==
         "[MLP_INTERMEDIATE, [FSDP, SP]]");
-  CHECK(made.choices.heads_whole);
+  CHECK(made.choices.heads_unsharded);
 }
 
 TEST_CASE("experts") {
@@ -111,7 +112,7 @@ TEST_CASE("experts") {
         AxisGroup{"fsdp", "ep", "dp"});
 }
 
-TEST_CASE("blocks of quantisation stay whole") {
+TEST_CASE("no shard ends inside a quantisation block") {
   const auto tensors = Layers(
       {{"layers.*.mlp.up_proj.weight", {1536, 7168}, Dtype::kF8E4M3},
        {"layers.*.mlp.up_proj.weight_scale_inv", {12, 56}, Dtype::kF32},
@@ -129,7 +130,7 @@ TEST_CASE("blocks of quantisation stay whole") {
         "[null, [FSDP, SP, TP]]");
 }
 
-TEST_CASE("what one of a family cannot be cut by, none is") {
+TEST_CASE("all projections of a block share a strategy") {
   const Mesh mesh = MeshOf({{"tp", 8}});
   for (const bool of_up : {false, true}) {
     CAPTURE(of_up);
@@ -137,7 +138,7 @@ TEST_CASE("what one of a family cannot be cut by, none is") {
         {"layers.*.mlp.up_proj.weight", {1536, 7168}},
         {"layers.*.mlp.down_proj.weight", {7168, 1536}},
         {"layers.*.input_layernorm.weight", {7168}},
-        // Beside which slices would save next to nothing.
+        // Compared with this table slices save few bytes.
         {"embed_tokens.weight", {int64_t{1} << 24, 7168}}};
     layer[of_up ? 0 : 1].dtype = Dtype::kF8E4M3;
     layer.push_back(
@@ -153,7 +154,7 @@ TEST_CASE("what one of a family cannot be cut by, none is") {
   }
 }
 
-TEST_CASE("stacked layers and heads of their own dimension") {
+TEST_CASE("scanned layers and heads that are a dimension are found") {
   const Manifest manifest = ManifestOf(
       {{"decoder/layers/self_attention/query/kernel", {1024, 24, 16, 64}},
        {"decoder/layers/self_attention/key/kernel", {1024, 24, 4, 64}},
@@ -181,7 +182,7 @@ TEST_CASE("stacked layers and heads of their own dimension") {
   CHECK(SpecOf(made, "token_embedder/embedding") == "[VOCAB, [FSDP, SP]]");
 }
 
-TEST_CASE("norms of all heads together are split with them") {
+TEST_CASE("norms over all heads are split with the heads") {
   std::vector<NamedShape> tensors = Llama(2048, 2048, 512, 8192, 32000);
   tensors.push_back({"layers.0.self_attn.q_norm.weight", {2048}});
   tensors.push_back({"layers.0.self_attn.k_norm.weight", {512}});
@@ -205,7 +206,7 @@ TEST_CASE("norms of all heads together are split with them") {
         "Replicated");
 }
 
-TEST_CASE("a configuration that fits is believed, another is not") {
+TEST_CASE("a configuration is used only if it fits the shapes") {
   const Manifest manifest = ManifestOf(Llama(2048, 2048, 2048, 8192, 32000));
   const Mesh mesh = MeshOf({{"tp", 16}});
   ModelConfig model;
@@ -236,7 +237,9 @@ TEST_CASE("axes of other names") {
   CHECK(For(manifest, strange).misfit.find("zeppelin") != std::string::npos);
 }
 
-TEST_CASE("odd vocabularies are stored in slices, or whole if so wished") {
+TEST_CASE(
+    "a vocabulary that tp does not divide is stored in slices, or replicated "
+    "to save traffic") {
   const Manifest manifest = ManifestOf(Llama(2048, 2048, 512, 8192, 32003));
   const Mesh mesh = MeshOf({{"fsdp", 8}, {"tp", 4}});
   CHECK(SpecOf(For(manifest, mesh), "embed_tokens.weight") ==

@@ -1,5 +1,5 @@
 // Room: emit/exports. Writes plans in other systems' formats, one file each.
-// Includes: source, model, plan.
+// Includes: source, model, roles, plan.
 //
 // Exports a plan to the formats of other systems: one file per format, one line
 // each in table.h. A part of the plan that a format cannot express is a finding

@@ -20,6 +20,7 @@
 #include "emit/exports/tensor_parallel.h"
 #include "emit/exports/view.h"
 #include "model/name.h"
+#include "roles/classify.h"
 #include "source/after_last.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -166,7 +167,10 @@ class Writer {
       return {"", "a style splits matrices, and it has " +
                       Counted(static_cast<int64_t>(weight.rank), "dimension")};
     }
-    if (NamesEmbedding(name)) return {Embedding(weight.split->dim), ""};
+    const Role role = Classify(name, '.').module_role;
+    if (role != Role::kHead && NamesEmbedding(name)) {
+      return {Embedding(weight.split->dim), ""};
+    }
     if (weight.split->dim == 1) {
       if (bias_split) return {"", "`rowwise` keeps a bias whole"};
       return {"rowwise", ""};
@@ -175,8 +179,7 @@ class Writer {
       return {"", "`colwise` splits a bias with its weight"};
     }
     // The loss and sampling after the head need the whole vocabulary.
-    const bool head = name == "lm_head" || name == "embed_out";
-    if (!head) return {"colwise", ""};
+    if (role != Role::kHead) return {"colwise", ""};
     return {renamed_ ? "colwise_gather_output" : "colwise_rep", ""};
   }
 

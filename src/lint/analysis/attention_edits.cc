@@ -1,5 +1,5 @@
-// A wrong axis rule shows in several tensors and modes. They are one finding,
-// at the line of the rule:
+// A wrong axis rule affects several tensors and modes. All of them are one
+// finding, at the line of the rule:
 //
 //   axes: {key_sequence: spp}
 //     key, value, kv_segment_ids in four modes -> one finding, at `spp`
@@ -14,8 +14,8 @@
 namespace shardc {
 namespace {
 
-// Edits that one finding tells.
-struct Told {
+// Edits that one finding reports.
+struct Reported {
   Edit edit;
   bool illegal = false;
   Place place;
@@ -37,7 +37,7 @@ void AddOnce(std::vector<T>& items, T item) {
   }
 }
 
-// The registration that a token is given by, if any.
+// The registration that defines a logical axis, if any.
 Place RegisteredPlace(const Facts& facts, const std::string& name) {
   for (const Registration& one : facts.compiled().rules.registrations) {
     if (one.name == name || "__" + one.name + "__" == name ||
@@ -192,7 +192,7 @@ void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,
     const std::string& help, FindingSink& sink) {
-  std::vector<Told> all;
+  std::vector<Reported> all;
   const auto take = [&](Mode mode, const AttentionLayout& layout,
                         const Edit& edit, bool illegal) {
     if (edit.reason != reason) return;
@@ -205,9 +205,10 @@ void ReportAttentionEdits(
       place = facts.MeshPlace();
       defaults = DefaultsText(layout, edit);
     }
-    auto at = std::find_if(all.begin(), all.end(), [&](const Told& told) {
-      return told.Covers(edit, illegal, place);
-    });
+    auto at =
+        std::find_if(all.begin(), all.end(), [&](const Reported& reported) {
+          return reported.Covers(edit, illegal, place);
+        });
     if (at == all.end()) {
       at = all.insert(at, {edit, illegal, place, std::move(defaults), {}, {}});
     }
@@ -224,16 +225,16 @@ void ReportAttentionEdits(
       }
     }
   }
-  for (const Told& told : all) {
+  for (const Reported& reported : all) {
     Finding finding;
     finding.code = &code;
-    finding.level = told.illegal ? code.level : Level::kWarning;
-    finding.place = told.place;
+    finding.level = reported.illegal ? code.level : Level::kWarning;
+    finding.place = reported.place;
     finding.message =
-        observe("attention's " + ListText(told.tensors, 4), told.edit) +
-        " (in " + ModesText(told.modes) + ")" + told.defaults;
-    if (!told.illegal) {
-      finding.message += "; the policy makes it " + GroupText(told.edit.to);
+        observe("attention's " + ListText(reported.tensors, 4), reported.edit) +
+        " (in " + ModesText(reported.modes) + ")" + reported.defaults;
+    if (!reported.illegal) {
+      finding.message += "; the policy makes it " + GroupText(reported.edit.to);
     }
     finding.help = help;
     sink.push_back(std::move(finding));

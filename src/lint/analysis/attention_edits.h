@@ -1,4 +1,4 @@
-// What is wrong with attention's specs, and the lines that say so.
+// Illegal specs of attention tensors, and the lines that cause them.
 #ifndef SHARDC_LINT_ANALYSIS_ATTENTION_EDITS_H_
 #define SHARDC_LINT_ANALYSIS_ATTENTION_EDITS_H_
 
@@ -15,16 +15,17 @@
 
 namespace shardc {
 
-// Where the axes of a dimension of `tensor` come from: the line of `axes:` or
-// of `register:` that gives them, else `otherwise`, as defaults stand nowhere.
+// The place of the axes of a dimension of `tensor`: the line of `axes:` or of
+// `register:` that gives them, otherwise `otherwise`, since defaults have no
+// place.
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
-// Some file gives the rule that a name was resolved by, or one that this takes
-// its value from. A default is no statement, nor is the name of one of the
-// five parallelism axes: it says what an axis is called.
+// Whether some file writes the axis rule that a name was resolved by, or the
+// rule that this one takes its value from. A default does not count, nor does
+// the name of one of the five parallelism axes, which only renames an axis.
 bool Written(const Facts& facts, const NameTrace& trace);
-// ... any rule that says how a dimension of attention is split.
+// The same for any rule that splits a dimension of attention.
 bool Written(const Facts& facts, Mode mode, std::string_view tensor,
              size_t dim);
 
@@ -35,20 +36,20 @@ std::string ModesText(std::span<const Mode> modes);
 struct ModeSplit {
   AxisGroup axes;
   int64_t parts = 0;  // at least 2
-  Place place;        // of what says so
+  Place place;        // of the axis rule
   std::vector<Mode> modes;
 };
 
-// One for each way in which the plan's modes split it; whole modes are left
-// out. Places as above.
+// One for each set of axes that split the dimension in some modes; modes in
+// which it is unsharded are left out. Places as above.
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
                                 AttentionDim dim, const Place& otherwise);
 // "decode", or "every mode" for all that are planned.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
-// One finding for each distinct edit of this reason and line: `observe` is
-// given "attention's `key` and `value`" and the edit, and the modes are told
-// after it. Levels as those of parameters (legality.h).
+// Reports one finding for each distinct edit with this reason and line:
+// `observe` gets "attention's `key` and `value`" and the edit, and the modes
+// follow its text. Levels are those of parameters (legality.h).
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

@@ -1,5 +1,4 @@
-// Attention's specs by dimension, and the inputs that say what the
-// KV cache weighs.
+// Specs of attention tensors by dimension, and the bytes of the KV cache.
 #ifndef SHARDC_LINT_ANALYSIS_CACHE_H_
 #define SHARDC_LINT_ANALYSIS_CACHE_H_
 
@@ -17,10 +16,10 @@ Spec AttentionSpecOf(const Facts& facts, Mode mode, std::string_view tensor);
 AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
                         AttentionDim dim);
 
-// Keys and values of all layers in bfloat16. Nothing where an input is not
-// known.
+// Bytes of keys and values of all layers in bfloat16; empty if an input is
+// unknown.
 std::optional<int64_t> CacheBytes(const Facts& facts);
-// What one device holds of it in a mode, rounded up dimension by dimension.
+// The bytes that one device holds in a mode, each dimension rounded up.
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode);
 
 bool Plans(const Facts& facts, Mode mode);

@@ -1,5 +1,6 @@
-// A dot between two words, or beside a group, a class or an escape, is meant
-// to be the path's; one that is quantified, escaped or in a class is not:
+// A dot between two words, or next to a group, a class or an escape, is meant
+// as the separator of a path; a dot that is quantified, escaped or in a class
+// is not:
 //
 //   `layers.\d+.mlp`  ->  `layers\.\d+\.mlp`     `.*kernel`, `a[.]b`  no change
 #include "lint/analysis/dots.h"
@@ -12,8 +13,8 @@ bool IsWord(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// What may stand before and after a dot of a path: a word, or the edge of a
-// group, a class or an escape such as `\d+`.
+// What may precede and follow a dot of a path: a word, or the edge of a group,
+// a class or an escape such as `\d+`.
 bool Before(char c) { return IsWord(c) || c == ')' || c == ']' || c == '+'; }
 bool After(char c) { return IsWord(c) || c == '(' || c == '[' || c == '\\'; }
 

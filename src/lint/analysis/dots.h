@@ -1,4 +1,4 @@
-// Dots of a pattern that are meant as dots.
+// Unescaped dots of a pattern that are meant as separators.
 #ifndef SHARDC_LINT_ANALYSIS_DOTS_H_
 #define SHARDC_LINT_ANALYSIS_DOTS_H_
 
@@ -8,9 +8,9 @@
 
 namespace shardc {
 
-// `mlp.up.weight` to `mlp\.up\.weight`: every dot that stands alone (no
-// quantifier behind it, not in a class, not escaped) between two word
-// characters, groups or classes. Nothing when there is none.
+// `mlp.up.weight` to `mlp\.up\.weight`: escapes every dot without a quantifier,
+// not in a class and not escaped, between two word characters, groups or
+// classes. Empty if there is none.
 std::optional<std::string> EscapeDots(std::string_view pattern);
 
 }  // namespace shardc

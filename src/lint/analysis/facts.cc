@@ -1,11 +1,12 @@
-// What lints ask for is computed once. Parameters that differ in numbers only
-// and have one layout and rule are a group; each pair of a parameter and a
-// rule that matches it is looked at once, for who won and who lost to whom:
+// Facts are computed once for all lints. Parameters whose names differ in
+// numbers only and that have one layout and rule are a group. Each pair of a
+// parameter and a rule that matches it is visited once, to record which rule is
+// the first match:
 //
 //   layers.0.up and layers.1.up  ->  layers.*.up, 2 parameters
 //   rules [0] `up`, [1] `layers`  ->  [1] found 2, won 0, lost 2 to [0]
 //
-// So a lint is a loop over some twenty groups, however many layers there are.
+// A lint is then a loop over some twenty groups, whatever the number of layers.
 #include "lint/analysis/facts.h"
 
 #include <algorithm>
@@ -15,16 +16,17 @@
 #include <unordered_map>
 
 #include "lint/analysis/heads.h"
-#include "lint/analysis/orientation.h"
 #include "lint/analysis/step_facts.h"
 #include "model/name.h"
 #include "plan/placement.h"
+#include "roles/orientation.h"
+#include "roles/quantisation.h"
 #include "source/checked.h"
 
 namespace shardc {
 namespace {
 
-// Saturating: lints show these sums, they do not plan with them.
+// Saturates: lints print these sums and do not plan with them.
 int64_t AddTo(int64_t a, int64_t b) {
   return CheckedAdd(a, b).value_or(INT64_MAX);
 }
@@ -43,14 +45,6 @@ struct GroupHash {
 };
 
 }  // namespace
-
-bool MayPack(Dtype dtype) {
-  constexpr Dtype kPacking[] = {Dtype::kU8,  Dtype::kI16, Dtype::kU16,
-                                Dtype::kI32, Dtype::kU32, Dtype::kI64,
-                                Dtype::kU64};
-  return std::find(std::begin(kPacking), std::end(kPacking), dtype) !=
-         std::end(kPacking);
-}
 
 Facts::Facts(const LintInputs& inputs)
     : inputs_(inputs), nearest_(rules(), compiled().matches, separator()) {
@@ -114,7 +108,7 @@ void Facts::FindGroups() {
       group.name = key.name;
       group.layout = key.layout;
       group.rule = key.rule;
-      group.role = RoleOf(key.name, separator());
+      group.role = Classify(key.name, separator());
       groups_.push_back(std::move(group));
     }
     group_of[i] = at->second;
@@ -145,7 +139,7 @@ void Facts::FindMisfits() {
 }
 
 void Facts::OrientGroups() {
-  std::vector<TreeEntry> entries;
+  std::vector<ShapedParameter> entries;
   entries.reserve(groups_.size());
   for (const ParameterGroup& group : groups_) {
     const TensorType& type = TypeOf(group);
@@ -163,7 +157,7 @@ void Facts::OrientGroups() {
   }
 }
 
-// Every (parameter, matching rule) pair is looked at once.
+// Visits every pair of a parameter and a rule that matches it once.
 void Facts::FindRuleFacts() {
   rule_facts_.resize(rules().size());
   for (size_t r = 0; r < rules().size(); ++r) {
@@ -183,7 +177,7 @@ void Facts::FindRuleFacts() {
         ++facts.won;
         continue;
       }
-      // A rule loses to few others; the last one is most often it again.
+      // A rule loses to few others, most often to the last one again.
       auto at =
           std::find_if(facts.lost.rbegin(), facts.lost.rend(),
                        [&](const LostTo& lost) { return lost.rule == winner; });
@@ -206,8 +200,8 @@ void Facts::FindRuleFacts() {
   }
 }
 
-// The rule set was written for other names when no parameter of weight
-// reaches a rule that is not a catch-all: one in fifty is a coincidence.
+// The rule set was written for other names if only catch-alls match all but a
+// fiftieth of the parameters and of the bytes: a few matches are coincidence.
 void Facts::FindNaming() {
   int64_t specific = 0;
   int64_t dead = 0;
@@ -256,8 +250,8 @@ void Facts::FindDeadCauses() {
     facts.would_match = try_as("(?i)" + pattern, separator(), own);
     if (facts.would_match >= 0) facts.cause = DeadCause::kCase;
   }
-  // Of rules that were written for other names nothing more is to be said,
-  // unless the separator is what makes them other.
+  // For rules that were written for other names no cause is reported, unless
+  // the separator is the cause.
   int64_t dead = 0;
   int64_t separated = 0;
   for (const RuleFacts& facts : rule_facts_) {

@@ -1,12 +1,13 @@
 // Room: lint/analysis. The facts of a compiled target that several lints read,
 // computed once.
-// Includes: source, model, resolve, legalize, comm, step, plan.
+// Includes: source, model, resolve, legalize, roles, comm, step, plan.
 //
-// What lints read: the compiled target and what is derived from it once.
+// What lints read: the compiled target, and facts that are derived from it
+// once.
 //
-// Parameters that are alike but for digits in their path (layers, experts)
-// and share a layout are one parameter group: 90,000 parameters are some
-// hundred groups, and most lints walk groups only.
+// Parameters whose names differ in numbers only (layers, experts) and that
+// share a layout are one parameter group: 90,000 parameters are a hundred
+// groups, and most lints visit groups only.
 #ifndef SHARDC_LINT_ANALYSIS_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_FACTS_H_
 
@@ -21,10 +22,10 @@
 #include "lint/analysis/model_fit.h"
 #include "lint/analysis/need.h"
 #include "lint/analysis/rings.h"
-#include "lint/analysis/roles.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/nearest.h"
+#include "roles/classify.h"
 
 namespace shardc {
 
@@ -44,35 +45,33 @@ struct ParameterGroup {
   int32_t rule = -1;    // first match, also of scalars; -1: none
   uint32_t begin = 0;   // range into Facts::GroupParams
   uint32_t end = 0;
-  GroupRole role;
+  ParameterRole role;
 
   int64_t count() const { return end - begin; }
 };
 
-// An earlier rule that took parameters which a rule's pattern is found in.
+// An earlier rule that is the first match of parameters which a rule matches
+// too.
 struct LostTo {
   uint32_t rule = 0;
   int64_t count = 0;
   uint32_t example = 0;  // parameter
 };
 
-// Why a rule matches nothing, where that can be told.
+// Why a rule matches nothing, if that is known.
 enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
 
 struct RuleFacts {
   Sketch sketch;
-  bool builtin = false;                   // stands in a pack of this program
-  int64_t won = 0;                        // parameters it is the first match of
-  int64_t found = 0;                      // parameters its pattern is found in
-  int64_t bytes = 0;                      // of those won, where known
+  bool builtin = false;                   // of a built-in pack
+  int64_t won = 0;                        // parameters whose first match it is
+  int64_t found = 0;                      // parameters that its pattern matches
+  int64_t bytes = 0;                      // of those won, if known
   DeadCause cause = DeadCause::kUnknown;  // only where `found` is 0
-  int32_t would_match = -1;      // a group it would match but for the cause
+  int32_t would_match = -1;      // a group that it matches without the cause
   std::vector<uint32_t> groups;  // won
   std::vector<LostTo> lost;      // by rule
 };
-
-// Numbers of this type may hold several weights, in quantised checkpoints.
-bool MayPack(Dtype dtype);
 
 class StepFacts;
 
@@ -89,12 +88,12 @@ class Facts {
   const LintInputs& inputs() const { return inputs_; }
   char separator() const { return manifest().separator; }
 
-  // What the configuration says and the parameters deny.
+  // Sizes of the configuration that contradict the parameters.
   std::span<const Misfit> misfits() const { return misfits_; }
-  // Of the model's step, found when first asked for; null where the rules do
-  // not describe this model, or its configuration is not known.
+  // Facts of the model's step, computed at the first call; null if the rules do
+  // not describe this model or its configuration is unknown.
   const StepFacts* Step() const;
-  // Bits of Need that the inputs meet.
+  // Bits of Need of the inputs that are given.
   unsigned has() const { return has_; }
 
   std::span<const ParameterGroup> groups() const { return groups_; }
@@ -113,9 +112,9 @@ class Facts {
   const ModeLayout& Train(const ParameterGroup& group) const {
     return LayoutOf(group).modes.front();
   }
-  // Rank, or -1 when the shape is unknown.
+  // The rank, or -1 if the shape is unknown.
   int Rank(const ParameterGroup& group) const;
-  // Of one parameter and of the whole group, 0 when unknown.
+  // Of one parameter and of all parameters of the group; 0 if unknown.
   int64_t Elements(const ParameterGroup& group) const;
   int64_t Bytes(const ParameterGroup& group) const;
   int64_t TotalBytes(const ParameterGroup& group) const;
@@ -125,22 +124,22 @@ class Facts {
   AxisGroup AxesAt(const ParameterGroup& group, int dim) const;
   // The axis along which a placed parameter of this layout has its coordinate.
   const std::string& PlacementAxis(const ParamLayout& layout) const;
-  // Shards a parameter is cut into in train, its placement included.
+  // The number of shards of a parameter in train, its placement included.
   int64_t Parts(const ParameterGroup& group) const;
-  // On every device whole, though there are several.
+  // Whether the group is replicated on several devices.
   bool Replicated(const ParameterGroup& group) const;
-  // Some mode's spec is not legal and stands uncorrected.
+  // Whether the spec of some mode is illegal and was not corrected.
   bool Illegal(const ParameterGroup& group) const;
-  // Legal, and matched or replicated by policy: its spec is what a device
-  // gets.
+  // Whether the specs are legal, and matched or replicated by policy, so that
+  // devices use them.
   bool Judged(const ParameterGroup& group) const;
 
-  // A rule's spec in a mode before shapes; nothing for `like`.
+  // A rule's spec in a mode before shapes are considered; empty for `like`.
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
-  // All axes that it asks for in train, also those that the mesh lacks.
+  // All axes of a rule's spec in train, also those that the mesh lacks.
   AxisGroup AxesAsked(int32_t rule) const;
 
-  // Places; empty where there is none.
+  // Places; empty if there is none.
   Place RulePlace(int32_t rule) const;
   Place GroupPlace(const ParameterGroup& group) const {
     return RulePlace(group.rule);
@@ -150,15 +149,18 @@ class Facts {
   std::vector<std::string> Names(const ParameterGroup& group) const;
   std::string Example(const ParameterGroup& group) const;
 
-  // Nothing but catch-alls applies to (almost) the whole tree.
+  // Whether only catch-alls apply to almost all parameters.
   bool OtherNaming() const { return other_naming_; }
-  int64_t applied() const { return applied_; }  // by rules not catch-all
-  // The part of a group that is tensor parallel: what an axis rule for
-  // heads, MLP or vocabulary names. The rest is gathered before use.
+  int64_t applied() const {
+    return applied_;
+  }  // to rules other than catch-alls
+  // The tensor parallel axes of a group, which are those that an axis rule for
+  // heads, MLP or vocabulary names, and their number of shards. Weights are
+  // gathered over the others before use.
   int64_t TensorParts(const AxisGroup& group) const;
   AxisGroup TensorAxes(const AxisGroup& group) const;
-  // The axes over which a parameter stays split while it is used: all but
-  // those of the data (dp, fsdp, sp), unless an axis is tensor parallel too.
+  // The axes over which a parameter stays split in use: all but data axes (dp,
+  // fsdp, sp), unless such an axis is tensor parallel as well.
   AxisGroup KeptAxes(const AxisGroup& group) const;
 
  private:

@@ -1,9 +1,9 @@
-// Large groups that a catch-all leaves whole are added up. A twentieth of the
-// model is enough where a rule that matches nothing was probably intended for
-// one of them, else a fifth:
+// Adds the bytes of large groups that a catch-all replicates. They are reported
+// from a fifth of the model, or from a twentieth if a rule that matches nothing
+// was probably intended for one of them:
 //
-//   6 of 100 GB and a dead rule `moe/experts/up` for mlp/experts/up: told
-//   6 of 100 GB and no such rule: not told here
+//   6 of 100 GB and a dead rule `moe/experts/up` for mlp/experts/up: reported
+//   6 of 100 GB and no such rule: not reported
 #include "lint/analysis/fall_through.h"
 
 #include <algorithm>

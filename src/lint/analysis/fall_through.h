@@ -1,4 +1,4 @@
-// Large parameters that fell through to a catch-all that replicates them.
+// Large parameters that only a catch-all matches, which replicates them.
 #ifndef SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
 #define SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
 
@@ -9,7 +9,8 @@
 
 namespace shardc {
 
-// Smaller parameters are norms, biases and routers, which one replicates.
+// Smaller parameters are norms, biases and routers, which are commonly
+// replicated.
 inline constexpr int64_t kLargeElements = 65536;
 
 struct IntendedFallThrough {
@@ -25,8 +26,8 @@ struct FallThrough {
 };
 
 // One for each catch-all that replicates a fifth of the model or more, or a
-// twentieth for which a dead rule was intended: less may be on purpose. None
-// where the rule set is nothing but catch-alls.
+// twentieth for which a dead rule was intended: less may be intended. None if
+// the rule set has only catch-alls.
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc

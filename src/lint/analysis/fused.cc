@@ -1,5 +1,5 @@
-// Sizes of queries, keys and values follow from the model's heads, or from a
-// width of three times the model's; gate and up are halves:
+// The sizes of query, key and value follow from the model's heads, or from an
+// output size of three times the input size; gate and up are halves:
 //
 //   c_attn [1600, 4800]: queries, keys and values of 1600 each, dimension 1
 #include "lint/analysis/fused.h"
@@ -19,7 +19,7 @@ std::vector<FusedPart> QkvParts(const Facts& facts, int64_t size,
               {"keys", heads->kv_heads * heads->head_dim}};
     }
   }
-  // As many keys as queries, and the width of the model.
+  // As many KV heads as query heads, together as wide as the model.
   if (size == 3 * other) return {{"queries, keys and values each", other}};
   return {};
 }
@@ -48,11 +48,12 @@ std::optional<Fused> FusedOf(const Facts& facts, const ParameterGroup& group) {
   if (rank < 2) return std::nullopt;
   const Shape& shape = *facts.TypeOf(group).shape;
   Fused out;
-  if (group.role.role == Role::kFusedGateUp && group.role.leaf != Leaf::kBias) {
+  if (group.role.module_role == Role::kFusedGateUp &&
+      group.role.leaf != Leaf::kBias) {
     out.dim = GateUpDim(facts, group);
     if (out.dim < 0) return std::nullopt;
     out.parts = {{"gate and up each", shape[static_cast<size_t>(out.dim)] / 2}};
-  } else if (group.role.role == Role::kFusedQkv && rank == 2) {
+  } else if (group.role.module_role == Role::kFusedQkv && rank == 2) {
     out.dim = OutDim(group.role, rank);
     if (out.dim < 0) return std::nullopt;
     out.parts = QkvParts(facts, shape[static_cast<size_t>(out.dim)],

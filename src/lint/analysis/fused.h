@@ -1,5 +1,4 @@
-// Projections that pack several in one: queries, keys and values, or gate and
-// up.
+// Fused projections: query, key and value, or gate and up, in one matrix.
 #ifndef SHARDC_LINT_ANALYSIS_FUSED_H_
 #define SHARDC_LINT_ANALYSIS_FUSED_H_
 
@@ -17,13 +16,14 @@ struct FusedPart {
   int64_t size = 0;
 };
 
-// Where parts stand one behind the other, sizes in elements.
+// Parts that are stored one after the other, sizes in elements.
 struct Fused {
   int dim = 0;
   std::vector<FusedPart> parts;  // of different sizes, at least one
 };
 
-// Nothing where the group is no fused projection, or its parts cannot be told.
+// Empty if the group is no fused projection, or the sizes of its parts are
+// unknown.
 std::optional<Fused> FusedOf(const Facts& facts, const ParameterGroup& group);
 
 }  // namespace shardc

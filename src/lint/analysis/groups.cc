@@ -1,12 +1,8 @@
-// Groups that belong together are found by a common text: siblings by their
-// name with `?` for the role, biases and scales by the module that they and
-// their weight are in. Of two groups of one role, the larger stands for it.
+// Groups that belong together share a text: siblings their path with `?` for
+// the role (sibling_path), biases and scales the module path of their weight.
+// Of two groups with one role the larger represents the role.
 //
 //   layers/*/attn/q_proj/kernel  ->  siblings of layers/*/attn/?/kernel
-//
-// A block is the least power of two that makes so many scales:
-//
-//   576 rows and 5 scales  ->  128, as 576 / 128 rounds up to 5
 #include "lint/analysis/groups.h"
 
 #include <algorithm>
@@ -15,9 +11,7 @@
 
 namespace shardc {
 
-bool IsWeight(const ParameterGroup& group) {
-  return group.role.leaf == Leaf::kWeight || group.role.leaf == Leaf::kKernel;
-}
+bool IsWeight(const ParameterGroup& group) { return IsWeight(group.role); }
 
 bool SplitOver(const Facts& facts, const ParameterGroup& group,
                const AxisGroup& axes) {
@@ -40,13 +34,14 @@ std::vector<Siblings> SiblingsOf(const Facts& facts) {
   std::unordered_map<std::string_view, size_t> ids;
   std::vector<Siblings> all;
   for (const ParameterGroup& group : facts.groups()) {
-    if (!IsWeight(group) || group.role.role == Role::kOther ||
+    if (!IsWeight(group) || group.role.module_role == Role::kOther ||
         !facts.Judged(group)) {
       continue;
     }
-    const auto [at, fresh] = ids.try_emplace(group.role.siblings, all.size());
+    const auto [at, fresh] =
+        ids.try_emplace(group.role.sibling_path, all.size());
     if (fresh) all.emplace_back();
-    const ParameterGroup*& slot = all[at->second].roles[group.role.role];
+    const ParameterGroup*& slot = all[at->second].roles[group.role.module_role];
     if (slot == nullptr || group.count() > slot->count()) slot = &group;
   }
   std::erase_if(all, [](const Siblings& s) { return s.roles.size() < 2; });
@@ -57,7 +52,7 @@ std::vector<Companion> CompanionsOf(const Facts& facts) {
   std::unordered_map<std::string_view, const ParameterGroup*> weights;
   for (const ParameterGroup& group : facts.groups()) {
     if (!IsWeight(group) || facts.Rank(group) < 2) continue;
-    const ParameterGroup*& slot = weights[group.role.module];
+    const ParameterGroup*& slot = weights[group.role.module_path];
     if (slot == nullptr || group.count() > slot->count()) slot = &group;
   }
   std::vector<Companion> out;
@@ -67,7 +62,7 @@ std::vector<Companion> CompanionsOf(const Facts& facts) {
         leaf != Leaf::kZeroPoint) {
       continue;
     }
-    const auto weight = weights.find(group.role.module);
+    const auto weight = weights.find(group.role.module_path);
     if (weight == weights.end()) continue;
     if (!facts.Judged(group) || !facts.Judged(*weight->second)) {
       continue;
@@ -75,16 +70,6 @@ std::vector<Companion> CompanionsOf(const Facts& facts) {
     out.push_back({weight->second, &group});
   }
   return out;
-}
-
-int64_t BlockOf(int64_t size, int64_t scales) {
-  if (scales <= 0 || scales >= size) return 1;
-  for (int64_t block = 2; block <= size; block *= 2) {
-    if ((size + block - 1) / block == scales) return block;
-    if (block > size / 2) break;
-  }
-  // Not a power of two: a group size such as 100, or one scale for all.
-  return size % scales == 0 ? size / scales : 1;
 }
 
 }  // namespace shardc

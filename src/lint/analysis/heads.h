@@ -1,4 +1,4 @@
-// Heads as a model's configuration says them.
+// Attention heads by the model's configuration.
 #ifndef SHARDC_LINT_ANALYSIS_HEADS_H_
 #define SHARDC_LINT_ANALYSIS_HEADS_H_
 
@@ -11,12 +11,11 @@ namespace shardc {
 
 struct Heads {
   int64_t heads = 0;
-  int64_t kv_heads = 0;  // as many as heads where not said
+  int64_t kv_heads = 0;  // the same as `heads` if it is not given
   int64_t head_dim = 0;
 };
 
-// Nothing where the configuration does not say, or says something that
-// cannot be.
+// Empty if the configuration does not give them, or gives invalid sizes.
 inline std::optional<Heads> HeadsOf(const ModelConfig& model) {
   Heads out;
   out.heads = model.heads.value_or(0);

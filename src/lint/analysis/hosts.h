@@ -1,4 +1,4 @@
-// How axes lie on hosts.
+// How mesh axes are distributed over hosts.
 #ifndef SHARDC_LINT_ANALYSIS_HOSTS_H_
 #define SHARDC_LINT_ANALYSIS_HOSTS_H_
 
@@ -8,8 +8,8 @@
 
 namespace shardc {
 
-// Devices are numbered row-major and run through a host first, so a group
-// along an axis spans `size` times the sizes of the axes after it.
+// Devices are numbered row-major and each host has consecutive numbers, so that
+// a group along an axis spans `size` times the sizes of the later axes.
 inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
   int64_t span = 1;
   for (size_t i = axis; i < mesh.axes.size(); ++i) span *= mesh.axes[i].size;

@@ -1,6 +1,6 @@
-// One loop for the lints about what legalize has found: an edit that the
-// policy did not make is told as it is, one that it made as a warning with
-// its cost, and one that several modes share once.
+// One loop for the lints that report what legalize found: a problem that the
+// policy did not correct has the code's level, a corrected one is a warning
+// with its cost, and one that several modes share is reported once.
 //
 //   50257 over tp 4, shrink  ->  ...; the policy makes it null, 13.8 MiB more
 #include "lint/analysis/legality.h"
@@ -29,12 +29,13 @@ void ReportEdits(const Facts& facts, const Code& code, Reason reason,
                                                  const Edit&)>& observe,
                  const std::string& help, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
-    std::vector<Edit> said;
+    std::vector<Edit> reported;
     const auto say = [&](const ModeLayout& mode, const Edit& edit,
                          bool illegal) {
       if (edit.reason != reason) return;
-      if (std::find(said.begin(), said.end(), edit) != said.end()) return;
-      said.push_back(edit);
+      if (std::find(reported.begin(), reported.end(), edit) != reported.end())
+        return;
+      reported.push_back(edit);
       std::string message = observe(group, edit);
       if (mode.mode != Mode::kTrain) {
         message += " (in " + std::string(ModeName(mode.mode)) + ")";
@@ -45,9 +46,10 @@ void ReportEdits(const Facts& facts, const Code& code, Reason reason,
       }
       LintFinding finding =
           GroupFinding(facts, code, group, std::move(message), help);
-      // Whole for this reason, so nobody else needs to say that it is.
+      // The parameter is replicated for this reason, so that other findings
+      // need not report it.
       if (!illegal && facts.Replicated(group)) {
-        finding.tells.push_back(WholeTopic(facts.Example(group)));
+        finding.reports.push_back(WholeTopic(facts.Example(group)));
       }
       if (!illegal && finding.level == Level::kError) {
         finding.level = Level::kWarning;

@@ -1,4 +1,4 @@
-// What legalization found, worded once for the lints that report it.
+// Findings about what legalization found, for the lints that report it.
 #ifndef SHARDC_LINT_ANALYSIS_LEGALITY_H_
 #define SHARDC_LINT_ANALYSIS_LEGALITY_H_
 
@@ -11,9 +11,9 @@
 
 namespace shardc {
 
-// One finding for each group and distinct edit of this reason, over all modes.
-// An illegal spec has the code's level; one that the policy corrected is a
-// warning that says what the correction costs.
+// Reports one finding for each group and distinct edit of this reason, over all
+// modes. An illegal spec has the code's level; one that the policy corrected is
+// a warning with the cost of the correction.
 void ReportEdits(const Facts& facts, const Code& code, Reason reason,
                  const std::function<std::string(const ParameterGroup&,
                                                  const Edit&)>& observe,

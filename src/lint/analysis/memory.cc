@@ -1,6 +1,6 @@
-// Parameters that are whole or cut evenly weigh the same everywhere; placed
-// ones are added up by coordinate, and the fullest counts. Of all modes, the
-// one that needs most:
+// Replicated and evenly sharded parameters take the same bytes on all devices;
+// placed ones are added by coordinate, of which the fullest counts. The result
+// is that of the mode that needs most:
 //
 //   3 experts of 1 GiB placed on ep 2: coordinates hold 2 and 1  ->  2 GiB
 #include "lint/analysis/memory.h"

@@ -1,4 +1,4 @@
-// What a device must hold, by component.
+// The bytes that a device holds, by component.
 #ifndef SHARDC_LINT_ANALYSIS_MEMORY_H_
 #define SHARDC_LINT_ANALYSIS_MEMORY_H_
 
@@ -13,13 +13,13 @@ namespace shardc {
 struct MemoryUse {
   Mode mode = Mode::kTrain;
   int64_t parameters = 0;
-  int64_t cache = 0;  // 0 where batch, length or model are not known
+  int64_t cache = 0;  // 0 if batch, length or model are unknown
 
   int64_t Total() const { return parameters + cache; }
   std::string ToString() const;  // "12 GiB of parameters and 3 GiB of cache"
 };
 
-// The mode, of those planned, in which the fullest device holds most.
+// The planned mode in which the fullest device holds most.
 std::optional<MemoryUse> MostMemory(const Facts& facts);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Each size is looked for in the parameters that must have it; one that has it
-// is enough, as a tree may hold several towers. What none of them has is a
-// misfit:
+// Each size of the configuration is searched in the parameters that must have
+// it. One parameter with that size is enough, since a tree may hold several
+// towers. A size that none has is a misfit:
 //
 //   32 heads of 128, every q_proj 2048 wide  ->  4096 is not 2048
 //   40 heads of 128, q_proj 5120 wide        ->  fits
@@ -13,17 +13,18 @@
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/vocabulary.h"
+#include "roles/quantisation.h"
 
 namespace shardc {
 namespace {
 
-// Numbers, not several packed in one.
+// Whether each stored number is one weight.
 bool IsPlain(const Facts& facts, const ParameterGroup& group) {
   const auto dtype = facts.TypeOf(group).dtype;
   return !dtype || !MayPack(*dtype);
 }
 
-// How wide the heads of a projection are; 0 where that cannot be told.
+// The output size of a projection to heads; 0 if it is unknown.
 int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
   const int rank = facts.Rank(group);
   const int dim = OutDim(group.role, rank);
@@ -34,18 +35,18 @@ int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
 
 struct Wanted {
   Role role;
-  std::vector<int64_t> widths;  // any of them
-  std::string said;             // "32 heads of 128"
+  std::vector<int64_t> widths;  // any of these is correct
+  std::string text;             // "32 heads of 128"
 };
 
 struct Found {
   const ParameterGroup* first = nullptr;  // of this role
-  bool fits = false;                      // one has a width that is wanted
+  bool fits = false;  // some parameter has one of the widths
 };
 Found Look(const Facts& facts, const Wanted& wanted) {
   Found out;
   for (const ParameterGroup& group : facts.groups()) {
-    if (group.role.role != wanted.role) continue;
+    if (group.role.module_role != wanted.role) continue;
     const int64_t width = HeadsWidth(facts, group);
     if (width == 0) continue;
     if (out.first == nullptr) out.first = &group;
@@ -55,13 +56,13 @@ Found Look(const Facts& facts, const Wanted& wanted) {
   return out;
 }
 
-// Some output projection takes so wide an input.
+// Whether some output projection has an input of this size.
 bool EntersOutput(const Facts& facts, int64_t width) {
   return std::any_of(
       facts.groups().begin(), facts.groups().end(),
       [&](const ParameterGroup& group) {
         const int dim = InDim(group.role, facts.Rank(group));
-        return group.role.role == Role::kOutput && dim >= 0 &&
+        return group.role.module_role == Role::kOutput && dim >= 0 &&
                (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)] == width;
       });
 }
@@ -70,8 +71,8 @@ bool HasAttention(const Facts& facts) {
   return std::any_of(facts.groups().begin(), facts.groups().end(),
                      [](const ParameterGroup& group) {
                        return group.role.attention &&
-                              (group.role.role == Role::kQuery ||
-                               group.role.role == Role::kFusedQkv);
+                              (group.role.module_role == Role::kQuery ||
+                               group.role.module_role == Role::kFusedQkv);
                      });
 }
 
@@ -80,39 +81,40 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
   if (!heads) {
     if (HasAttention(facts)) {
       out.push_back({true,
-                     "the configuration gives no number of attention heads, or"
-                     " no width of theirs, and the tree has attention",
+                     "the configuration gives no number or no size of "
+                     "attention heads, and the model has attention",
                      nullptr});
     }
     return;
   }
-  const auto said = [&](int64_t count, std::string_view what) {
+  const auto text = [&](int64_t count, std::string_view what) {
     return std::to_string(count) + " " + std::string(what) + " of " +
            std::to_string(heads->head_dim);
   };
   const int64_t query = heads->heads * heads->head_dim;
   const int64_t key = heads->kv_heads * heads->head_dim;
-  // A gate that is packed with the query makes it twice as wide as what enters
-  // the output; fused projections differ in whether keys were repeated.
+  // A gate that is fused with the query doubles its output size compared with
+  // the input of the output projection; in fused projections KV heads may have
+  // been repeated.
   std::vector<int64_t> query_widths = {query};
   if (EntersOutput(facts, query)) query_widths.push_back(2 * query);
   const Wanted all[] = {
-      {Role::kQuery, query_widths, said(heads->heads, "heads")},
-      {Role::kKey, {key}, said(heads->kv_heads, "KV heads")},
+      {Role::kQuery, query_widths, text(heads->heads, "heads")},
+      {Role::kKey, {key}, text(heads->kv_heads, "KV heads")},
       {Role::kFusedQkv,
        {query + 2 * key, 3 * query},
-       said(heads->heads, "heads") + " with " +
+       text(heads->heads, "heads") + " with " +
            std::to_string(heads->kv_heads) + " KV heads"}};
   bool has_queries = false;
   for (const Wanted& wanted : all) {
     const Found found = Look(facts, wanted);
     const ParameterGroup* const group = found.first;
     has_queries |= found.fits && wanted.role == Role::kQuery;
-    // Fused ones are another tower's where queries fit.
+    // If queries fit, fused projections belong to another tower.
     const bool other = wanted.role == Role::kFusedQkv && has_queries;
     if (group == nullptr || found.fits || other) continue;
     out.push_back({true,
-                   "the configuration says " + wanted.said + ", which is " +
+                   "the configuration gives " + wanted.text + ", which is " +
                        std::to_string(wanted.widths.front()) + ", and " +
                        ParametersText(facts, *group) + " is " +
                        std::to_string(HeadsWidth(facts, *group)) + " wide",
@@ -135,9 +137,9 @@ void AddHidden(const Facts& facts, std::vector<Misfit>& out) {
   }
   if (first == nullptr) return;
   out.push_back({false,
-                 "the configuration says a width of " +
+                 "the configuration gives a hidden size of " +
                      std::to_string(*hidden) +
-                     ", which is no dimension of any matrix here",
+                     ", which is no dimension of any matrix",
                  first});
 }
 
@@ -148,10 +150,10 @@ void AddVocabulary(const Facts& facts, std::vector<Misfit>& out) {
   const int64_t rows =
       (*facts.TypeOf(*vocabulary.embedding)
             .shape)[static_cast<size_t>(vocabulary.embedding_dim)];
-  // More rows are padding.
+  // Additional rows are padding.
   if (rows >= *vocab) return;
   out.push_back({false,
-                 "the configuration says a vocabulary of " +
+                 "the configuration gives a vocabulary of " +
                      std::to_string(*vocab) + ", and " +
                      ParametersText(facts, *vocabulary.embedding) + " has " +
                      std::to_string(rows) + " rows",
@@ -173,7 +175,7 @@ void AddExperts(const Facts& facts, std::vector<Misfit>& out) {
   }
   if (first == nullptr) return;
   out.push_back({false,
-                 "the configuration says " + std::to_string(*experts) +
+                 "the configuration gives " + std::to_string(*experts) +
                      " experts, and " + ParametersText(facts, *first) +
                      " holds " +
                      std::to_string(facts.TypeOf(*first).shape->front()),

@@ -1,26 +1,28 @@
-// Whether a configuration is that of the tree at hand.
+// Whether a configuration fits the parameters.
 #ifndef SHARDC_LINT_ANALYSIS_MODEL_FIT_H_
 #define SHARDC_LINT_ANALYSIS_MODEL_FIT_H_
 
 #include <string>
 #include <vector>
 
-#include "lint/analysis/roles.h"
+#include "roles/classify.h"
 
 namespace shardc {
 
 class Facts;
 struct ParameterGroup;
 
-// A size that the configuration says and the tree denies.
+// A size of the configuration that contradicts the shapes.
 struct Misfit {
-  bool heads = false;  // attention's: lints that count heads cannot run
+  bool heads =
+      false;  // of attention, so that lints that count heads cannot run
   std::string observation;
-  const ParameterGroup* group = nullptr;  // that denies it; may be null
+  const ParameterGroup* group =
+      nullptr;  // with the contradicting shape; may be null
 };
 
-// None where there is no configuration. What the tree does not tell is not
-// doubted.
+// Empty without a configuration. A size that no shape can contradict is
+// accepted.
 std::vector<Misfit> MisfitsOf(const Facts& facts);
 
 }  // namespace shardc

@@ -1,10 +1,10 @@
-// What lints may need beside a compiled target.
+// Inputs that lints may need in addition to a compiled target.
 #ifndef SHARDC_LINT_ANALYSIS_NEED_H_
 #define SHARDC_LINT_ANALYSIS_NEED_H_
 
 namespace shardc {
 
-// What a check cannot do without, as bits of Lint::needs.
+// Bits of Lint::needs: a lint does not run without these inputs.
 enum Need : unsigned {
   kNeedsShapes = 1,
   kNeedsModel = 2,  // config.json with heads or what the lint reads

@@ -1,5 +1,6 @@
-// Parts of sentences that several lints share. A group is its one name, or
-// its template and a count; shares are in integers, to a tenth of a percent.
+// Phrases that several lints share. A group is named by its only name, or by
+// its template and the number of parameters; percentages are computed in
+// integers, to a tenth.
 //
 //   PercentText(1, 3)  ->  33.3 %     `layers.*.up` (32 parameters)
 #include "lint/analysis/phrase.h"
@@ -16,7 +17,7 @@ std::string Quoted(std::string_view text) {
 
 std::string PercentText(int64_t part, int64_t whole) {
   if (whole <= 0) return "0 %";
-  // Per mille must fit in 64 bits; sizes beyond lose their last kilobytes.
+  // Thousandths must fit in 64 bits; larger sizes lose their last kilobytes.
   while (whole > INT64_MAX / 2000) {
     part /= 1024;
     whole /= 1024;
@@ -106,7 +107,7 @@ std::vector<Topic> NamingTopics(const Facts& facts) {
     if (facts.LayoutOf(group).unmatched) out.push_back(UnmatchedTopic(name));
     if (facts.Replicated(group)) out.push_back(WholeTopic(name));
   }
-  // What nobody splits is nobody's fault but the names'.
+  // An axis that nothing uses follows from the names as well.
   for (const MeshAxis& axis : facts.mesh().axes) {
     out.push_back(UnusedAxisTopic(axis.name));
   }

@@ -1,5 +1,6 @@
-// Rules are keyed by file, pattern and separator; a second one of a key is a
-// repeat of the first, the same if it places and splits alike in every mode.
+// Rules are keyed by file, pattern and separator; a second rule with a key
+// repeats the first. It has the same spec if placement and specs are equal in
+// every mode.
 //
 //   [0] `up` ColumnWise, [2] `up` RowWise  ->  {0, 2, not the same spec}
 #include "lint/analysis/repeats.h"

@@ -1,4 +1,4 @@
-// Patterns that stand twice in one file.
+// Patterns that are written twice in one file.
 #ifndef SHARDC_LINT_ANALYSIS_REPEATS_H_
 #define SHARDC_LINT_ANALYSIS_REPEATS_H_
 
@@ -12,10 +12,10 @@ namespace shardc {
 struct Repeat {
   int32_t first = 0;
   int32_t later = 0;
-  bool same_spec = true;  // in every mode, and placed alike
+  bool same_spec = true;  // in every mode, and the same placement
 };
 
-// Each later rule once, with the first of its pattern, in rule order.
+// Each later rule once, with the first rule of its pattern, in rule order.
 std::vector<Repeat> RepeatsOf(const Facts& facts);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Rings whose order cuts the sequence finer than its axes do, as a target's
-// settings of operations say.
+// Ring attention whose settings in a target split the sequence into more chunks
+// than its axes.
 #ifndef SHARDC_LINT_ANALYSIS_RINGS_H_
 #define SHARDC_LINT_ANALYSIS_RINGS_H_
 
@@ -17,12 +17,12 @@ namespace shardc {
 
 struct ZigZagRing {
   std::string operation;
-  std::optional<Mode> mode;  // nothing: in all
-  Place place;               // where the target says so; may be empty
+  std::optional<Mode> mode;  // empty: all modes
+  Place place;               // of the setting; may be empty
 };
 
-// Those of `operations` that the settings put in zig-zag order: what the
-// target lists, or where it lists nothing, what the settings are about.
+// The operations for which the settings select zig-zag order: those that the
+// target lists, or if it lists none, those that have settings.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input,
                                 const OperationsFile& settings,
                                 std::span<const KnownOperation> operations);

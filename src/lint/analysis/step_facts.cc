@@ -1,7 +1,7 @@
-// Layers are of a kind where they have the same roles, each laid out alike, and
-// the same lines of the description apply. Two of each are lowered, the first
-// for itself and the second for all others of its kind, as something may lie
-// between one layer and the next:
+// Layers are of one class if they have the same roles with the same shardings,
+// and the same lines of the description apply. Two layers of each class are
+// lowered, the first for itself and the second for all others of its class,
+// since there may be a reshard between one layer and the next:
 //
 //   61 layers, three without experts  ->  layers 0, 1, 3, 4, which stand for
 //                                         1, 2, 1 and 57
@@ -79,7 +79,7 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
       out->group_of_[param] = static_cast<uint32_t>(g);
     }
   }
-  // A role that is wrong has a finding of its own.
+  // A wrong role is reported by a lint of its own.
   const auto& problems = out->roles_.problems;
   const bool whole = std::all_of(
       problems.begin(), problems.end(), [](const step::RoleProblem& problem) {
@@ -148,7 +148,7 @@ void StepFacts::FindSample(step::Formulas& formulas) {
     int32_t& counts = known->second;
     if (fresh) {
       stands_for_[layer] = 1;
-      // The next one of this kind begins to count.
+      // The second layer of a class represents the rest.
       counts = -1;
     } else {
       if (counts < 0) counts = layer;
@@ -196,16 +196,18 @@ const ParameterGroup& StepFacts::GroupOf(int64_t row) const {
   return facts_.groups()[group_of_[static_cast<size_t>(row)]];
 }
 
-void TellRoleFault(const Facts& facts, step::RoleFault fault, const Code& code,
-                   const std::string& help, FindingSink& sink) {
+void ReportRoleFault(const Facts& facts, step::RoleFault fault,
+                     const Code& code, const std::string& help,
+                     FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
-  std::vector<const ParameterGroup*> told;
+  std::vector<const ParameterGroup*> reported;
   for (const step::RoleProblem& problem : step->roles().problems) {
     if (problem.fault != fault) continue;
     const ParameterGroup& group = step->GroupOf(problem.tensor);
-    if (std::find(told.begin(), told.end(), &group) != told.end()) continue;
-    told.push_back(&group);
+    if (std::find(reported.begin(), reported.end(), &group) != reported.end())
+      continue;
+    reported.push_back(&group);
     LintFinding finding = GroupFinding(
         facts, code, group,
         ParametersText(facts, group) + " " + problem.predicate, help);

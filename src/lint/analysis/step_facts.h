@@ -1,5 +1,6 @@
-// The model's step, where the rules describe the model: roles of parameters,
-// and programs of a layer or two of each kind, which stand for all. No numbers.
+// The step of the model, if the rules describe it: roles of parameters, and a
+// program of one or two layers of each class, which represent all layers.
+// Nothing is computed.
 #ifndef SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 
@@ -27,19 +28,22 @@ struct ParameterGroup;
 struct ModeStep {
   StepInputs inputs;
   LoweredStep step;
-  std::map<int32_t, int64_t> stands_for;  // a layer: how many, itself included
-  std::vector<char> weight;               // by value: made of parameters only
+  std::map<int32_t, int64_t>
+      stands_for;  // by layer: the number of layers it represents
+  std::vector<char>
+      weight;  // by value: 1 if it is computed from parameters only
 
   const step::Graph& graph() const { return step.model.graph; }
   const step::Program& program() const { return *step.program; }
-  // How often an op's like is in the whole step.
+  // The number of such ops in the step of the full model.
   int64_t Times(const step::Op& op) const;
-  // By a device, in the whole step and for one instruction of each layer.
+  // Bytes that a device sends in the full step, and for one instruction of one
+  // layer.
   int64_t Sent() const { return Sent(program()); }
   int64_t Sent(const step::Program& program) const;
   int64_t Sent(const step::Instruction& instruction) const;
-  // With other specs of parameters, or other anchors; nothing where that
-  // cannot be lowered.
+  // The same with other parameter specs or sharding constraints; empty if that
+  // step has no program.
   std::optional<int64_t> SentWith(
       const std::vector<Spec>& specs,
       const std::vector<step::ShardingConstraintOverride>& constraints = {})
@@ -55,15 +59,15 @@ struct StepRefusal {
 
 class StepFacts {
  public:
-  // Nothing where no file describes the model, or describes another one: most
-  // parameters have no role.
+  // Empty if no file describes the model, or if it describes another one: most
+  // parameters then have no role.
   static std::unique_ptr<const StepFacts> Make(const Facts& facts);
 
   const ModelDescription& description() const { return *description_; }
-  // Stands in a pack of this program.
+  // Whether the description is that of a built-in pack.
   bool builtin() const;
   const step::Roles& roles() const { return roles_; }
-  // Null where that mode is not planned, or there is no program.
+  // Null if that mode is not planned or has no program.
   const ModeStep* Find(Mode mode) const;
   const std::vector<StepRefusal>& refusals() const { return refusals_; }
   const ParameterGroup& GroupOf(int64_t row) const;
@@ -84,10 +88,11 @@ class StepFacts {
   std::vector<StepRefusal> refusals_;
 };
 
-// One finding a group of parameters of which this is wrong, joined where it is
-// the same.
-void TellRoleFault(const Facts& facts, step::RoleFault fault, const Code& code,
-                   const std::string& help, FindingSink& sink);
+// Reports one finding for each group of parameters with this fault; equal ones
+// are joined.
+void ReportRoleFault(const Facts& facts, step::RoleFault fault,
+                     const Code& code, const std::string& help,
+                     FindingSink& sink);
 
 }  // namespace shardc
 

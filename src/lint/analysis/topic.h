@@ -1,4 +1,4 @@
-// What lints fill: findings that know what they tell, so that one cause gives
+// Findings of lints, with the facts that they report, so that one cause gives
 // one finding (lint/once.h), whichever lints were selected or ignored.
 #ifndef SHARDC_LINT_ANALYSIS_TOPIC_H_
 #define SHARDC_LINT_ANALYSIS_TOPIC_H_
@@ -13,22 +13,23 @@
 
 namespace shardc {
 
-// A fact that several lints come upon, by a text of its own.
+// A fact that several lints may report, identified by a text.
 using Topic = std::string;
 
 struct LintFinding : Finding {
   LintFinding() = default;
-  // Most findings are told by one lint only.
+  // Most facts are reported by one lint only.
   LintFinding(Finding finding)  // NOLINT(google-explicit-constructor)
       : Finding(std::move(finding)) {}
 
-  std::vector<Topic> tells;
-  // Left out where findings that stay tell all of these.
+  std::vector<Topic> reports;
+  // The finding is redundant if findings that stay report all of these.
   std::vector<Topic> unless;
-  // The words of `message` that name the parameters; empty: none.
+  // The part of `message` that names the parameters; may be empty.
   std::string subject;
-  // What makes findings of one code one, whatever their rules; empty: only
-  // their words. Then the message is `before`, all subjects and `after`.
+  // Findings of one code with the same cause are joined whatever their rules,
+  // and the message becomes `before`, all subjects and `after`. Empty: only
+  // findings with the same words are joined.
   struct Several {
     std::string cause, before, after;
   };
@@ -43,13 +44,13 @@ inline Topic DeadRuleTopic(size_t rule) {
 inline Topic CatchAllTopic(size_t rule) {
   return "catch-all " + std::to_string(rule);
 }
-// A parameter, by a name of its group, that lies whole on every device.
+// A parameter, by a name of its group, that is replicated.
 inline Topic WholeTopic(const std::string& name) { return "whole " + name; }
-// Attention's heads do not divide by so many shards.
+// This number of heads does not divide by this number of shards.
 inline Topic HeadsTopic(int64_t heads, int64_t parts) {
   return "heads " + std::to_string(heads) + " over " + std::to_string(parts);
 }
-// A decode rule that is null, so that the standard one stays in force.
+// A null decode rule, which does not replace the standard rule.
 inline Topic DecodeNullTopic(std::string_view rule) {
   return "null " + std::string(rule);
 }
@@ -59,7 +60,7 @@ inline Topic UnusedAxisTopic(std::string_view axis) {
 }
 // The rules were written for other names.
 inline Topic NamingTopic() { return "other naming"; }
-// A weight that does not meet its activation as that lies.
+// A weight whose activation has to be resharded.
 inline Topic ReshardTopic(const std::string& name) { return "reshard " + name; }
 // A parameter that no rule matches.
 inline Topic UnmatchedTopic(const std::string& name) {

@@ -13,18 +13,18 @@ struct Vocabulary {
   int head_dim = 0;
 };
 
-// Either is null where there is none, or more than one.
+// Either is null if there is none or more than one.
 inline Vocabulary VocabularyOf(const Facts& facts) {
   Vocabulary out;
   int embeddings = 0;
   int heads = 0;
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Rank(group) != 2 || !facts.Judged(group)) continue;
-    if (group.role.role == Role::kEmbedding) {
+    if (group.role.module_role == Role::kEmbedding) {
       out.embedding = &group;
       out.embedding_dim = group.role.in_first.value_or(true) ? 0 : 1;
       embeddings += static_cast<int>(group.count());
-    } else if (group.role.role == Role::kHead) {
+    } else if (group.role.module_role == Role::kHead) {
       const int dim = OutDim(group.role, 2);
       if (dim < 0) continue;
       out.head = &group;

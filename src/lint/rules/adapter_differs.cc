@@ -1,9 +1,8 @@
-// An adapter adds B A to its base's matrix. A takes what the base takes and B
-// gives what the base gives; between them is the rank, their shorter side:
+// An adapter adds the product B A to the matrix of its base. A reads the base's
+// input and B writes the base's output; between them is the rank, the shorter
+// side of both:
 //
-//   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over tp, or whole
-#include <algorithm>
-#include <array>
+//   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over tp, or unsharded
 #include <map>
 #include <optional>
 #include <string>
@@ -15,22 +14,13 @@
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
 #include "model/name.h"
+#include "roles/words.h"
 
 namespace shardc {
 
 extern const Lint kAdapterDiffers;
 
 namespace {
-
-constexpr std::array<std::string_view, 3> kDown = {"lora_A", "lora_a",
-                                                   "lora_down"};
-constexpr std::array<std::string_view, 3> kUp = {"lora_B", "lora_b", "lora_up"};
-
-template <size_t N>
-bool Holds(const std::array<std::string_view, N>& words,
-           std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 struct Adapter {
   std::string base;  // the module's path
@@ -40,29 +30,32 @@ struct Adapter {
 std::optional<Adapter> AdapterOf(std::string_view name, char separator) {
   Adapter out;
   for (std::string_view part : SplitName(name, separator)) {
-    out.down = Holds(kDown, part);
-    if (out.down || Holds(kUp, part)) return out;
+    const Role role = RoleBelow(part);
+    out.down = role == Role::kAdapterDown;
+    if (IsAdapter(role)) return out;
     if (!out.base.empty()) out.base += separator;
     out.base += part;
   }
   return std::nullopt;
 }
 
-// A side of an adapter, and what its base has there.
+// A dimension of an adapter, its axes and those of the base's dimension.
 struct Side {
   int dim = 0;
   AxisGroup axes, base_axes;
 };
 
-LintFinding Say(const Facts& facts, const ParameterGroup& group,
-                const ParameterGroup& base, const Side& side) {
+LintFinding Report(const Facts& facts, const ParameterGroup& group,
+                   const ParameterGroup& base, const Side& side) {
   LintFinding finding = GroupFinding(
       facts, kAdapterDiffers.code, group,
       "dimension " + std::to_string(side.dim) + " of " +
           ParametersText(facts, group) + " is split over " +
           GroupText(side.axes) + ", where " + Quoted(GroupName(facts, base)) +
-          " has " + GroupText(side.base_axes) + ": their results are added",
-      "split it as the base's dimension");
+          " has " + GroupText(side.base_axes) +
+          ": the two results are added, so that one is resharded in every "
+          "layer",
+      "split both over the same axes, or leave the adapter unsharded");
   finding.labels.push_back({facts.GroupPlace(base), "the base"});
   return finding;
 }
@@ -80,8 +73,9 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
             ParametersText(facts, group) + " is the adapter's rank, " +
             std::to_string(shape[static_cast<size_t>(rank_dim)]) +
             ", split over " + GroupText(across) +
-            ": what it gives is summed over that axis, beside the base's",
-        "leave the rank whole"));
+            ": the adapter's result is all-reduced over that axis, in addition "
+            "to the base's",
+        "do not split the rank"));
     return;
   }
   const int base_dim = down ? InDim(base.role, 2) : OutDim(base.role, 2);
@@ -90,12 +84,12 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   side.dim = 1 - rank_dim;
   side.axes = facts.TensorAxes(facts.AxesAt(group, side.dim));
   side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
-  // A whole one is cut where it is used, at no cost but its few bytes.
+  // An unsharded adapter costs its few bytes only: each device uses its part.
   if (facts.TensorParts(side.axes) <= 1 ||
       SplitAlike(facts.mesh(), side.axes, side.base_axes)) {
     return;
   }
-  sink.push_back(Say(facts, group, base, side));
+  sink.push_back(Report(facts, group, base, side));
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
@@ -105,7 +99,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (!IsWeight(group) || facts.Rank(group) != 2 || !facts.Judged(group))
       continue;
     if (AdapterOf(group.name, facts.separator())) continue;
-    std::string module = group.role.module;
+    std::string module = group.role.module_path;
     if (module.ends_with(inner)) module.resize(module.size() - inner.size());
     bases.try_emplace(std::move(module), &group);
   }
@@ -123,19 +117,19 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kAdapterDiffers{
     .code = {229, "adapter-differs", Level::kWarning,
-             "an adapter is split unlike the matrix it adapts"},
+             "an adapter is split over other axes than the matrix it adapts"},
     .needs = kNeedsShapes,
     .what =
         "Finds low-rank adapters (`lora_A`, `lora_B`) whose input or output "
-        "is split over other tensor parallel axes than their base's, or "
-        "whose rank is split. A whole one is fine.",
+        "is split over other tensor parallel axes than their base's, or whose "
+        "rank is split. An unsharded adapter is not reported.",
     .why =
-        "The two results are added element by element, so one of them is "
-        "moved, or summed over the axis, in every layer "
+        "The two results are added element by element, so that one of them is "
+        "resharded, or all-reduced over the axis, in every layer "
         "(huggingface/peft#3079).",
     .instead =
-        "Split A's input and B's output as the base's or not at all, and "
-        "leave the rank whole.",
+        "Split the input of A and the output of B as the base does or not at "
+        "all, and do not split the rank.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 separator: "."

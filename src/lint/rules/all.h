@@ -1,5 +1,5 @@
 // Every lint, one file each; table.h lists them by number. A lint declares its
-// own name, so that one more compiles no other anew.
+// own name, so that a new lint does not recompile the others.
 #ifndef SHARDC_LINT_RULES_ALL_H_
 #define SHARDC_LINT_RULES_ALL_H_
 

@@ -28,7 +28,7 @@ const ParamLayout& LayoutOf(const Facts& facts, uint32_t param) {
   return facts.plan().layouts[facts.plan().params[param].layout];
 }
 
-// A state that gets its parameter's spec by another rule has lost nothing.
+// A state that gets its parameter's spec from another rule is not reported.
 bool Differs(const Facts& facts, const MissedState& missed) {
   const ParamLayout& state = LayoutOf(facts, missed.state);
   const ParamLayout& parameter = LayoutOf(facts, missed.parameter);
@@ -50,12 +50,12 @@ void Check(const Facts& facts, FindingSink& sink) {
                   facts.RulePlace(static_cast<int32_t>(rule)));
     finding.message =
         "pattern " + Quoted(facts.rules()[rule].match) +
-        " is anchored at the start and misses " +
+        " begins with `^` and does not match " +
         Counted(static_cast<int64_t>(names.size()), "copy", "copies") +
         " of its parameters in the training state, such as " +
         Quoted(names.front());
     finding.help =
-        "without the anchor the rule is found in optimizer moments, too";
+        "leave the `^` out, so that the rule also matches optimizer states";
     finding.params = std::move(names);
     sink.push_back(std::move(finding));
   }
@@ -65,15 +65,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kAnchoredMissesStates{
     .code = {118, "anchored-misses-states", Level::kWarning,
-             "a pattern anchored at the start misses optimizer states"},
+             "a pattern that begins with `^` does not match optimizer states"},
     .what =
-        "Finds patterns that begin with `^` and take parameters whose copies "
-        "in the training state (optimizer moments) they miss, where those "
-        "get another spec or none.",
+        "Finds patterns that begin with `^` and match parameters but not their "
+        "copies in the training state (optimizer moments), if the copies get "
+        "another spec or none.",
     .why =
-        "A moment is as large as its parameter: cut otherwise, or not at "
-        "all, it costs memory and is moved at every step.",
-    .instead = "Leave the anchor out: patterns are searched anywhere.",
+        "A moment is as large as its parameter: with another spec it is "
+        "resharded in every step, and without one it is replicated.",
+    .instead = "Leave the `^` out: a pattern may match anywhere in a name.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

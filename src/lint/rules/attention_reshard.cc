@@ -1,7 +1,9 @@
-// Only tensor parallel axes are compared: the others are gathered before the
-// product. What leaves the query's projection must enter the output's.
+// The output of the query projection is, through attention, the input of the
+// output projection, so that both have to be split over the same axes. Only
+// tensor parallel axes are compared: weights are gathered over the others
+// before the product.
 //
-//   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  leaves over tp, enters whole
+//   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  output over tp, input unsharded
 #include <string>
 
 #include "comm/reshard.h"
@@ -16,7 +18,7 @@ extern const Lint kAttentionReshard;
 
 namespace {
 
-// Axes that stay through the matrix product; the others are gathered first.
+// Tensor parallel axes of the output and of the input dimension.
 AxisGroup Out(const Facts& facts, const ParameterGroup& group) {
   return facts.TensorAxes(
       facts.AxesAt(group, OutDim(group.role, facts.Rank(group))));
@@ -30,25 +32,24 @@ bool Empty(const Facts& facts, const AxisGroup& group) {
   return SplitAlike(facts.mesh(), group, {});
 }
 
-// A projection into heads that splits what enters it, and not the heads.
+// A projection to heads whose input is split rather than the heads.
 void CheckTransposed(const Facts& facts, const ParameterGroup& group,
                      FindingSink& sink) {
   const AxisGroup axes = In(facts, group);
   if (!Empty(facts, Out(facts, group)) || Empty(facts, axes)) return;
   const std::string over = GroupText(axes);
   const std::string so =
-      " the heads whole, so the result is summed over that axis before"
-      " attention";
-  LintFinding finding = GroupFinding(
-      facts, kAttentionReshard.code, group,
-      ParametersText(facts, group) + " splits what enters it over " + over +
-          " and leaves" + so,
-      "split the dimension that leaves the projection: ColumnWise for a"
-      " kernel, RowWise for a torch weight");
+      " its heads: the result is all-reduced over that axis before attention";
+  LintFinding finding =
+      GroupFinding(facts, kAttentionReshard.code, group,
+                   ParametersText(facts, group) + " splits its input over " +
+                       over + " and does not split" + so,
+                   "split the output dimension of the projection: ColumnWise "
+                   "for a kernel, RowWise for a torch weight");
   finding.several = {
-      "entering " + over, "",
-      " split what enters them over " + over + " and leave" + so};
-  finding.tells.push_back(ReshardTopic(facts.Example(group)));
+      "input over " + over, "",
+      " split their input over " + over + " and do not split" + so};
+  finding.reports.push_back(ReshardTopic(facts.Example(group)));
   sink.push_back(std::move(finding));
 }
 
@@ -73,14 +74,16 @@ void Check(const Facts& facts, FindingSink& sink) {
       continue;
     LintFinding finding = GroupFinding(
         facts, kAttentionReshard.code, *output,
-        "the heads leave " + Quoted(GroupName(facts, *query)) + " split over " +
-            GroupText(heads) + " and enter " + ParametersText(facts, *output) +
-            " split over " + GroupText(entering) +
-            ": attention's result is moved in between",
-        "split what enters the output projection over " + GroupText(heads));
+        "the heads in the output of " + Quoted(GroupName(facts, *query)) +
+            " are split over " + GroupText(heads) + " and the input of " +
+            ParametersText(facts, *output) + " split over " +
+            GroupText(entering) +
+            ": the output of attention is resharded in between",
+        "split the input dimension of the output projection over " +
+            GroupText(heads));
     finding.labels.push_back(
         {facts.GroupPlace(*query), "the heads are split here"});
-    finding.tells.push_back(ReshardTopic(facts.Example(*output)));
+    finding.reports.push_back(ReshardTopic(facts.Example(*output)));
     sink.push_back(std::move(finding));
   }
 }
@@ -89,19 +92,18 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kAttentionReshard{
     .code = {214, "attention-reshard", Level::kWarning,
-             "the projections of attention do not compose"},
+             "the query and output projections of attention are split over "
+             "different axes"},
     .needs = kNeedsShapes,
     .what =
-        "Finds query, key and value projections that split what enters "
-        "them and leave their heads whole, and output projections that "
-        "are not split over the axis on which the heads arrive. Axes that "
-        "are gathered before use, such as `fsdp`, do not count.",
-    .why =
-        "Every layer then moves or sums activations that could have "
-        "stayed.",
+        "Finds query, key and value projections whose input is split rather "
+        "than their heads, and output projections whose input is not split "
+        "over the axis of the heads. Axes that are gathered before use, such "
+        "as `fsdp`, are not compared.",
+    .why = "Activations are then resharded or all-reduced in every layer.",
     .instead =
-        "Split the heads where they leave, and over the same axis "
-        "where they enter the output projection.",
+        "Split the output dimension of query, key and value projections, and "
+        "the input dimension of the output projection, over the same axis.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -12,10 +12,10 @@ extern const Lint kAxisOfSizeOne;
 
 namespace {
 
-// A rule that names axes and splits nothing on this mesh. Says so once for
-// each distinct set of axes, at the first rule.
+// Reports rules that name axes and split nothing on this mesh, once for each
+// set of axes, at the first rule.
 void Check(const Facts& facts, FindingSink& sink) {
-  std::vector<AxisGroup> said;
+  std::vector<AxisGroup> reported;
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     AxisGroup axes;
@@ -33,16 +33,17 @@ void Check(const Facts& facts, FindingSink& sink) {
       if (parts > 1) break;
     }
     if (axes.empty() || parts > 1) continue;
-    if (std::find(said.begin(), said.end(), axes) != said.end()) continue;
-    said.push_back(axes);
+    if (std::find(reported.begin(), reported.end(), axes) != reported.end())
+      continue;
+    reported.push_back(axes);
     std::vector<std::string> names;
     for (const std::string& axis : axes) names.push_back(Quoted(axis));
     LintFinding finding = FindingAt(kAxisOfSizeOne.code,
                                     facts.RulePlace(static_cast<int32_t>(r)));
     finding.message = "the spec splits over " + ListText(names) + " only, " +
                       (axes.size() == 1 ? "which has" : "which have") +
-                      " size 1 on this mesh: it does nothing here";
-    finding.help = "give the axis a size, or split over one that has";
+                      " size 1 on this mesh: the parameters are replicated";
+    finding.help = "make the axis larger than 1, or split over another axis";
     sink.push_back(std::move(finding));
   }
 }
@@ -53,12 +54,9 @@ constinit const Lint kAxisOfSizeOne{
     .code = {205, "axis-of-size-one", Level::kNote,
              "a rule splits over axes of size 1 only"},
     .what =
-        "Finds rules whose specs name axes, all of which have size 1 on "
-        "the mesh at hand.",
-    .why =
-        "The parameters look sharded in the rules and are whole on every "
-        "device.",
-    .instead = "Split over an axis that has a size, if that was intended.",
+        "Finds rules whose specs name axes that all have size 1 on this mesh.",
+    .why = "The parameters look sharded in the rules and are replicated.",
+    .instead = "Split over an axis of size 2 or more.",
     .bad = {.mesh = "fsdp:8,tp:1",
             .rules = R"(version: 1
 rules:

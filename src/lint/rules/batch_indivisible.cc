@@ -21,9 +21,9 @@ void Check(const Facts& facts, FindingSink& sink) {
                       AxesHave(facts, split.axes) + " in " +
                       ModesText(facts, split) + ": " +
                       RemainderText(batch, parts);
-    finding.help = "take a batch of " +
+    finding.help = "use a batch of " +
                    std::to_string((batch / parts + 1) * parts) +
-                   ", or fewer axes in the rule `batch`";
+                   ", or name fewer axes in the axis rule `batch`";
     sink.push_back(std::move(finding));
   }
 }
@@ -34,11 +34,9 @@ constinit const Lint kBatchIndivisible{
     .code = {408, "batch-indivisible", Level::kError,
              "the batch does not divide by its axes"},
     .needs = kNeedsBatch,
-    .what =
-        "Finds batches that are no multiple of the size of the axes that "
-        "split them.",
+    .what = "Finds batches that are not a multiple of the number of shards.",
     .why = "Frameworks refuse such a batch when the first step runs.",
-    .instead = "Take a multiple.",
+    .instead = "Use a multiple of the number of shards.",
     .bad = {.mesh = "dp:2,fsdp:4",
             .rules = R"(version: 1
 rules:

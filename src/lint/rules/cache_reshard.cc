@@ -23,9 +23,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.message = "the KV cache is " + SpecText(before) +
                       " in prefill and " + SpecText(after) + " in " +
                       std::string(ModeName(mode)) +
-                      ": it is moved when a request goes over";
+                      ": it is resharded between the two";
     if (const auto bytes = CacheBytes(facts)) {
-      finding.message += ", " + BytesText(*bytes) + " for the whole batch";
+      finding.message += ", " + BytesText(*bytes) + " for the entire batch";
     }
     for (AxisRule rule :
          {AxisRule::kDecodeBatch, AxisRule::kDecodeKeySequence,
@@ -36,8 +36,8 @@ void Check(const Facts& facts, FindingSink& sink) {
       if (finding.place.source == nullptr) finding.place = place;
     }
     finding.help =
-        "give the decode rules the axes of the standard ones, or"
-        " prefill where you decode";
+        "give the decode axis rules the axes of the standard ones, or run "
+        "prefill with decode's";
     sink.push_back(std::move(finding));
     return;
   }
@@ -47,13 +47,13 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kCacheReshard{
     .code = {401, "cache-reshard", Level::kWarning,
-             "prefill and decode hold the KV cache differently"},
+             "prefill and decode shard the KV cache differently"},
     .what =
-        "Finds axis rules that give keys and values another spec in "
-        "decode or insert than in prefill.",
+        "Finds axis rules that give keys and values another spec in decode or "
+        "insert than in prefill.",
     .why =
-        "The cache that prefill wrote is moved before the first token is "
-        "decoded; systems that do not move it read wrong positions.",
+        "The cache that prefill wrote is resharded before the first token is "
+        "decoded; systems that do not reshard it read wrong positions.",
     .instead = "Keep the spec of keys and values the same in both modes.",
     .bad = {.mesh = "dp:2,sp:2,tp:2",
             .rules = R"(version: 1

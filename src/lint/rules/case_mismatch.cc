@@ -14,13 +14,13 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (rule.cause != DeadCause::kCase) continue;
     LintFinding finding =
         FindingAt(kCaseMismatch.code, facts.RulePlace(static_cast<int32_t>(r)));
-    finding.tells = {DeadRuleTopic(r)};
+    finding.reports = {DeadRuleTopic(r)};
     finding.message =
         "rule " + Quoted(facts.rules()[r].match) +
-        " matches nothing; with other capitals it would match " +
+        " matches nothing; if case is ignored, it matches " +
         Quoted(facts.Example(
             facts.groups()[static_cast<size_t>(rule.would_match)]));
-    finding.help = "write it as the names are written";
+    finding.help = "write the pattern in the case of the names";
     sink.push_back(std::move(finding));
   }
 }
@@ -29,12 +29,12 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kCaseMismatch{
     .code = {114, "case-mismatch", Level::kWarning,
-             "a rule matches nothing but for capital letters"},
+             "a rule matches only if case is ignored"},
     .what =
-        "Finds rules that match nothing and would match if capitals made "
-        "no difference.",
-    .why = "Patterns distinguish capitals.",
-    .instead = "Write the pattern as the names are written.",
+        "Finds rules that match no parameter, but match one if case is "
+        "ignored.",
+    .why = "Patterns are case sensitive.",
+    .instead = "Write the pattern in the case of the names.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -28,15 +28,15 @@ void Check(const Facts& facts, FindingSink& sink) {
     }
     if (below == 0) continue;
     finding.code = &kCatchAllNotLast.code;
-    // A file may mean to take no more than definitions from what it extends.
+    // A file may extend another for its definitions only.
     finding.level = same_file ? kCatchAllNotLast.code.level : Level::kWarning;
     finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message = "the catch-all " + Quoted(facts.rules()[r].match) +
-                      " stands above " + Counted(below, "rule") +
+                      " is above " + Counted(below, "rule") +
                       (same_file ? "" : " of extended files") +
-                      ", which can never apply";
+                      ", which it makes dead";
     finding.help = same_file ? "move it to the end"
-                             : "leave it to the file that is extended";
+                             : "remove it if the extended file has one";
     sink.push_back(std::move(finding));
     return;
   }
@@ -46,13 +46,13 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kCatchAllNotLast{
     .code = {109, "catch-all-not-last", Level::kError,
-             "rules stand below a catch-all and can never apply"},
+             "rules below a catch-all can never apply"},
     .what =
-        "Finds a catch-all such as `.*` with other rules below it. Where "
-        "those are of extended files only, it is a warning.",
+        "Finds a catch-all such as `.*` with other rules below it. It is a "
+        "warning if those are of extended files only.",
     .why = "The first match wins, and a catch-all matches everything.",
     .instead =
-        "Move it to the end. `--fix` does where no spec changes by that, "
+        "Move it to the end. `--fix` moves it if no spec changes, "
         "`--unsafe-fixes` in any case.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

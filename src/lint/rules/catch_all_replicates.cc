@@ -20,7 +20,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         FindingAt(kCatchAllReplicates.code, facts.RulePlace(fall.rule));
     for (const ParameterGroup* group : fall.groups) {
       texts.push_back(ParametersText(facts, *group));
-      finding.tells.push_back(WholeTopic(facts.Example(*group)));
+      finding.reports.push_back(WholeTopic(facts.Example(*group)));
       for (std::string& name : facts.Names(*group)) {
         finding.params.push_back(std::move(name));
       }
@@ -28,28 +28,28 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.message =
         BytesText(fall.bytes) + " (" +
         PercentText(fall.bytes, facts.total_bytes()) +
-        " of the model) reach only the catch-all " +
+        " of the model) match only the catch-all " +
         Quoted(facts.rules()[static_cast<size_t>(fall.rule)].match) +
-        " and lie whole on every device: " + ListText(texts);
+        " and are replicated on every device: " + ListText(texts);
     const Topic catch_all = CatchAllTopic(static_cast<size_t>(fall.rule));
     finding.unless = {catch_all};
-    finding.tells.push_back(catch_all);
+    finding.reports.push_back(catch_all);
     std::vector<std::string> rewrites;
     for (const auto& [intended, group] : fall.intended) {
-      finding.tells.push_back(
+      finding.reports.push_back(
           DeadRuleTopic(static_cast<size_t>(intended.rule)));
       finding.labels.push_back(
           {facts.RulePlace(intended.rule),
            "matches nothing; intended for " + Quoted(GroupName(facts, *group)) +
-               "? it says " + Quoted(intended.written) +
+               ": the rule has " + Quoted(intended.written) +
                " where the tree has " + Quoted(intended.found)});
       if (!intended.rewrite.empty())
         rewrites.push_back(Quoted(intended.rewrite));
     }
     finding.help =
         rewrites.empty()
-            ? "write rules for them above the catch-all, or leave the"
-              " catch-all out: then an unmatched parameter is an error"
+            ? "write rules for them above the catch-all, or remove the "
+              "catch-all, so that an unmatched parameter is an error"
             : "write " + ListText(rewrites, 4);
     sink.push_back(std::move(finding));
   }
@@ -59,19 +59,19 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kCatchAllReplicates{
     .code = {101, "catch-all-replicates", Level::kError,
-             "large parameters reach only the catch-all and are replicated"},
+             "large parameters match only the catch-all and are replicated"},
     .needs = kNeedsShapes,
     .what =
-        "Finds parameters of 65,536 elements or more that no rule but a "
-        "catch-all such as `.*` matches, and that the catch-all leaves "
-        "whole on every device, once they are a fifth of the model, or a "
-        "twentieth where a rule that matches nothing was probably intended "
-        "for them. It names such rules.",
+        "Finds parameters of 65,536 elements or more that only a catch-all "
+        "such as `.*` matches, and that the catch-all replicates. It is "
+        "reported if they are a fifth of the model, or a twentieth if a rule "
+        "that matches nothing was probably intended for them; the message "
+        "names such rules.",
     .why =
-        "A catch-all makes every parameter count as matched, so a wrong "
-        "path part goes unnoticed until the devices run out of memory: "
-        "each of them holds all of these bytes, whatever the mesh.",
-    .instead = "Correct the path in the rule that was intended.",
+        "A catch-all makes every parameter count as matched, so that a wrong "
+        "path part is not detected until the devices run out of memory: each "
+        "device holds all of these bytes on any mesh.",
+    .instead = "Correct the path in the rule that was intended for them.",
     .bad = {.mesh = "fsdp:2,ep:2,tp:2",
             .rules = R"(version: 1
 rules:

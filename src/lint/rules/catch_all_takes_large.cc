@@ -31,7 +31,7 @@ void Check(const Facts& facts, FindingSink& sink) {
       const ParameterGroup& group = facts.groups()[index];
       if (facts.Elements(group) < kLargeElements) continue;
       texts.push_back(ParametersText(facts, group));
-      finding.tells.push_back(WholeTopic(facts.Example(group)));
+      finding.reports.push_back(WholeTopic(facts.Example(group)));
       bytes += facts.TotalBytes(group);
       if (facts.Replicated(group)) whole += facts.TotalBytes(group);
       for (std::string& name : facts.Names(group)) {
@@ -39,17 +39,17 @@ void Check(const Facts& facts, FindingSink& sink) {
       }
     }
     if (texts.empty()) continue;
-    // What catch-all-replicates says louder is left to it.
+    // catch-all-replicates, an error, takes precedence.
     finding.unless = {CatchAllTopic(r)};
     finding.message =
         BytesText(bytes) +
         " in large parameters get their spec from the catch-all " +
         Quoted(facts.rules()[r].match) +
-        (whole > 0
-             ? ", which leaves " + BytesText(whole) + " whole on every device: "
-             : ": ") +
+        (whole > 0 ? ", which leaves " + BytesText(whole) +
+                         " replicated on every device: "
+                   : ": ") +
         ListText(texts);
-    finding.help = "write a rule for them, so that the spec is a choice";
+    finding.help = "write a rule for them above the catch-all";
     sink.push_back(std::move(finding));
   }
 }
@@ -61,13 +61,12 @@ constinit const Lint kCatchAllTakesLarge{
              "large parameters get their spec from the catch-all"},
     .needs = kNeedsShapes,
     .what =
-        "Finds parameters of 65,536 elements or more that no rule but a "
-        "catch-all matches, where catch-all-replicates does not already "
-        "say so.",
+        "Finds parameters of 65,536 elements or more that only a catch-all "
+        "matches and that catch-all-replicates does not report.",
     .why =
-        "A catch-all is written for what is small or forgotten. A large "
-        "parameter there is most often one whose name has changed.",
-    .instead = "Name the parameter in a rule of its own.",
+        "A catch-all is written for small parameters. A large one that only a "
+        "catch-all matches has most often been renamed.",
+    .instead = "Write a rule for the parameter above the catch-all.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

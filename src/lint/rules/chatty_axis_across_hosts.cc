@@ -1,5 +1,6 @@
-// Devices are numbered with the last axis fastest and hosts take runs of
-// them, so a group along an axis spans its size times those of all after it.
+// Devices are numbered with the last axis fastest, and each host has a run of
+// numbers, so that a group along an axis spans the product of its size and
+// those of all later axes.
 //
 //   tp 4, fsdp 4, 4 devices a host  ->  a group along tp spans 16 numbers
 #include <string>
@@ -22,7 +23,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
     const MeshAxis& axis = mesh.axes[i];
     if (axis.size <= 1 || facts.TensorAxes({axis.name}).empty()) continue;
-    // Only an axis that would fit in a host is out of order.
+    // An axis larger than a host crosses hosts in any order.
     if (axis.size > per_host || SpanOf(mesh, i) <= per_host) continue;
     std::string inner;
     for (size_t j = i + 1; j < mesh.axes.size(); ++j) {
@@ -41,7 +42,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         std::to_string(per_host) +
         ": its collectives, several in each layer, cross hosts";
     finding.help = "write " + Quoted(axis.name) + " after " + inner +
-                   " in the mesh, so that it stays within a host";
+                   " in the mesh, so that its groups stay within a host";
     sink.push_back(std::move(finding));
   }
 }
@@ -50,11 +51,11 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kChattyAxisAcrossHosts{
     .code = {301, "chatty-axis-across-hosts", Level::kWarning,
-             "a tensor parallel axis crosses hosts that it could fit in"},
+             "a tensor parallel axis crosses hosts although it fits in one"},
     .what =
-        "Finds tensor parallel axes whose groups spread over several "
-        "hosts, though the axis is no larger than a host and axes that "
-        "talk less lie inside of it.",
+        "Finds tensor parallel axes whose groups span several hosts although "
+        "the axis is no larger than a host, because axes that communicate less "
+        "come after it in the mesh.",
     .why =
         "Tensor parallel collectives run several times in each layer, and "
         "the network between hosts is many times slower than within one.",

@@ -1,12 +1,13 @@
-// Where an axis cuts one dimension of an activation and another of the weight
-// that it meets, the weight of a tensor parallel axis stays and the activation
-// is gathered. Had the weight the axis where the activation has it, nothing
-// would move; whether the step then sends less is asked of another lowering:
+// A sharding conflict: an axis splits one dimension of an activation and
+// another dimension of the weight in the same op. For a tensor parallel axis
+// the weight keeps its sharding and the activation is gathered. If the weight
+// had the axis on the activation's dimension, nothing would be gathered; the
+// step is lowered a second time with such a spec to see whether it sends less:
 //
 //   a [b, t, (n h):tp], o [d:tp, (n h)]   all_gather tp of a
-//   a [b, t, (n h):tp], o [d, (n h):tp]   a sum, reduced once
+//   a [b, t, (n h):tp], o [d, (n h):tp]   a partial sum, reduced once
 //
-// The width of activations itself is SHD411's.
+// SHD411 reports the hidden dimension of activations.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -31,16 +32,17 @@ using step::AxisId;
 using step::Instruction;
 using step::LabelId;
 
-// A weight and the activation that moves for it.
-struct Conflict {
+// A weight and the activation that is gathered for it.
+struct WeightConflict {
   AxisId axis = 0;
   std::string role, op, activation, held;
-  LabelId to = step::kNoLabel;  // where the activation has the axis
+  LabelId to = step::kNoLabel;  // the activation's dimension with the axis
   int64_t row = -1;
   int64_t layers = 0, moved = 0;
 };
 
-// The dimension of the value that loses the axis in a gather or exchange.
+// The dimension of the value that loses the axis in an all-gather or
+// all-to-all.
 LabelId Lost(const ModeStep& of, const Instruction& move, AxisId axis) {
   const step::Slot& from =
       of.program().slots[static_cast<size_t>(move.in.front())];
@@ -63,7 +65,8 @@ const step::Parameter* ParameterOf(const ModeStep& of, const step::Op& op) {
   return nullptr;
 }
 
-// The collective by which an activation loses the axis for the op of a clash.
+// The collective by which an activation loses the axis for the op of a
+// conflict.
 const Instruction* MoveFor(const ModeStep& of,
                            const step::ShardingConflict& conflict) {
   for (const Instruction& one : of.program().code) {
@@ -83,8 +86,8 @@ const Instruction* MoveFor(const ModeStep& of,
   return nullptr;
 }
 
-std::vector<Conflict> ConflictsOf(const ModeStep& of) {
-  std::map<std::pair<std::string, AxisId>, Conflict> found;
+std::vector<WeightConflict> ConflictsOf(const ModeStep& of) {
+  std::map<std::pair<std::string, AxisId>, WeightConflict> found;
   const step::Graph& graph = of.graph();
   for (const step::ShardingConflict& conflict : of.program().conflicts) {
     const step::Op& op = graph.ops[static_cast<size_t>(conflict.op)];
@@ -97,7 +100,7 @@ std::vector<Conflict> ConflictsOf(const ModeStep& of) {
         graph.labels[static_cast<size_t>(lost)].semantic == "EMBED") {
       continue;
     }
-    Conflict& one = found[{parameter->role, conflict.axis}];
+    WeightConflict& one = found[{parameter->role, conflict.axis}];
     one.axis = conflict.axis;
     one.role = parameter->role;
     one.op = StepOpName(op);
@@ -110,15 +113,16 @@ std::vector<Conflict> ConflictsOf(const ModeStep& of) {
     one.layers += of.Times(op);
     one.moved += of.Times(op) * of.Sent(*move);
   }
-  std::vector<Conflict> out;
+  std::vector<WeightConflict> out;
   for (auto& [key, conflict] : found) out.push_back(std::move(conflict));
   return out;
 }
 
-// Specs in which the role's weights have the axis where the activation has it;
-// nothing where they have no such dimension.
+// Specs in which the weights of the role have the axis on the activation's
+// dimension; empty if they have no such dimension.
 std::optional<std::vector<Spec>> Moved(const ModeStep& of,
-                                       const Conflict& conflict, int& dim) {
+                                       const WeightConflict& conflict,
+                                       int& dim) {
   const step::Graph& graph = of.graph();
   const std::string& axis = of.program().axes.names[conflict.axis];
   std::vector<Spec> specs = of.step.specs;
@@ -143,13 +147,13 @@ void Check(const Facts& facts, FindingSink& sink) {
   const ModeStep* of = step->Find(Mode::kTrain);
   if (of == nullptr) of = step->Find(Mode::kPrefill);
   if (of == nullptr) return;
-  for (const Conflict& conflict : ConflictsOf(*of)) {
+  for (const WeightConflict& conflict : ConflictsOf(*of)) {
     int dim = -1;
     const auto specs = Moved(*of, conflict, dim);
     if (!specs) continue;
     const auto less = of->SentWith(*specs);
     const int64_t now = of->Sent();
-    // A hundredth of a step is worth no change.
+    // A saving of less than a hundredth of the step is not reported.
     if (!less || *less > now - now / 100) continue;
     const ParameterGroup& group = step->GroupOf(conflict.row);
     const std::string axis = Quoted(of->program().axes.names[conflict.axis]);
@@ -158,8 +162,8 @@ void Check(const Facts& facts, FindingSink& sink) {
         "`" + conflict.op + "` gathers its activation " + conflict.activation +
             " over " + axis + ", " + BytesText(conflict.moved) +
             " a device in " + Counted(conflict.layers, "such op") +
-            ": it is split at " + conflict.held + ", and " +
-            ParametersText(facts, group) + " at another dimension. A step of " +
+            ": it is split on " + conflict.held + ", and " +
+            ParametersText(facts, group) + " on another dimension. A step of " +
             Counted(of->inputs.batch, "row") + " sends " + BytesText(now) +
             " a device, and " + BytesText(*less) + " with " + axis +
             " on dimension " + std::to_string(dim) + " of the weight",
@@ -169,7 +173,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         !facts.rule_facts()[static_cast<size_t>(group.rule)].builtin;
     if (!own) finding.level = Level::kNote;
     finding.subject.clear();
-    // Two other lints compare projections that stand side by side.
+    // Two other lints compare the projections of one module.
     finding.unless = {ReshardTopic(facts.Example(group))};
     sink.push_back(std::move(finding));
   }
@@ -178,21 +182,23 @@ void Check(const Facts& facts, FindingSink& sink) {
 }  // namespace
 
 constinit const Lint kClashMovesActivation{
-    .code =
-        {237, "clash-moves-activation", Level::kWarning,
-         "a weight is split where its activation is not, which is gathered"},
+    .code = {237, "clash-moves-activation", Level::kWarning,
+             "a weight's sharding conflicts with its activation's, which is "
+             "gathered"},
     .needs = kNeedsShapes | kNeedsModel,
     .what =
         "Finds ops of the model's step for which an axis splits one dimension "
-        "of the activation and another of the weight, so that the activation "
-        "is gathered, where the step would send less with the weight split as "
-        "the activation is. It needs a `model:` section. A note where the "
-        "weight's rule is a pack's.",
+        "of the activation and another dimension of the weight, so that the "
+        "activation is gathered although the step sends less if the weight is "
+        "split as the activation is. It needs a `model:` section. It is a note "
+        "if the weight's rule is a built-in pack's.",
     .why =
-        "The axis cannot serve both: over the axes of the data the weight is "
-        "gathered, over others the activation, once forward and once more in "
-        "backward, in each layer. `shardc verify step` shows every such op.",
-    .instead = "Split the weight where its activation is split.",
+        "One axis cannot split both dimensions of an op. Over data axes the "
+        "weight is gathered, over other axes the activation, once forward and "
+        "once backward in each layer. `shardc verify step` lists every such "
+        "op.",
+    .instead =
+        "Split the dimension of the weight that the activation has split.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1
 axes: {hidden_state: []}

@@ -1,8 +1,7 @@
-// A bias has the weight's last-but-input dimension, so it is compared with
-// the dimension that leaves the weight; a scale has every dimension of its
-// weight, and each is compared.
+// A bias is compared with the output dimension of its weight; a scale has every
+// dimension of its weight, and each is compared.
 //
-//   kernel [in, out] by [tp, fsdp], bias [out] by [tp]  ->  tp against fsdp
+//   kernel [in, out] over [tp, fsdp], bias [out] over [tp]  ->  tp, not fsdp
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
@@ -15,8 +14,8 @@ extern const Lint kCompanionDiffers;
 
 namespace {
 
-// A whole bias or scale costs little and is cut where it is used, so only
-// one that is split over other axes than its weight is wrong.
+// A replicated bias or scale costs few bytes and each device uses its part, so
+// that only one that is split over other axes than its weight is reported.
 bool Disagree(const Facts& facts, const Companion& pair, int* dim,
               AxisGroup* weight_axes, AxisGroup* axes) {
   const int rank = facts.Rank(*pair.weight);
@@ -27,7 +26,7 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
     *dim = own - 1;
     *axes = facts.AxesAt(*pair.other, own - 1);
     *weight_axes = facts.AxesAt(*pair.weight, out);
-    // The rest of both is gathered before use: whole, then.
+    // Other axes are gathered before use.
     return facts.TensorParts(*axes) > 1 &&
            !SplitAlike(facts.mesh(), facts.TensorAxes(*axes),
                        facts.TensorAxes(*weight_axes));
@@ -51,14 +50,14 @@ void Check(const Facts& facts, FindingSink& sink) {
     AxisGroup weight_axes;
     AxisGroup axes;
     if (!Disagree(facts, pair, &dim, &weight_axes, &axes)) continue;
-    LintFinding finding = GroupFinding(
-        facts, kCompanionDiffers.code, *pair.other,
-        "dimension " + std::to_string(dim) + " of " +
-            ParametersText(facts, *pair.other) + " is split over " +
-            GroupText(axes) + ", where its weight has " +
-            GroupText(weight_axes),
-        "split it as its weight, or leave it whole; `spec: {like: ...}` takes"
-        " the weight's spec");
+    LintFinding finding =
+        GroupFinding(facts, kCompanionDiffers.code, *pair.other,
+                     "dimension " + std::to_string(dim) + " of " +
+                         ParametersText(facts, *pair.other) +
+                         " is split over " + GroupText(axes) +
+                         ", where its weight has " + GroupText(weight_axes),
+                     "split it as its weight, or replicate it; `spec: {like: "
+                     "...}` takes the weight's spec");
     finding.labels.push_back({facts.GroupPlace(*pair.weight), "the weight"});
     sink.push_back(std::move(finding));
   }
@@ -68,17 +67,18 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kCompanionDiffers{
     .code = {212, "companion-differs", Level::kWarning,
-             "a bias, scale or zero point is split unlike its weight"},
+             "a bias, scale or zero point is split over other axes than its "
+             "weight"},
     .needs = kNeedsShapes,
     .what =
-        "Finds biases, scales and zero points that are split over other "
-        "axes than the dimension of the weight they belong to. A whole "
-        "one is fine, and axes that are gathered before use, such as "
-        "`fsdp`, do not count.",
+        "Finds biases, scales and zero points that are split over other axes "
+        "than the same dimension of their weight. A replicated one is not "
+        "reported, and axes that are gathered before use, such as `fsdp`, are "
+        "not compared.",
     .why =
-        "The two meet element by element, so one of them is moved in every "
-        "step.",
-    .instead = "Split both alike.",
+        "The two are combined element by element, so that one of them is "
+        "resharded in every step.",
+    .instead = "Split both over the same axes.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -8,7 +8,7 @@ extern const Lint kConfigMisfit;
 
 namespace {
 
-// The configuration's file, or what stands in for it.
+// The configuration's file, or the manifest if it has none.
 Place ConfigPlace(const Facts& facts) {
   const SourceRef& source = facts.model()->source;
   return source == nullptr ? facts.RulePlace(-1)
@@ -20,7 +20,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     LintFinding finding = FindingAt(kConfigMisfit.code, ConfigPlace(facts));
     finding.message = misfit.observation;
     if (misfit.heads) {
-      finding.message += "; what counts heads is skipped";
+      finding.message += "; lints that count heads are skipped";
     }
     finding.help = "give the config.json that came with these parameters";
     if (misfit.group != nullptr) {
@@ -34,18 +34,19 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kConfigMisfit{
     .code = {223, "config-misfit", Level::kWarning,
-             "the model's configuration is not that of the parameters"},
+             "the model's configuration does not fit the parameters"},
     .needs = kNeedsShapes | kNeedsModel,
     .what =
-        "Finds configurations whose sizes the parameters deny: heads times "
-        "their width is not the width of the query's projection (nor the KV "
-        "heads' that of the key's), the width is no dimension of any matrix, "
-        "the embedding has fewer rows than the vocabulary, stacked experts "
-        "are of another number; and those without attention's sizes for a "
-        "tree that has attention.",
+        "Finds configurations that contradict the shapes of the parameters: "
+        "heads times head size is not the output size of the query projection "
+        "(or KV heads that of the key projection), the hidden size is no "
+        "dimension of any matrix, the embedding has fewer rows than the "
+        "vocabulary, or the number of experts differs; and configurations "
+        "without sizes of attention for a model that has attention.",
     .why =
-        "Heads are counted by the configuration. With another model's, what "
-        "splits inside a head passes, and what is right is refused.",
+        "Lints take the number of heads from the configuration. With another "
+        "model's configuration a split inside a head is not detected, and a "
+        "correct split is reported.",
     .instead = "Give the config.json that came with the parameters.",
     .bad = {.mesh = "tp:8",
             .rules = R"(version: 1

@@ -17,9 +17,9 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.message =
         "pattern " +
         Quoted(facts.rules()[static_cast<size_t>(repeat.later)].match) +
-        " stands twice, with different specs: the second is never used";
+        " is written twice, with different specs: the second is never used";
     finding.labels.push_back({facts.RulePlace(repeat.first), "first here"});
-    finding.help = "keep the one that is right";
+    finding.help = "keep the correct one";
     sink.push_back(std::move(finding));
   }
 }
@@ -28,14 +28,14 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kConflictingRules{
     .code = {108, "conflicting-rules", Level::kError,
-             "the same pattern stands twice with different specs"},
+             "the same pattern is written twice with different specs"},
     .what =
-        "Finds rules of one file that have the same pattern as an earlier "
-        "one and another spec.",
+        "Finds rules with the pattern of an earlier rule in the same file and "
+        "another spec.",
     .why =
-        "The first one wins, so the second spec is never used, and one of "
-        "the two is not what was intended.",
-    .instead = "Keep the one that is right.",
+        "The first match wins, so that the second spec is never used, and one "
+        "of the two is not what was intended.",
+    .instead = "Keep the correct one.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -1,6 +1,6 @@
-// A dead rule is a warning, unless it is about what one model of a family has
-// and the next has not, by the whole last parts of its path; and even then if
-// a large parameter that only a catch-all matches is near it:
+// A dead rule is a warning. It is a note if the last parts of its pattern name
+// a parameter that only some models of a family have, unless a large parameter
+// that only a catch-all matches has a similar name:
 //
 //   self_attn/q_proj/bias  ->  note      unbiased/kernel  ->  warning
 #include <algorithm>
@@ -22,8 +22,7 @@ extern const Lint kDeadRule;
 
 namespace {
 
-// Parts of a path that one model of a family has and the next has not: leaves,
-// and modules.
+// Leaves and modules that only some models of a family have.
 constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
                                                              "scales"};
 constexpr std::array<std::string_view, 6> kLeaves = {
@@ -56,15 +55,15 @@ bool IsNorm(std::string_view word) {
          word.starts_with("ln_") || word == "ln";
 }
 
-// Without the marks of what is not literal.
+// Removes the marks of what is not literal.
 std::string Literal(std::string text) {
   std::erase(text, Sketch::kWild);
   std::erase(text, Sketch::kAnyChar);
   return text;
 }
 
-// Is a text that the pattern was written for a leaf or a module that not every
-// model has? By whole path parts at its end: `bias` stands in `unbiased` too.
+// Whether the last part of a pattern's text is a leaf or module that not every
+// model has. Whole parts are compared: `unbiased` also contains `bias`.
 //
 //   ln_f/scale  ->  optional     head_proj/kernel  ->  not
 bool IsOptionalText(std::string_view text, char separator) {
@@ -86,8 +85,8 @@ bool IsOptional(const Sketch& sketch, char separator) {
                      });
 }
 
-// Dead rules that were probably intended for a large parameter which no rule,
-// or only a catch-all, matches.
+// Dead rules that were probably intended for a large parameter which only a
+// catch-all, or no rule, matches.
 std::set<int32_t> Intended(const Facts& facts) {
   std::set<int32_t> out;
   for (const ParameterGroup& group : facts.groups()) {
@@ -112,14 +111,15 @@ void Check(const Facts& facts, FindingSink& sink) {
     const bool optional = intended.count(static_cast<int32_t>(r)) == 0 &&
                           IsOptional(rule.sketch, facts.rules()[r].separator);
     LintFinding finding;
-    // Whoever knows why it is dead says so instead.
+    // A finding that explains why the rule is dead takes precedence.
     finding.unless = {DeadRuleTopic(r)};
     finding.code = &kDeadRule.code;
     finding.level = optional ? Level::kNote : kDeadRule.code.level;
     finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message = "rule " + Quoted(pattern) + " matches no parameter";
-    finding.help = optional ? "leave it out where no model of yours has one"
-                            : "correct the path, or remove the rule";
+    finding.help = optional
+                       ? "remove it if none of your models has such a parameter"
+                       : "correct the path, or remove the rule";
     sink.push_back(std::move(finding));
   }
 }
@@ -129,15 +129,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 constinit const Lint kDeadRule{
     .code = {105, "dead-rule", Level::kWarning, "a rule matches no parameter"},
     .what =
-        "Finds rules whose pattern is found in no name of this tree (what "
-        "holds of all names, `shardc rules --prove` tells). Rules "
-        "for biases, norms, embeddings and heads of output, which models "
-        "of a family have or not, are only noted, unless a large parameter "
-        "that reaches a catch-all only seems to be theirs; those of "
-        "built-in packs are not mentioned.",
+        "Finds rules whose pattern matches no name of this tree (`shardc rules "
+        "--prove` reports what holds for all names). Rules for biases, norms, "
+        "embeddings and output heads, which only some models of a family have, "
+        "are notes, unless they were probably intended for a large parameter "
+        "that only a catch-all matches. Rules of built-in packs are not "
+        "reported.",
     .why =
-        "The rule was written for something. If that has been renamed, it "
-        "now falls to another rule, most often to the catch-all.",
+        "The rule was written for a parameter. If that has been renamed, "
+        "another rule now matches it, most often the catch-all.",
     .instead = "Correct the pattern, or remove the rule.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

@@ -1,5 +1,6 @@
-// Of each role the bytes that decoding gathers, with what moves least at each
-// op; then the same step with the gathered axis left out of the role's specs:
+// Counts the bytes of each role that a decode step gathers, with the cheapest
+// collectives at each op, then lowers the same step without the gathered axis
+// in the role's specs:
 //
 //   q [n h, d:fsdp], 4096 rows a device   all_gather fsdp, 31 MiB a token
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int64_t kWorthBytes = int64_t{1} << 20;
 
-// The parameter that a value is, or is made of; null where it is none.
+// The parameter that a value is or is computed from; null if there is none.
 const step::Parameter* Origin(const ModeStep& of, step::ValueId value) {
   if (of.weight[static_cast<size_t>(value)] == 0) return nullptr;
   for (const step::Parameter& parameter : of.graph().parameters) {
@@ -112,10 +113,10 @@ void Check(const Facts& facts, FindingSink& sink) {
                     BytesText(bytes) + " of the " + BytesText(of->Sent()) +
                     " that a device sends for each token of " +
                     Counted(of->inputs.batch, "row") + ", " + BytesText(*less) +
-                    " without";
+                    " without these axes";
   finding.help =
-      "leave these axes out of the weights' specs in decode, "
-      "`modes: {decode: ...}`, where memory allows";
+      "leave these axes out of the weights' specs in decode, `modes: {decode: "
+      "...}`, if the memory of a device allows it";
   sink.push_back(std::move(finding));
 }
 
@@ -123,17 +124,18 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kDecodeGathersWeights{
     .code = {238, "decode-gathers-weights", Level::kNote,
-             "each token that is decoded gathers weights"},
+             "weights are gathered for each decoded token"},
     .needs = kNeedsShapes | kNeedsModel,
     .what =
-        "Finds weights that a step of decoding gathers, a MiB or more, though "
-        "each of its ops moves what is least. It needs a `model:` section, "
-        "and a batch for other than two rows a device.",
+        "Finds weights of a MiB or more in all that a decode step gathers "
+        "although each of its ops uses the cheapest collectives. It needs a "
+        "`model:` section. The batch is two rows a device unless `--batch` "
+        "gives another.",
     .why =
-        "Training gathers a weight for thousands of tokens, decoding for one "
-        "of each row. A server that has room for the weights gathers them "
-        "once, when they are loaded.",
-    .instead = "Give decode a spec without the axis.",
+        "Training gathers a weight for thousands of tokens, decode for one "
+        "token of each row. A server with enough memory gathers the weights "
+        "once, when it loads them.",
+    .instead = "Write a decode spec without the axis.",
     .bad = {.mesh = "fsdp:2",
             .rules = R"(version: 1
 rules:

@@ -28,10 +28,11 @@ void Check(const Facts& facts, FindingSink& sink) {
         facts.compiled().rules.axes_places[static_cast<size_t>(*decode)]);
     finding.unless = {DecodeNullTopic(AxisRuleName(*decode))};
     finding.message = Quoted(name + ": null") +
-                      " does not unshard: " + Quoted(AxisRuleName(standard)) +
-                      ", " + GroupText(kept) + ", stays in force in decode";
-    finding.help =
-        "write " + Quoted(name + ": []") + " to unshard, or leave it out";
+                      " does not unshard: the standard rule " +
+                      Quoted(AxisRuleName(standard)) + ", " + GroupText(kept) +
+                      ", still applies in decode";
+    finding.help = "write " + Quoted(name + ": []") +
+                   " to unshard in decode, or remove the line";
     sink.push_back(std::move(finding));
   }
 }
@@ -40,13 +41,13 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kDecodeNull{
     .code = {403, "decode-null", Level::kWarning,
-             "a null decode rule leaves the standard rule in force"},
+             "a null decode rule does not replace the standard rule"},
     .what =
-        "Finds decode rules that a file sets to null while the standard "
+        "Finds decode axis rules that a file sets to null while the standard "
         "rule has axes.",
     .why =
-        "As in the reference, null means that nothing replaces the "
-        "standard rule, so the dimension stays split.",
+        "As in the reference, null means that the standard rule is not "
+        "replaced, so that the dimension stays split.",
     .instead = "Write an empty list to unshard.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1

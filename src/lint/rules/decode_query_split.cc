@@ -26,14 +26,14 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.place = AttentionPlace(facts, Mode::kDecode, "query", kLengthDim,
                                    facts.MeshPlace());
   }
-  finding.tells = {
+  finding.reports = {
       DecodeNullTopic(AxisRuleName(AxisRule::kDecodeQuerySequence))};
   finding.message =
-      "in decode the query is 1 long and its length is split"
-      " over " +
+      "in decode the query has length 1, which is split over " +
       GroupText(axes) + ", which " + (axes.size() == 1 ? "has " : "have ") +
       std::to_string(facts.mesh().Parts(axes).value_or(1)) +
-      (is_null ? ": a null decode rule leaves the standard one in force" : "");
+      (is_null ? ": a null decode rule does not replace the standard rule"
+               : "");
   finding.help =
       "write `axes: {decode_query_sequence: []}` to unshard it in"
       " decode";
@@ -44,14 +44,14 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kDecodeQuerySplit{
     .code = {402, "decode-query-split", Level::kWarning,
-             "the query's length is split while it is 1 long"},
+             "the query's length of 1 is split in decode"},
     .what =
-        "Finds axis rules that a file writes under which the query's length "
-        "is split in decode, where it is 1.",
+        "Finds axis rules of a file that split the query's length in decode, "
+        "which is 1.",
     .why =
-        "A null decode rule of the query's length does not replace the "
-        "standard one, so the length stays on the sequence axis. 1 does not "
-        "divide.",
+        "A null decode rule for the query's length does not replace the "
+        "standard one, so that the length stays on the sequence axis, which "
+        "does not divide 1.",
     .instead = "Unshard it with an empty list.",
     .bad = {.mesh = "fsdp:2,sp:2,tp:2",
             .rules = R"(version: 1

@@ -17,7 +17,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.message =
         "pattern " +
         Quoted(facts.rules()[static_cast<size_t>(repeat.later)].match) +
-        " stands twice, with the same spec";
+        " is written twice, with the same spec";
     finding.labels.push_back({facts.RulePlace(repeat.first), "first here"});
     finding.help = "remove the second one";
     sink.push_back(std::move(finding));
@@ -28,13 +28,12 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kDuplicateRule{
     .code = {107, "duplicate-rule", Level::kWarning,
-             "the same pattern stands twice with the same spec"},
+             "the same pattern is written twice with the same spec"},
     .what =
-        "Finds rules of one file that have the same pattern and spec as "
-        "an earlier one.",
+        "Finds rules with the pattern and the spec of an earlier rule in the "
+        "same file.",
     .why =
-        "The second is never used, and whoever edits it alone changes "
-        "nothing.",
+        "The second is never used, so that editing it alone changes nothing.",
     .instead = "Keep one. `--fix` removes the second.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

@@ -1,7 +1,8 @@
-// Experts that the expert axis leaves alone have one cause, however many rules
-// they are by: one finding for stacks, one for single tensors.
+// Experts that are not split over the expert axis have one cause, whatever
+// their number of rules: one finding for stacked experts, one for single
+// tensors.
 //
-//   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  told
+//   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  reported
 #include <string>
 
 #include "lint/analysis/facts.h"
@@ -16,19 +17,19 @@ extern const Lint kExpertAxis;
 
 namespace {
 
-// One tensor for each expert, not a stack of them.
+// One tensor for each expert rather than a stack.
 bool IsSingle(const ParameterGroup& group) {
   return group.name.find("experts/*") != std::string::npos ||
          group.name.find("experts.*") != std::string::npos;
 }
 
-LintFinding Say(const Facts& facts, const ParameterGroup& group,
-                const AxisGroup& experts) {
+LintFinding Report(const Facts& facts, const ParameterGroup& group,
+                   const AxisGroup& experts) {
   const bool single = IsSingle(group);
   const std::string after =
       " not split over the expert axis: every one of the " +
       std::to_string(facts.mesh().Parts(experts).value_or(1)) +
-      " coordinates of " + GroupText(experts) + " holds all experts";
+      " coordinates of " + GroupText(experts) + " holds all of them";
   LintFinding finding =
       GroupFinding(facts, kExpertAxis.code, group,
                    ParametersText(facts, group) + " " +
@@ -37,9 +38,9 @@ LintFinding Say(const Facts& facts, const ParameterGroup& group,
                           : "split the first dimension over EXPERT");
   finding.several = {single ? "single" : "stacked", "", " are" + after};
   for (const std::string& axis : experts) {
-    finding.tells.push_back(UnusedAxisTopic(axis));
+    finding.reports.push_back(UnusedAxisTopic(axis));
   }
-  // A catch-all's share has a lint of its own.
+  // Catch-alls have a lint of their own.
   if (group.rule >= 0 && facts.Replicated(group)) {
     finding.unless = {CatchAllTopic(static_cast<size_t>(group.rule))};
   }
@@ -57,7 +58,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     }
     if (!IsSingle(group) && facts.Rank(group) < 3) continue;
     if (IsPlaced(facts, group) || SplitOver(facts, group, experts)) continue;
-    sink.push_back(Say(facts, group, experts));
+    sink.push_back(Report(facts, group, experts));
   }
 }
 
@@ -69,11 +70,9 @@ constinit const Lint kExpertAxis{
     .needs = kNeedsShapes,
     .what =
         "Finds experts, stacked or single, that neither their spec nor a "
-        "`place` puts on the expert axis, on a mesh where that axis has a "
-        "size.",
-    .why =
-        "The expert axis then divides nothing: all of its coordinates hold "
-        "every expert.",
+        "`place` splits over the expert axis, on a mesh in which that axis has "
+        "size 2 or more.",
+    .why = "Every coordinate of the expert axis then holds every expert.",
     .instead = "Split the expert dimension, or place single experts.",
     .bad = {.mesh = "ep:4,tp:2",
             .rules = R"(version: 1

@@ -1,8 +1,8 @@
-// Tokens are split by the axes of batch and sequence. An expert axis among
-// them exchanges tokens (all_to_all); one apart from them holds the same
-// tokens at each of its coordinates:
+// Tokens are split over the axes of batch and sequence. An expert axis among
+// them exchanges tokens by all_to_all; otherwise each of its coordinates holds
+// the same tokens:
 //
-//   batch over dp and fsdp, experts over ep 4  ->  each token is there 4 times
+//   batch over dp and fsdp, experts over ep 4  ->  4 copies of each token
 #include <algorithm>
 #include <string>
 
@@ -21,7 +21,7 @@ bool Holds(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Of the axes for experts, those of which no token's coordinate is one.
+// The axes of experts that split no tokens.
 AxisGroup Outside(const Facts& facts) {
   const AxisRules& axes = facts.compiled().rules.axes;
   AxisGroup tokens;
@@ -32,7 +32,7 @@ AxisGroup Outside(const Facts& facts) {
   }
   AxisGroup out;
   for (const std::string& axis : axes.Value(AxisRule::kExpert).axes) {
-    // Experts over the tensor parallel axis are another way to split a layer.
+    // Experts over the tensor parallel axis are tensor parallelism.
     if (Holds(tokens, axis) || facts.TensorParts({axis}) > 1) continue;
     if (facts.mesh().Parts({axis}).value_or(1) > 1) out.push_back(axis);
   }
@@ -53,25 +53,26 @@ void Check(const Facts& facts, FindingSink& sink) {
   const int64_t copies = facts.mesh().Parts(outside).value_or(1);
   LintFinding finding = FindingAt(kExpertsOutsideBatch.code, facts.MeshPlace());
   finding.level = Level::kNote;
-  // A default is no statement.
+  // With default axes the finding is a note.
   if (rules.axes.Given(AxisRule::kBatch)) {
     finding.level = finding.code->level;
     finding.place = rules.axes_places[static_cast<size_t>(AxisRule::kBatch)];
   }
-  finding.message =
-      "experts are split over " + GroupText(outside) +
-      ", over which no token is: each of its " + std::to_string(copies) +
-      " coordinates has the same tokens, attention is computed " +
-      std::to_string(copies) +
-      " times, and an all_reduce of every token takes the place of an "
-      "all_to_all";
+  finding.message = "experts are split over " + GroupText(outside) +
+                    ", which splits no tokens: each of its " +
+                    std::to_string(copies) +
+                    " coordinates has the same tokens, attention is computed " +
+                    std::to_string(copies) +
+                    " times, and every token is all-reduced instead of "
+                    "exchanged by an all_to_all";
   std::string list;
   AxisGroup batch = rules.axes.Value(AxisRule::kBatch).axes;
   batch.insert(batch.end(), outside.begin(), outside.end());
   for (const std::string& axis : batch) {
     list += (list.empty() ? "" : ", ") + axis;
   }
-  finding.help = "write `axes: {batch: [" + list + "]}`, if it is so meant";
+  finding.help =
+      "write `axes: {batch: [" + list + "]}`, or ignore this if it is intended";
   sink.push_back(std::move(finding));
 }
 
@@ -82,16 +83,16 @@ constinit const Lint kExpertsOutsideBatch{
              "the expert axis splits no tokens"},
     .needs = kNeedsShapes,
     .what =
-        "Finds experts over an axis that neither the batch nor the sequence "
-        "is split over. A warning where a file writes the axes of the batch, "
-        "a note where they are the default ones.",
+        "Finds experts that are split over an axis which splits neither the "
+        "batch nor the sequence. It is a warning if a file writes the axes of "
+        "the batch, and a note if they are the default.",
     .why =
-        "GShard (arXiv 2006.16668) splits tokens and experts over one axis, "
-        "and exchanges tokens by all_to_all. Apart, every coordinate of the "
+        "GShard (arXiv 2006.16668) splits tokens and experts over one axis and "
+        "exchanges tokens by all_to_all. Otherwise every coordinate of the "
         "expert axis has the same tokens: attention and all dense layers are "
-        "computed once on each, and outputs of experts are summed over the "
-        "axis for every token (huggingface/transformers#48518).",
-    .instead = "Let the batch take the expert axis too.",
+        "computed on each of them, and the outputs of experts are all-reduced "
+        "over the axis for every token (huggingface/transformers#48518).",
+    .instead = "Add the expert axis to the axes of the batch.",
     .bad = {.mesh = "dp:2,ep:4",
             .rules = R"(version: 1
 axes: {batch: dp}

@@ -1,11 +1,11 @@
-// Parts that stand one behind the other are cut as one dimension. No device
-// has its share of each part, however the sizes divide:
+// Parts that are stored one after the other are split as one dimension, so that
+// no device has its share of each part, whatever the sizes:
 //
 //   queries | keys | values of 1600 over tp 4
 //     -> 0 to 1199, all of queries | 1200 to 2399 ...
 //
-// Families that interleave their parts (a head's query, key and value side by
-// side; gate and up row by row) are cut well, and are not told.
+// Families that interleave the parts (query, key and value of each head; rows
+// of gate and up) are split correctly and not reported.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -28,14 +28,15 @@ namespace {
 constexpr std::string_view kByHead = "query_key_value";
 constexpr std::array<std::string_view, 2> kContiguousFamilies = {"chatglm",
                                                                  "glm"};
-// Every other column is a gate's.
+// Columns of gate and up alternate.
 constexpr std::string_view kInterleavedGates = "gpt_oss";
 
 bool Interleaves(const Facts& facts, const ParameterGroup& group) {
   const std::string_view family =
       facts.model() == nullptr ? ""
                                : std::string_view(facts.model()->model_type);
-  if (group.role.role == Role::kFusedGateUp) return family == kInterleavedGates;
+  if (group.role.module_role == Role::kFusedGateUp)
+    return family == kInterleavedGates;
   const auto parts = SplitName(group.name, facts.separator());
   return std::find(parts.begin(), parts.end(), kByHead) != parts.end() &&
          std::find(kContiguousFamilies.begin(), kContiguousFamilies.end(),
@@ -55,7 +56,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (!fused) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);
-    // Where a part does not divide, SHD221 speaks.
+    // If a part does not divide, SHD221 is reported.
     if (shards <= 1 || !PartsDivide(*fused, shards)) continue;
     const TensorType& type = facts.TypeOf(group);
     const int64_t width = (*type.shape)[static_cast<size_t>(fused->dim)];
@@ -66,13 +67,15 @@ void Check(const Facts& facts, FindingSink& sink) {
         facts, kFusedContiguous.code, group,
         "dimension " + std::to_string(fused->dim) + " of " +
             ParametersText(facts, group) +
-            " packs parts one behind the other, and is cut in one over " +
+            " stores several parts one after the other and is split as one "
+            "over " +
             GroupText(axes) +
-            ": no shard is a share of each part, and a compiler gathers what "
-            "leaves it, " +
-            BytesText(*row) + " a token and layer, in training once more back",
-        "cut part by part when weights are loaded, make parameters of the"
-        " parts, or leave the dimension whole"));
+            ": no shard has its share of each part, so that a compiler gathers "
+            "the output, " +
+            BytesText(*row) +
+            " a token and layer, and in training the same backward",
+        "shard each part when weights are loaded, store the parts as separate "
+        "parameters, or leave the dimension unsharded"));
   }
 }
 
@@ -80,21 +83,22 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kFusedContiguous{
     .code = {230, "fused-contiguous", Level::kNote,
-             "a fused projection is cut across its parts"},
+             "a fused projection is split across its parts"},
     .needs = kNeedsShapes,
     .what =
-        "Finds fused query-key-value and gate-up projections whose parts "
-        "stand one behind the other and whose width is split over a tensor "
-        "parallel axis, though each part divides by it.",
+        "Finds fused query-key-value and gate-up projections that store their "
+        "parts one after the other and are split over a tensor parallel axis "
+        "that divides each part.",
     .why =
-        "A contiguous cut of queries, keys and values gives the first device "
-        "queries only. A compiler that sees the whole program moves the "
-        "activations so that each device has its part of each; Megatron-LM "
-        "and vLLM cut part by part instead, when weights are loaded, so there "
-        "the spec is right and means something else (pytorch/pytorch#140069).",
+        "Contiguous shards of queries, keys and values give the first device "
+        "queries only. A compiler that sees the entire program reshards the "
+        "activations, so that each device has its share of each part; "
+        "Megatron-LM and vLLM shard each part when weights are loaded, so that "
+        "there the spec is correct and means something else "
+        "(pytorch/pytorch#140069).",
     .instead =
-        "Make parameters of the parts, or ignore this where the loader cuts "
-        "part by part.",
+        "Store the parts as separate parameters, or ignore this if the loader "
+        "shards each part.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

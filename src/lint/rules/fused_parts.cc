@@ -1,5 +1,5 @@
-// Where a projection is several in one, the sizes of its parts follow from
-// the model's heads or from the shape, and each must divide, not their sum.
+// The sizes of the parts of a fused projection follow from the model's heads or
+// from the shape. Each part has to divide, not only their sum.
 //
 //   gate and up in 2734 over tp 2: 2734 % 2 = 0, but 1367 % 2 = 1
 #include <string>
@@ -30,10 +30,10 @@ void Check(const Facts& facts, FindingSink& sink) {
           "dimension " + std::to_string(fused->dim) + " of " +
               ParametersText(facts, group) + " is " +
               std::to_string(shape[static_cast<size_t>(fused->dim)]) +
-              " wide and packs several parts, " + part.name + " " +
+              " wide and holds several parts, " + part.name + " " +
               std::to_string(part.size) + ", " + AxesHave(facts, axes) + ": " +
               RemainderText(part.size, shards),
-          "take an axis size that divides every part"));
+          "use an axis size that divides every part"));
       break;
     }
   }
@@ -43,16 +43,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kFusedParts{
     .code = {221, "fused-parts", Level::kError,
-             "a fused projection divides as a whole and not part by part"},
+             "a fused projection divides, but not each of its parts"},
     .needs = kNeedsShapes,
     .what =
         "Finds fused query-key-value and gate-up projections whose width "
-        "divides by the tensor parallel axes while one of the packed "
-        "parts does not.",
+        "divides by the tensor parallel axes while one of its parts does not.",
     .why =
-        "A shard then holds the end of one part and the start of the next, "
-        "so devices compute with mixed rows.",
-    .instead = "Take a size that divides each part.",
+        "A shard then holds the end of one part and the start of the next, so "
+        "that devices compute with rows of both.",
+    .instead = "Use an axis size that divides each part.",
     .bad = {.mesh = "tp:2",
             .rules = R"(version: 1
 rules:

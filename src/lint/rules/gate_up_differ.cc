@@ -31,7 +31,8 @@ void Check(const Facts& facts, FindingSink& sink) {
                          SpecText(facts.Train(*gate).spec) + " and " +
                          Quoted(GroupName(facts, *up)) + " is " +
                          SpecText(facts.Train(*up).spec) +
-                         "; their products are multiplied element by element",
+                         "; their results are multiplied element by element, "
+                         "so that one is resharded",
                      "give both the same spec");
     finding.labels.push_back({facts.GroupPlace(*up), "the up projection"});
     sink.push_back(std::move(finding));
@@ -45,11 +46,11 @@ constinit const Lint kGateUpDiffer{
              "the gate and up projections have different specs"},
     .needs = kNeedsShapes,
     .what =
-        "Finds gate and up projections of one MLP that have one shape and "
+        "Finds gate and up projections of one MLP with the same shape and "
         "different specs.",
     .why =
-        "Their results are multiplied element by element, so one of them "
-        "is moved first, in every layer.",
+        "Their results are multiplied element by element, so that one of them "
+        "is resharded in every layer.",
     .instead = "Give both the same spec.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

@@ -1,8 +1,8 @@
-// Gradients that fully sharded data parallelism reduces in scattered form, and
-// those that it reduces whole, as their parameter lacks the axis:
+// Fully sharded data parallelism reduce-scatters a gradient whose parameter has
+// the axis, and all-reduces one whose parameter lacks it:
 //
 //   q    [n h, d:fsdp]   reduce_scatter fsdp
-//   head [v:tp, d]       all_reduce fsdp, and whole along it in memory
+//   head [v:tp, d]       all_reduce fsdp, and replicated over it
 #include <algorithm>
 #include <map>
 #include <set>
@@ -24,13 +24,13 @@ extern const Lint kGradientAllReduced;
 
 namespace {
 
-// By parameter group: the axis and what its reductions send.
+// For each parameter group the axis and the bytes that its all_reduces send.
 struct Reduced {
   std::string axis;
   int64_t bytes = 0;
 };
 
-// The parameter whose gradient a value is; null where it is none's.
+// The parameter whose gradient a value is; null if it is no gradient.
 const step::Parameter* GradientOf(const step::Graph& graph,
                                   step::ValueId value) {
   for (size_t i = 0; i < graph.gradients.size(); ++i) {
@@ -39,7 +39,7 @@ const step::Parameter* GradientOf(const step::Graph& graph,
   return nullptr;
 }
 
-// Some dimension of each shard divides by the axis.
+// Whether the axis divides some dimension of each shard.
 bool Divides(const Facts& facts, const ParameterGroup& group,
              const std::string& axis) {
   const auto& shard = facts.Train(group).shard_shape;
@@ -48,8 +48,8 @@ bool Divides(const Facts& facts, const ParameterGroup& group,
                               [&](int64_t size) { return size % parts == 0; });
 }
 
-void Say(const Facts& facts, const ModeStep& of, const ParameterGroup& group,
-         const Reduced& reduced, FindingSink& sink) {
+void Report(const Facts& facts, const ModeStep& of, const ParameterGroup& group,
+            const Reduced& reduced, FindingSink& sink) {
   const int64_t parts = facts.mesh().SizeOf(reduced.axis);
   const auto held = facts.Train(group).bytes_per_device;
   if (!held) return;
@@ -60,11 +60,12 @@ void Say(const Facts& facts, const ModeStep& of, const ParameterGroup& group,
           " is all_reduced over " + Quoted(reduced.axis) + ", " +
           BytesText(reduced.bytes) + " a device and step of " +
           Counted(of.inputs.batch, "row") + ", twice what a reduce_scatter " +
-          "sends: others of the model are split over it, and each device has " +
-          BytesText(bytes) + " of this where " + BytesText(bytes / parts) +
-          " would do, and its gradient and moments likewise",
+          "sends. Other parameters are split over this axis; a device holds " +
+          BytesText(bytes) + " of this one, " + BytesText(bytes / parts) +
+          " if it were split, and as much again of its gradient and of each "
+          "moment",
       "split a dimension over " + Quoted(reduced.axis) +
-          ", if gathering the weight before use costs less than the memory");
+          ", if the memory is worth more than gathering the weight before use");
   finding.subject.clear();
   sink.push_back(std::move(finding));
 }
@@ -104,12 +105,13 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (reduced == found.end() || !scattered.contains(reduced->second.axis) ||
         facts.Elements(group) < kLargeElements ||
         facts.TotalBytes(group) < facts.total_bytes() / 100 ||
-        // What is whole on every device has a finding of its own.
+        // Parameters that are replicated on every device have a finding of
+        // their own.
         facts.Replicated(group) ||
         !Divides(facts, group, reduced->second.axis)) {
       continue;
     }
-    Say(facts, *of, group, reduced->second, sink);
+    Report(facts, *of, group, reduced->second, sink);
   }
 }
 
@@ -117,17 +119,17 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kGradientAllReduced{
     .code = {239, "gradient-all-reduced", Level::kNote,
-             "a large gradient is reduced whole over a sharded data axis"},
+             "a large gradient is all-reduced over a fully sharded data axis"},
     .needs = kNeedsShapes | kNeedsModel,
     .what =
         "Finds parameters of a hundredth of the model or more, split over "
-        "other axes, whose gradient is all_reduced over an axis of fully "
-        "sharded data parallelism, though some dimension divides by it and "
-        "gradients of others are reduced by reduce_scatter there. It needs a "
-        "`model:` section.",
+        "other axes, whose gradient is all-reduced over an axis of fully "
+        "sharded data parallelism although the axis divides some dimension and "
+        "other gradients are reduce-scattered over it. It needs a `model:` "
+        "section.",
     .why =
-        "The parameter, its gradient and both moments lie whole along that "
-        "axis, and the reduction sends twice what scattering it would.",
+        "The parameter, its gradient and both moments are replicated over that "
+        "axis, and an all_reduce sends twice the bytes of a reduce_scatter.",
     .instead = "Split another dimension over the axis.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1

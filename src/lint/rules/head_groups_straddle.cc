@@ -1,8 +1,9 @@
-// Query heads that share a KV head are a group. KV heads that are whole, or
-// split over the first of the query's axes, are where their group is:
+// Query heads that share a KV head are a group. KV heads that are replicated,
+// or split over the first of the query's axes, are on the devices of their
+// group:
 //
 //   query over [tp, sp], key over [tp]  ->  each device's heads find theirs
-//   query over [tp], key over [dp]      ->  they lie on other devices
+//   query over [tp], key over [dp]      ->  they are on other devices
 #include <map>
 #include <vector>
 
@@ -21,8 +22,8 @@ extern const Lint kHeadGroupsStraddle;
 
 namespace {
 
-LintFinding Say(const Facts& facts, const Heads& heads, const ModeSplit& query,
-                const AxisGroup& key) {
+LintFinding Report(const Facts& facts, const Heads& heads,
+                   const ModeSplit& query, const AxisGroup& key) {
   LintFinding finding =
       FindingAt(kHeadGroupsStraddle.code,
                 Place{facts.model()->source, Place::kWhole, Place::kWhole});
@@ -32,7 +33,9 @@ LintFinding Say(const Facts& facts, const Heads& heads, const ModeSplit& query,
                     std::to_string(heads.heads / query.parts) +
                     " query heads over " + GroupText(query.axes) +
                     " and KV heads over " + GroupText(key);
-  finding.help = "split KV heads over the query's axes, or the first of them";
+  finding.help =
+      "split KV heads over the axes of the query heads, or over the first of "
+      "these axes";
   return finding;
 }
 
@@ -46,7 +49,7 @@ void Check(const Facts& facts, FindingSink& sink) {
        SplitsOf(facts, "query", kHeadsDim,
                 {facts.model()->source, Place::kWhole, Place::kWhole})) {
     if (heads->heads % split.parts != 0) continue;
-    // Keys may be split one way in one mode and another way in the next.
+    // The axes of keys may differ between modes.
     std::map<AxisGroup, std::vector<Mode>> by_key;
     for (Mode mode : split.modes) {
       by_key[AttentionAxes(facts, mode, "key", kHeadsDim)].push_back(mode);
@@ -55,7 +58,7 @@ void Check(const Facts& facts, FindingSink& sink) {
       if (IsPrefix(facts.mesh(), key, split.axes)) continue;
       ModeSplit same = split;
       same.modes = modes;
-      sink.push_back(Say(facts, *heads, same, key));
+      sink.push_back(Report(facts, *heads, same, key));
     }
   }
 }
@@ -64,17 +67,17 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kHeadGroupsStraddle{
     .code = {405, "head-groups-straddle", Level::kWarning,
-             "query heads and the KV head they share lie on other devices"},
+             "query heads and the KV head they share are on different devices"},
     .needs = kNeedsHeads,
     .what =
-        "Finds models with grouped heads whose KV heads are split over "
-        "other axes than the query's heads, or the first of these. Whole "
-        "KV heads are on every device, so they are fine.",
+        "Finds models with grouped heads whose KV heads are split over axes "
+        "that are not those of the query heads, or the first of these. "
+        "Replicated KV heads are not reported.",
     .why =
-        "A query head and its KV head meet in every step. Apart, one of "
-        "them is moved.",
+        "Attention combines a query head with its KV head. If they are on "
+        "different devices, one of them is resharded.",
     .instead =
-        "Split both over the same axes, or KV heads over the first of them.",
+        "Split both over the same axes, or KV heads over the first of these.",
     .bad = {.mesh = "dp:2,tp:4",
             .rules = R"(version: 1
 axes: {kv_head: dp, batch: []}

@@ -1,7 +1,7 @@
-// The dimension that counts heads is found by its size, heads times width;
-// where that divides and the heads do not, a device holds a part of a head.
-// All projections of so many heads over the same axes are one finding. One
-// that is fused has queries, keys and values, and either may be cut.
+// The dimension of heads is recognised by its size, heads times head size. If
+// the axes divide that size but not the number of heads, a device holds part of
+// a head. All projections with the same number of heads over the same axes are
+// one finding. In a fused projection query heads or KV heads may be split.
 //
 //   768 = 12 * 64 over 8: 768 % 8 = 0, 12 % 8 = 4
 #include <optional>
@@ -18,7 +18,7 @@ extern const Lint kHeadSplit;
 
 namespace {
 
-// What a projection's heads are cut into, if inside of one.
+// The heads of a projection that is split inside a head.
 struct Cut {
   int64_t count = 0;
   bool key = false;
@@ -32,7 +32,7 @@ std::optional<Cut> CutOf(const Facts& facts, const Heads& heads,
       group.role.leaf == Leaf::kBias) {
     return std::nullopt;
   }
-  const Role role = group.role.role;
+  const Role role = group.role.module_role;
   const bool fused = role == Role::kFusedQkv;
   const bool query = role == Role::kQuery || role == Role::kOutput || fused;
   const bool key = role == Role::kKey || role == Role::kValue;
@@ -41,7 +41,7 @@ std::optional<Cut> CutOf(const Facts& facts, const Heads& heads,
                                         : OutDim(group.role, rank);
   if (dim < 0) return std::nullopt;
   const int64_t count = query ? heads.heads : heads.kv_heads;
-  // As many heads as there are, keys and values with them.
+  // Query heads together with KV heads of keys and values.
   const int64_t all = fused ? count + 2 * heads.kv_heads : count;
   const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
   if (size != all * heads.head_dim &&
@@ -59,29 +59,30 @@ std::optional<Cut> CutOf(const Facts& facts, const Heads& heads,
   return std::nullopt;
 }
 
-LintFinding Say(const Facts& facts, const ParameterGroup& group, const Cut& cut,
-                int64_t head_dim) {
+LintFinding Report(const Facts& facts, const ParameterGroup& group,
+                   const Cut& cut, int64_t head_dim) {
   const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, cut.dim));
   const int64_t parts = facts.TensorParts(axes);
   const std::string heads =
       std::to_string(cut.count) + (cut.key ? " KV heads" : " heads") + " of " +
       std::to_string(head_dim) + ", " + AxesHave(facts, axes);
-  const std::string after = heads + ": the width divides, the heads do not (" +
-                            RemainderText(cut.count, parts) +
-                            "), so a device gets part of one";
-  LintFinding finding = GroupFinding(
-      facts, kHeadSplit.code, group, "",
-      cut.key ? "replicate the KV heads over part of the axis, or take an axis"
-                " size that divides them"
-              : "take an axis size that divides the heads");
+  const std::string after =
+      heads + ": the size divides, the number of heads does not (" +
+      RemainderText(cut.count, parts) +
+      "), so that a device holds part of a head";
+  LintFinding finding =
+      GroupFinding(facts, kHeadSplit.code, group, "",
+                   cut.key ? "replicate the KV heads over the axis, or use an "
+                             "axis size that divides them"
+                           : "use an axis size that divides the heads");
   finding.subject = "dimension " + std::to_string(cut.dim) + " of " +
                     ParametersText(facts, group);
   finding.message = finding.subject + " holds " + after;
   finding.several = {heads, "", " hold " + after};
-  // Fewer KV heads than devices is common, and costs; heads that do not
-  // divide are a mistake.
+  // Fewer KV heads than devices are common and only cost time; query heads that
+  // do not divide are an error.
   if (cut.key) finding.level = Level::kWarning;
-  finding.tells = {HeadsTopic(cut.count, parts)};
+  finding.reports = {HeadsTopic(cut.count, parts)};
   return finding;
 }
 
@@ -90,7 +91,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   if (!heads) return;
   for (const ParameterGroup& group : facts.groups()) {
     const auto cut = CutOf(facts, *heads, group);
-    if (cut) sink.push_back(Say(facts, group, *cut, heads->head_dim));
+    if (cut) sink.push_back(Report(facts, group, *cut, heads->head_dim));
   }
 }
 
@@ -101,13 +102,13 @@ constinit const Lint kHeadSplit{
              "an axis splits inside an attention head"},
     .needs = kNeedsShapes | kNeedsHeads,
     .what =
-        "Finds projections of attention whose width divides by the tensor "
-        "parallel axes while the number of heads does not. For KV heads "
-        "it is a warning.",
+        "Finds attention projections whose size divides by the tensor parallel "
+        "axes while the number of heads does not. For KV heads it is a "
+        "warning.",
     .why =
-        "Nothing complains, as the width divides. Each layer then moves "
-        "parts of heads between devices before attention.",
-    .instead = "Take a size that divides the heads.",
+        "Frameworks accept the spec, since the size divides, and reshard parts "
+        "of heads before attention in every layer.",
+    .instead = "Use an axis size that divides the heads.",
     .bad = {.mesh = "tp:8",
             .rules = R"(version: 1
 rules:

@@ -25,9 +25,9 @@ void Check(const Facts& facts, FindingSink& sink) {
                       " heads, " + AxesHave(facts, split.axes) + " in " +
                       ModesText(facts, split) + ": " +
                       RemainderText(heads->heads, parts);
-    // Better said at the projection's rule, where there is one.
+    // A finding at the projection's rule takes precedence.
     finding.unless = {HeadsTopic(heads->heads, parts)};
-    finding.tells = finding.unless;
+    finding.reports = finding.unless;
     finding.help = "give `head` an axis whose size divides the heads";
     sink.push_back(std::move(finding));
   }
@@ -40,13 +40,13 @@ constinit const Lint kHeadsIndivisible{
              "attention heads do not divide by their axis"},
     .needs = kNeedsHeads,
     .what =
-        "Finds models whose query heads are no multiple of the size of "
-        "the axes that an axis rule gives them. Rules that no file writes "
-        "are left to head-split, which looks at the projections.",
+        "Finds models whose number of query heads is not a multiple of the "
+        "number of shards that an axis rule of a file gives them. For default "
+        "axis rules head-split compares the projections.",
     .why =
-        "The query tensor cannot be laid out: frameworks refuse it, or "
-        "hold all heads on every device.",
-    .instead = "Take an axis size that divides the heads.",
+        "The query tensor cannot be sharded evenly: frameworks refuse it or "
+        "replicate all heads.",
+    .instead = "Use an axis size that divides the heads.",
     .bad = {.mesh = "tp:8",
             .rules = R"(version: 1
 axes: {head: tp}

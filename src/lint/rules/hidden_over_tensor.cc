@@ -1,5 +1,6 @@
-// The width of activations over the tensor axis: a column-parallel layer then
-// gathers it and a row-parallel one scatters, at every layer's edge.
+// If the hidden dimension of activations is split over the tensor parallel
+// axis, every column-parallel projection gathers it and every row-parallel one
+// scatters it.
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/step_facts.h"
@@ -12,7 +13,8 @@ extern const Lint kHiddenOverTensor;
 
 namespace {
 
-// Where the model's step is known, what the default costs it.
+// Without an axis rule in a file the default is reported if the model's step is
+// known and sends fewer bytes otherwise.
 void CheckDefault(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =
@@ -27,18 +29,19 @@ void CheckDefault(const Facts& facts, FindingSink& sink) {
   LintFinding finding = FindingAt(kHiddenOverTensor.code, facts.MeshPlace());
   finding.level = Level::kNote;
   finding.message =
-      "the width of activations is split over " + GroupText(tensor) +
+      "the hidden dimension of activations is split over " + GroupText(tensor) +
       " by default, and gathered before every projection: a step of " +
       Counted(of->inputs.batch, "row") + " of " +
       Counted(of->inputs.length, "token") + " sends " + BytesText(now) +
-      " a device, " + BytesText(*whole) + " with a whole width";
+      " a device, " + BytesText(*whole) + " if it is unsharded";
   finding.help = "write `axes: {hidden_state: []}`";
   sink.push_back(std::move(finding));
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
   const RuleSet& rules = facts.compiled().rules;
-  // The default is the same, and no statement: most models name no such axis.
+  // Most files do not write this rule, so that the default is judged
+  // separately.
   const auto& written = rules.axes.Given(AxisRule::kHiddenState);
   if (!written) return CheckDefault(facts, sink);
   const AxisGroup tensor = facts.TensorAxes(written->axes);
@@ -47,11 +50,10 @@ void Check(const Facts& facts, FindingSink& sink) {
       FindingAt(kHiddenOverTensor.code,
                 rules.axes_places[static_cast<size_t>(AxisRule::kHiddenState)]);
   finding.message =
-      "`hidden_state`, the width of activations, is split over " +
+      "`hidden_state`, the hidden dimension of activations, is split over " +
       GroupText(tensor) +
-      ", which splits heads and the MLP: it is gathered before every "
-      "projection that they split, about 30 % more traffic than whole "
-      "activations";
+      ", which splits heads and the MLP as well: every projection gathers it, "
+      "about 30 % more traffic than with unsharded activations";
   finding.help = "write `axes: {hidden_state: []}`";
   sink.push_back(std::move(finding));
 }
@@ -60,17 +62,20 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kHiddenOverTensor{
     .code = {411, "hidden-over-tensor", Level::kWarning,
-             "the width of activations is split over the tensor axis"},
+             "the hidden dimension of activations is split over the tensor "
+             "parallel axis"},
     .what =
-        "Finds an axis rule that a file writes for the hidden state on a "
-        "tensor parallel axis. The default of that rule is the tensor "
-        "parallel axis too: a note where the rules describe the model's step "
-        "and it sends less otherwise.",
+        "Finds an axis rule of a file that splits the hidden state over a "
+        "tensor parallel axis. That is also the default of this rule, which is "
+        "a note if the rules describe the model's step and it sends fewer "
+        "bytes otherwise.",
     .why =
-        "Column-parallel projections need the whole width, so what one layer "
-        "scatters the next one gathers. A step of Llama with whole "
-        "activations between blocks moves about a quarter less.",
-    .instead = "Leave the width whole; split the sequence to save memory.",
+        "Column-parallel projections need the entire hidden dimension, so that "
+        "what one layer scatters the next one gathers. A step of Llama with "
+        "unsharded activations between blocks sends about a quarter less.",
+    .instead =
+        "Leave the hidden dimension unsharded; split the sequence to save "
+        "memory.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 axes: {hidden_state: tp}

@@ -33,8 +33,8 @@ void Check(const Facts& facts, FindingSink& sink) {
       [&](const ParameterGroup& group, const Edit& edit) {
         return Observe(facts, group, edit);
       },
-      "pad the dimension, take an axis that divides it, or let "
-      "the rule shrink with `illegal: shrink`",
+      "pad the dimension, use an axis that divides it, or drop the axis with "
+      "`illegal: shrink`",
       sink);
 }
 
@@ -44,13 +44,12 @@ constinit const Lint kIndivisibleDimension{
     .code = {202, "indivisible-dimension", Level::kError,
              "a dimension does not divide by its axes"},
     .what =
-        "Finds dimensions whose size is no multiple of the product "
-        "of the axes that split them.",
+        "Finds dimensions whose size is not a multiple of the number of "
+        "shards.",
     .why =
-        "Devices must hold equal shards. Frameworks refuse such a "
-        "spec, or drop the axis and hold the dimension whole "
-        "without a word.",
-    .instead = "Take an axis that divides the dimension.",
+        "Devices must hold equal shards. Frameworks refuse such a spec, or "
+        "silently drop the axis and replicate the dimension.",
+    .instead = "Use an axis that divides the dimension.",
     .bad = {.mesh = "fsdp:2,tp:7",
             .rules = R"(version: 1
 rules:

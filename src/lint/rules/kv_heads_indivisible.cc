@@ -26,14 +26,15 @@ void Check(const Facts& facts, FindingSink& sink) {
         "the model has " + std::to_string(kv) + " KV heads, " +
         AxesHave(facts, split.axes) + " in " + ModesText(facts, split) + ": " +
         (parts % kv == 0
-             ? "each head would lie on " + std::to_string(parts / kv) +
-                   " devices, or be split inside"
+             ? "each head would be on " + std::to_string(parts / kv) +
+                   " devices, or split between them"
              : RemainderText(kv, parts));
-    // Better said at a projection's rule, or of the query's heads.
+    // A finding at a projection's rule, or of the query heads, takes
+    // precedence.
     finding.unless = {HeadsTopic(kv, parts)};
     finding.help = "give `kv_head` an axis whose size divides " +
                    std::to_string(kv) +
-                   ", or leave it whole and split the length instead";
+                   ", or leave it unsharded and split the length instead";
     sink.push_back(std::move(finding));
   }
 }
@@ -45,13 +46,13 @@ constinit const Lint kKvHeadsIndivisible{
              "KV heads do not divide by their axis"},
     .needs = kNeedsHeads,
     .what =
-        "Finds models whose KV heads are no multiple of the size of the "
-        "axes that an axis rule gives them. Rules that no file writes are "
-        "left to head-split, which looks at the projections.",
+        "Finds models whose number of KV heads is not a multiple of the number "
+        "of shards that an axis rule of a file gives them. For default axis "
+        "rules head-split compares the projections.",
     .why =
-        "The cache then holds heads several times over, or is split inside "
-        "a head, which costs memory or a transfer in each layer.",
-    .instead = "Take an axis size that divides the KV heads.",
+        "The cache then holds several copies of each head, or is split inside "
+        "a head, which costs memory or a collective in each layer.",
+    .instead = "Use an axis size that divides the KV heads.",
     .bad = {.mesh = "tp:16",
             .rules = R"(version: 1
 axes: {kv_head: tp}

@@ -34,11 +34,11 @@ constinit const Lint kKvLengthIndivisible{
              "the KV cache's length does not divide by its axis"},
     .needs = kNeedsKvLen,
     .what =
-        "Finds KV lengths that are no multiple of the size of the axes "
-        "that split them.",
+        "Finds lengths of the KV cache that are not a multiple of the number "
+        "of shards.",
     .why =
-        "Each device owns as many positions as the next: the cache cannot "
-        "be laid out.",
+        "All devices hold equally many positions, so that the cache cannot be "
+        "sharded.",
     .instead = "Round the length up.",
     .bad = {.mesh = "sp:4",
             .rules = R"(version: 1

@@ -1,5 +1,6 @@
-// What rules leave whole on purpose is a finding for each of them; what they
-// would split, over axes that this mesh lacks, has one cause:
+// Each rule that replicates a large parameter is a finding. Rules that would
+// split it, but over axes that this mesh lacks, have one cause and are one
+// finding:
 //
 //   rules over fsdp, mesh tp:8  ->  one finding, with the bytes of all
 #include <algorithm>
@@ -23,10 +24,10 @@ namespace {
 
 using Groups = std::vector<const ParameterGroup*>;
 
-// They may be of several rules: the first is the place, the others labels.
-// The message begins with `cause`.
-void Say(const Facts& facts, const Groups& groups, const std::string& cause,
-         std::string help, FindingSink& sink) {
+// Reports groups of one or several rules: the place is that of the first, the
+// others are labels. The message begins with `cause`.
+void Report(const Facts& facts, const Groups& groups, const std::string& cause,
+            std::string help, FindingSink& sink) {
   LintFinding finding =
       FindingAt(kLargeReplicated.code, facts.GroupPlace(*groups.front()));
   std::vector<std::string> texts;
@@ -41,20 +42,20 @@ void Say(const Facts& facts, const Groups& groups, const std::string& cause,
     if (rules.insert(group->rule).second) {
       finding.labels.push_back({facts.GroupPlace(*group), "and here"});
     }
-    // A catch-all's share has lints of its own.
+    // Catch-alls have lints of their own.
     finding.unless.push_back(WholeTopic(facts.Example(*group)));
   }
-  finding.message =
-      cause + ListText(texts) + ", " + BytesText(bytes) + " (" +
-      PercentText(bytes, facts.total_bytes()) + " of the model), lie" +
-      (finding.params.size() == 1 ? "s" : "") + " whole on every one of " +
-      Counted(facts.mesh().devices, "device");
+  finding.message = cause + ListText(texts) + ", " + BytesText(bytes) + " (" +
+                    PercentText(bytes, facts.total_bytes()) +
+                    " of the model), " +
+                    (finding.params.size() == 1 ? "is" : "are") +
+                    " replicated on " + Counted(facts.mesh().devices, "device");
   finding.help = std::move(help);
   sink.push_back(std::move(finding));
 }
 
-// Rules that would split, over axes that this mesh has not.
-void SayAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
+// Reports rules that would split over axes that this mesh lacks.
+void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
   AxisGroup axes;
   for (const ParameterGroup* group : groups) {
     for (const std::string& axis : facts.AxesAsked(group->rule)) {
@@ -65,11 +66,12 @@ void SayAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
   }
   std::vector<std::string> names;
   for (const std::string& axis : axes) names.push_back(Quoted(axis));
-  Say(facts, groups,
-      "the rules split over " + ListText(names, 5) + " only, which the mesh (" +
-          MeshText(facts.mesh()) + ") lacks or has once: ",
-      "write the rules for an axis of the mesh, or give the mesh the axis",
-      sink);
+  Report(facts, groups,
+         "the rules split over " + ListText(names, 5) +
+             " only, which the mesh (" + MeshText(facts.mesh()) +
+             ") lacks or has with size 1: ",
+         "write the rules for an axis of the mesh, or add the axis to the mesh",
+         sink);
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
@@ -89,10 +91,10 @@ void Check(const Facts& facts, FindingSink& sink) {
       by_rule[group.rule].push_back(&group);
     }
   }
-  if (!absent.empty()) SayAbsent(facts, absent, sink);
+  if (!absent.empty()) ReportAbsent(facts, absent, sink);
   for (const auto& [rule, groups] : by_rule) {
-    Say(facts, groups, "",
-        "split a dimension, or say why not in the rule's `note`", sink);
+    Report(facts, groups, "",
+           "split a dimension, or write the reason in the rule's `note`", sink);
   }
 }
 
@@ -100,15 +102,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kLargeReplicated{
     .code = {207, "large-replicated", Level::kWarning,
-             "a large parameter is whole on every device"},
+             "a large parameter is replicated on every device"},
     .needs = kNeedsShapes,
     .what =
-        "Finds parameters of 65,536 elements or more that a rule of their "
-        "own, or none, leaves whole on every device, from a hundredth of "
-        "the model on.",
+        "Finds parameters of 65,536 elements or more, and at least a hundredth "
+        "of the model, that a rule other than a catch-all, or no rule, "
+        "replicates on every device.",
     .why =
-        "Each device pays for all of its bytes, and again for gradients "
-        "and optimizer state.",
+        "Each device holds all of its bytes, and in training its gradient and "
+        "optimizer state as well.",
     .instead = "Split a dimension.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

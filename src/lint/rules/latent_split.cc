@@ -1,18 +1,13 @@
-// Latent attention projects down, norms, and projects up to heads. What leaves
-// the first projection is the latent that is normed, and one part of it, the
-// rotated key, is the same for all heads:
+// Latent attention projects to a latent, norms it, and projects it to heads.
+// The norm reads the entire latent, and all heads share one part of it, the
+// rotated key:
 //
-//   kv_a_proj_with_mqa [576, 7168] over [tp, fsdp]  ->  told
+//   kv_a_proj_with_mqa [576, 7168] over [tp, fsdp]  ->  reported
 //   kv_b_proj [32768, 512] over [tp, fsdp]          ->  its heads are split
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
-#include "model/name.h"
 
 namespace shardc {
 
@@ -20,25 +15,14 @@ extern const Lint kLatentSplit;
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kLatents = {
-    "q_a_proj", "kv_a_proj_with_mqa",       "kv_a_proj", "wq_a",
-    "wkv_a",    "fused_qkv_a_proj_with_mqa"};
-
-bool IsLatent(const ParameterGroup& group, char separator) {
-  const auto parts = SplitName(group.name, separator);
-  return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
-    return std::find(kLatents.begin(), kLatents.end(), part) != kLatents.end();
-  });
-}
-
 void Check(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     const int rank = facts.Rank(group);
-    if (rank != 2 || !IsWeight(group) || !facts.Judged(group) ||
-        !IsLatent(group, facts.separator())) {
+    if (rank != 2 || group.role.module_role != Role::kLatentDown ||
+        !IsWeight(group) || !facts.Judged(group)) {
       continue;
     }
-    // Of a projection down, the latent is the shorter side.
+    // The latent is the shorter side of the projection.
     const Shape& shape = *facts.TypeOf(group).shape;
     if (shape[0] == shape[1]) continue;
     const int dim = shape[0] < shape[1] ? 0 : 1;
@@ -49,8 +33,9 @@ void Check(const Facts& facts, FindingSink& sink) {
         "dimension " + std::to_string(dim) + " of " +
             ParametersText(facts, group) + " is the latent, split over " +
             GroupText(axes) +
-            ": its norm needs all of it, so it is gathered in every layer",
-        "leave the latent whole, and split the heads of the projection up"));
+            ": its norm reads all of it, so that it is gathered in every layer",
+        "leave the latent unsharded, and split the heads of the projection "
+        "from the latent"));
   }
 }
 
@@ -65,10 +50,10 @@ constinit const Lint kLatentSplit{
         "(`q_a_proj`, `kv_a_proj_with_mqa`) whose latent dimension is split "
         "over a tensor parallel axis.",
     .why =
-        "The norm behind it takes the mean over the whole latent, and every "
-        "head reads all of it: the activations are gathered in every layer "
+        "The norm takes the mean over the entire latent, and every head reads "
+        "all of it, so that the activations are gathered in every layer "
         "(deepseek-ai/DeepSeek-V3#283).",
-    .instead = "Split the projections from the latent to the heads.",
+    .instead = "Split the heads of the projections from the latent.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -1,5 +1,5 @@
-// Stacked layers have one name for all: no counter follows `layers`, and all
-// that stands below it has the same first dimension.
+// Scanned layers share one name: no counter follows `layers`, and all
+// parameters below it have the same first dimension.
 //
 //   layers/attn/q_proj/kernel [32, 4096, 4096], layers/norm/scale [32, 4096]
 //     ->  dimension 0 counts layers
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kStacks = {
     "layers", "blocks", "h", "block", "layer", "decoder_layers"};
-// Stages of a pipeline take layers each.
+// Each stage of a pipeline holds some layers.
 constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
 
@@ -32,7 +32,7 @@ bool Holds(const std::array<std::string_view, N>& words,
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// The name up to its stack; empty where it is in none, or is counted.
+// The name up to its layer stack; empty if it is in none or has a counter.
 std::string StackOf(std::string_view name, char separator) {
   if (name.find('*') != std::string_view::npos) return {};
   std::string out;
@@ -45,7 +45,7 @@ std::string StackOf(std::string_view name, char separator) {
 }
 
 struct Stack {
-  int64_t layers = 0;  // 0: its members differ
+  int64_t layers = 0;  // 0 if its members differ
   int members = 0;
   bool matrix = false;  // some member has rank 3: layers of matrices
 };
@@ -76,8 +76,8 @@ void Check(const Facts& facts, FindingSink& sink) {
         facts, kLayersSplit.code, group,
         "dimension 0 of " + ParametersText(facts, group) + " counts " +
             std::to_string(at->second.layers) + " layers and is split over " +
-            GroupText(axes) + ": every step of a scan gathers its layer",
-        "leave the layer dimension whole, and split one behind it"));
+            GroupText(axes) + ": every step of the scan gathers its layer",
+        "leave the layer dimension unsharded, and split a later one"));
   }
 }
 
@@ -85,15 +85,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kLayersSplit{
     .code = {224, "layers-split", Level::kWarning,
-             "the layer dimension of stacked parameters is split"},
+             "the layer dimension of scanned layers is split"},
     .needs = kNeedsShapes,
     .what =
-        "Finds parameters that hold all layers in one, for a scan over them, "
-        "whose layer dimension is split over axes other than a pipeline's.",
+        "Finds parameters that hold all layers for a scan and whose layer "
+        "dimension is split over axes other than a pipeline's.",
     .why =
-        "A step of the scan takes one layer, which then lies on a part of "
-        "the devices: it is sent to the others in every step, or the whole "
-        "stack is gathered before the first.",
+        "A step of the scan takes one layer, which is then on some of the "
+        "devices only: it is sent to the others in every step, or the entire "
+        "stack is gathered before the first step.",
     .instead = "Write null for the layer dimension.",
     .bad = {.mesh = "fsdp:4,tp:2",
             .rules = R"(version: 1

@@ -1,10 +1,11 @@
 // Room: lint/rules. The lints: one file each, with its check, its explanation
 // and two examples.
-// Includes: source, model, match, match/proof, comm, step, lint/analysis.
+// Includes: source, model, match, match/proof, roles, comm, step,
+// lint/analysis.
 //
-// A lint is one file in rules/: its check and its text. It is listed in
-// table.h, from which explain, the SARIF rule list and the documentation
-// are made, and its two examples are its test.
+// A lint is one file in rules/ with its check and its texts. It is listed in
+// table.h, from which `explain`, the SARIF rule list and the documentation are
+// generated. Its two examples are its test.
 #ifndef SHARDC_LINT_RULES_LINT_H_
 #define SHARDC_LINT_RULES_LINT_H_
 
@@ -22,8 +23,8 @@ namespace shardc {
 
 class Facts;
 
-// A small complete input, as files hold it. In a good example, what is empty
-// or 0 is as in the bad one.
+// A small complete input, as it is written in files. In a good example, fields
+// that are empty or 0 have the values of the bad one.
 struct LintExample {
   std::string_view mesh = {};      // mesh string or YAML
   std::string_view rules = {};     // YAML
@@ -45,7 +46,7 @@ struct Lint {
   std::string_view instead = {};  // what to write instead
   LintExample bad = {};           // gives this finding
   LintExample good = {};          // does not
-  // Null for the ones that other files give (ignores, the committed plan).
+  // Null for lints that other files report (ignores, the committed plan).
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
 

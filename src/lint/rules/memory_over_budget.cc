@@ -19,8 +19,8 @@ void Check(const Facts& facts, FindingSink& sink) {
                     std::string(ModeName(use->mode)) + " and has " +
                     BytesText(memory) + ": " + use->ToString();
   finding.help = use->cache > use->parameters
-                     ? "split the cache over more devices, or take a smaller"
-                       " batch or length"
+                     ? "split the cache over more devices, or use a smaller "
+                       "batch or length"
                      : "split the parameters over more devices";
   sink.push_back(std::move(finding));
 }
@@ -32,12 +32,12 @@ constinit const Lint kMemoryOverBudget{
              "parameters and cache do not fit in a device's memory"},
     .needs = kNeedsShapes | kNeedsMemory,
     .what =
-        "Adds up what the fullest device holds of parameters and, where "
-        "the model, batch and length are known, of the KV cache, and "
-        "compares it with the device's memory.",
+        "Adds the bytes of parameters that the fullest device holds and, if "
+        "the model, batch and length are known, of its KV cache, and compares "
+        "the sum with the device's memory.",
     .why =
-        "Activations, gradients and optimizer state come on top: it cannot "
-        "run.",
+        "Activations, gradients and optimizer state need memory as well, so "
+        "that the program cannot run.",
     .instead = "Split over more devices.",
     .bad = {.mesh = "tp:2",
             .rules = R"(version: 1

@@ -20,8 +20,8 @@ void Check(const Facts& facts, FindingSink& sink) {
   finding.message = "a device needs " + BytesText(use->Total()) + " of its " +
                     BytesText(memory) + " in " +
                     std::string(ModeName(use->mode)) + ": " + use->ToString() +
-                    ", with activations on top";
-  finding.help = "split over more devices, or take a smaller batch";
+                    ", activations not counted";
+  finding.help = "split over more devices, or use a smaller batch";
   sink.push_back(std::move(finding));
 }
 
@@ -31,11 +31,9 @@ constinit const Lint kMemoryTight{
     .code = {502, "memory-tight", Level::kWarning,
              "parameters and cache leave less than a tenth of the memory"},
     .needs = kNeedsShapes | kNeedsMemory,
-    .what = "As memory-over-budget, from nine tenths of the memory on.",
-    .why =
-        "Activations, buffers of collectives and the runtime need the "
-        "rest.",
-    .instead = "Leave more room.",
+    .what = "The same as memory-over-budget, from nine tenths of the memory.",
+    .why = "Activations, collective buffers and the runtime need the rest.",
+    .instead = "Split over more devices, or use a smaller batch.",
     .bad = {.mesh = "tp:4",
             .rules = R"(version: 1
 rules:

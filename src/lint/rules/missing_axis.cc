@@ -1,5 +1,5 @@
-// Rules that name one axis which the mesh lacks are one finding, at the first:
-// most often the axis is called otherwise, or an axis rule is wrong.
+// All rules that name the same missing axis are one finding, at the first: most
+// often the axis has another name, or an axis rule is wrong.
 //
 //   three rules over `model`, mesh dp, tp  ->  one finding, two labels
 #include <string>
@@ -43,7 +43,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.several = {axes[i], "the specs of ",
                        " name axis " + Quoted(axes[i]) + ", which the mesh (" +
                            MeshText(facts.mesh()) + ") lacks" +
-                           (corrected ? "; the policy takes it out" : "")};
+                           (corrected ? "; the policy drops it" : "")};
   }
   ReportAttentionEdits(
       facts, kMissingAxis.code, Reason::kMissingAxis,
@@ -60,14 +60,12 @@ constinit const Lint kMissingAxis{
     .code = {201, "missing-axis", Level::kError,
              "a spec names an axis that the mesh lacks"},
     .what =
-        "Finds specs, of parameters and of attention's tensors, that "
-        "resolve to an axis which is not in the mesh and is none of the "
-        "parallelism axes. A name that a "
-        "spec itself writes and that means nothing is the reading "
-        "error unknown-name.",
+        "Finds specs of parameters and attention tensors that resolve to an "
+        "axis which is not in the mesh and is none of the parallelism axes. An "
+        "undefined name written in a spec is the reading error unknown-name.",
     .why =
-        "The parameter cannot be placed. A policy that corrects it "
-        "leaves the dimension whole on every device.",
+        "The parameter cannot be sharded. A policy that corrects the spec "
+        "replicates the dimension.",
     .instead = "Use an axis of the mesh.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

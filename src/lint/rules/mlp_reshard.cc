@@ -12,11 +12,11 @@ extern const Lint kMlpReshard;
 
 namespace {
 
-// Numbers and parts that one number or matrix packs, at most.
+// At most so many weights in one number, times fused parts of one matrix.
 constexpr int64_t kPacked = 16;
 
-// Whether what leaves the one is what enters the other: in some trees layers
-// stand between the sides, [in, layers, out].
+// Whether the output of one projection is the input of the other. In some trees
+// layers stand between the two sides, [in, layers, out].
 bool Meet(const Facts& facts, const ParameterGroup& up,
           const ParameterGroup& down) {
   const auto size = [&](const ParameterGroup& group, int dim) {
@@ -24,7 +24,7 @@ bool Meet(const Facts& facts, const ParameterGroup& up,
   };
   const int64_t leaving = size(up, OutDim(up.role, facts.Rank(up)));
   const int64_t entering = size(down, InDim(down.role, facts.Rank(down)));
-  // Packed numbers and fused parts are several in one.
+  // The sizes may differ by packed numbers and fused parts.
   if (facts.Rank(up) == 2 || leaving <= 0 || entering <= 0) return true;
   return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
 }
@@ -48,12 +48,14 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (SplitAlike(facts.mesh(), leaving, entering)) continue;
     LintFinding finding = GroupFinding(
         facts, kMlpReshard.code, *down,
-        "the MLP's activations leave " + Quoted(GroupName(facts, *up)) +
-            " split over " + GroupText(leaving) + " and enter " +
-            ParametersText(facts, *down) + " split over " + GroupText(entering),
-        "split what enters the down projection over " + GroupText(leaving));
+        "the output of " + Quoted(GroupName(facts, *up)) + " is split over " +
+            GroupText(leaving) + " and the input of " +
+            ParametersText(facts, *down) + " is split over " +
+            GroupText(entering) + ": activations are resharded in between",
+        "split the input dimension of the down projection over " +
+            GroupText(leaving));
     finding.labels.push_back({facts.GroupPlace(*up), "the up projection"});
-    finding.tells.push_back(ReshardTopic(facts.Example(*down)));
+    finding.reports.push_back(ReshardTopic(facts.Example(*down)));
     sink.push_back(std::move(finding));
   }
 }
@@ -61,14 +63,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 }  // namespace
 
 constinit const Lint kMlpReshard{
-    .code = {215, "mlp-reshard", Level::kWarning,
-             "the projections of an MLP do not compose"},
+    .code =
+        {215, "mlp-reshard", Level::kWarning,
+         "the up and down projections of an MLP are split over different axes"},
     .needs = kNeedsShapes,
     .what =
-        "Finds down projections that are not split over the axis on which "
-        "the up projection leaves the activations. Axes that are gathered "
-        "before use, such as `fsdp`, do not count.",
-    .why = "The widest activation of the layer is moved in between.",
+        "Finds down projections whose input is not split over the axis of the "
+        "up projection's output. Axes that are gathered before use, such as "
+        "`fsdp`, are not compared.",
+    .why = "The widest activation of the layer is resharded in between.",
     .instead = "Split the inner dimension of both over the same axis.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

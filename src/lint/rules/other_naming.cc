@@ -1,4 +1,5 @@
-// facts.cc decides it; here it is only counted and worded, once for the file.
+// facts.cc decides whether the names are others; this file counts and reports,
+// once for the rule set.
 //
 //   rules for kernels, torch names: 2 of 2 rules match nothing, 0 of 2 reached
 #include <string>
@@ -20,8 +21,8 @@ void Check(const Facts& facts, FindingSink& sink) {
   int64_t dead = 0;
   int32_t first = -1;
   LintFinding finding = FindingAt(kOtherNaming.code);
-  finding.tells = NamingTopics(facts);
-  // A wrong separator explains it.
+  finding.reports = NamingTopics(facts);
+  // A wrong separator is the better explanation.
   if (SeparatorExplainsNaming(facts)) finding.unless = {NamingTopic()};
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -41,13 +42,14 @@ void Check(const Facts& facts, FindingSink& sink) {
       std::to_string(dead) + " of " + Counted(specific, "rule") +
       " match nothing here and " + CountText(facts.applied()) + " of " +
       Counted(params, "parameter") + " (" +
-      PercentText(facts.applied(), params) + ") reach" +
-      (facts.applied() == 1 ? "es" : "") + " one that is not a catch-all" +
-      (whole > 0 ? ": " + BytesText(whole) + " lie whole on every device" : "");
+      PercentText(facts.applied(), params) + ") match" +
+      (facts.applied() == 1 ? "es" : "") + " a rule other than a catch-all" +
+      (whole > 0 ? ": " + BytesText(whole) + " are replicated on every device"
+                 : "");
   finding.help =
-      "the rules seem to be written for other names, such as another"
-      " framework's: a parameter here is " +
-      Quoted(facts.plan().names.front()) + ", the first rule says " +
+      "use rules for these names; the rules seem to be written for another "
+      "framework's: a parameter here is " +
+      Quoted(facts.plan().names.front()) + ", the first rule has " +
       Quoted(facts.rules()[static_cast<size_t>(first)].match);
   sink.push_back(std::move(finding));
 }
@@ -59,14 +61,14 @@ constinit const Lint kOtherNaming{
              "the rule set applies to almost none of the parameters"},
     .what =
         "Finds rule sets of which at least three quarters of the rules match "
-        "nothing, while at most one parameter in fifty, and one byte in "
-        "fifty, reaches a rule that is not a catch-all. It is said once, "
-        "in place of a finding per rule and per parameter.",
+        "nothing, while at most one parameter in fifty, and one byte in fifty, "
+        "matches a rule other than a catch-all. It is reported once, instead "
+        "of a finding for each rule and parameter.",
     .why =
-        "Flax and torch checkpoints name the same weights differently, and "
-        "so do stacked and single experts. Rules for the one leave the "
-        "other whole on every device.",
-    .instead = "Take the rules for the naming at hand, or convert the names.",
+        "Flax and torch checkpoints name the same weights differently, and so "
+        "do stacked and single experts. Rules for one naming replicate the "
+        "weights of the other.",
+    .instead = "Use rules for this naming, or convert the names.",
     .bad = {.mesh = "tp:4",
             .rules = R"(version: 1
 rules:

@@ -23,8 +23,9 @@ void Check(const Facts& facts, FindingSink& sink) {
           ParametersText(facts, group) + " is " + SpecText(train.spec) +
               " in train and " + SpecText(mode.spec) + " in " +
               std::string(ModeName(mode.mode)) +
-              (bytes > 0 ? ": going over moves up to " + BytesText(bytes) : ""),
-          "leave out the mode's spec where the two may be alike");
+              (bytes > 0 ? ": the reshard moves up to " + BytesText(bytes)
+                         : ""),
+          "remove the mode's spec if one spec serves both");
       finding.subject.clear();  // the bytes are this group's
       sink.push_back(std::move(finding));
       break;
@@ -36,15 +37,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kParameterReshard{
     .code = {407, "parameter-reshard", Level::kNote,
-             "a change of mode moves a parameter"},
+             "a change of mode reshards a parameter"},
     .what =
-        "Finds parameters whose spec in another mode differs from the one "
-        "in train.",
+        "Finds parameters whose spec in another mode differs from that in "
+        "train.",
     .why =
-        "Going over moves the parameter. That is fine once, between "
-        "training and serving, and costly where both go on in turn, as in "
+        "The change of mode reshards the parameter. That is acceptable once, "
+        "between training and serving, and costly if both alternate, as in "
         "reinforcement learning.",
-    .instead = "Use one spec where the modes alternate.",
+    .instead = "Use one spec if the modes alternate.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

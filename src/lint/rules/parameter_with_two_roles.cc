@@ -9,23 +9,25 @@ extern const Lint kParameterWithTwoRoles;
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
-  TellRoleFault(facts, step::RoleFault::kTwo, kParameterWithTwoRoles.code,
-                "anchor the pattern of one of them", sink);
+  ReportRoleFault(facts, step::RoleFault::kTwo, kParameterWithTwoRoles.code,
+                  "make the pattern of one of them narrower, with `^`, `$` or "
+                  "more parts of the name",
+                  sink);
 }
 
 }  // namespace
 
 constinit const Lint kParameterWithTwoRoles{
     .code = {234, "parameter-with-two-roles", Level::kWarning,
-             "two roles of the model's section take one parameter"},
+             "a parameter matches two roles of the model's section"},
     .needs = kNeedsShapes | kNeedsModel,
     .what =
-        "Finds parameters in whose names the patterns of two roles of the "
-        "`model:` section are found.",
+        "Finds parameters whose name matches the patterns of two roles of the "
+        "`model:` section.",
     .why =
-        "The order of rules decides between patterns of rules; roles have no "
-        "order, so the model is not described.",
-    .instead = "Anchor the pattern that says too little.",
+        "Rules have an order that decides between two matches; roles have "
+        "none, so that the model's step is not known.",
+    .instead = "Make the pattern that matches too much narrower.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1
 rules:

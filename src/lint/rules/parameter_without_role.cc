@@ -9,25 +9,25 @@ extern const Lint kParameterWithoutRole;
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
-  TellRoleFault(facts, step::RoleFault::kNone, kParameterWithoutRole.code,
-                "give it a role under `params` of the `model:` section, or "
-                "name it under `skip`",
-                sink);
+  ReportRoleFault(facts, step::RoleFault::kNone, kParameterWithoutRole.code,
+                  "give it a role under `params` of the `model:` section, or "
+                  "name it under `skip`",
+                  sink);
 }
 
 }  // namespace
 
 constinit const Lint kParameterWithoutRole{
     .code = {233, "parameter-without-role", Level::kNote,
-             "the model's section does not know a parameter"},
+             "a parameter has no role in the model's section"},
     .needs = kNeedsShapes | kNeedsModel,
     .what =
-        "Finds parameters that play no role in the `model:` section of the "
-        "rules. Where most have none the section is of another model, and "
-        "nothing is said.",
+        "Finds parameters that have no role in the `model:` section of the "
+        "rules. If most have none, the section is of another model and nothing "
+        "is reported.",
     .why =
-        "What has no role takes no part in the step: its traffic is not "
-        "counted, and nothing is proved of a model that is not whole.",
+        "A parameter without a role is not part of the step: its traffic is "
+        "not counted, and `verify` proves nothing about an incomplete model.",
     .instead = "Give it a role and an op, or skip it by name.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1

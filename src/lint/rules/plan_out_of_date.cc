@@ -4,8 +4,8 @@ namespace shardc {
 
 extern const Lint kPlanOutOfDate;
 
-// A whole plan, which is compared in all its members: a line of the file is a
-// line here.
+// A complete plan, since all of its members are compared; each line of the file
+// is a line here.
 // clang-format off
 #define SHARDC_EXAMPLE_PLAN(spec) \
   "{\n" \
@@ -32,19 +32,19 @@ extern const Lint kPlanOutOfDate;
 // Found by locked.cc, which reads the committed plan.
 constinit const Lint kPlanOutOfDate{
     .code = {195, "plan-out-of-date", Level::kError,
-             "the committed plan is not what the inputs give"},
+             "the committed plan is not the plan of the inputs"},
     .what =
-        "With `--locked`, compares the committed plan with the one that "
-        "the inputs give now, field by field, and lists what differs. A "
-        "file that says the same in another order is a note. A committed "
-        "step program (`step:` in a target) is compared collective by "
-        "collective, layers that are alike together.",
+        "With `--locked`, compares the committed plan field by field with the "
+        "plan of the present inputs, and lists the differences. A file with "
+        "the same content in another order is a note. A committed step program "
+        "(`step:` in a target) is compared collective by collective, equal "
+        "layers together.",
     .why =
-        "A change of rules, mesh or parameters moves shards. In a plan "
-        "under review it is seen; in a stale one it is not.",
+        "A change of rules, mesh or parameters changes shards. A committed "
+        "plan shows it in review; a stale one does not.",
     .instead =
-        "Look at the difference, then write the plan anew with `shardc "
-        "plan --write-locked`.",
+        "Review the difference, then write the plan with `shardc plan "
+        "--write-locked`.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -1,5 +1,6 @@
-// The shapes of weight and scale give the block in each dimension; without
-// scales the configuration gives it for the input of projections.
+// The shapes of a weight and its scale give the block of each dimension.
+// Without scales the configuration gives the block of the input dimension of
+// projections.
 //
 //   576 rows, 5 scales: blocks of 128; over tp 8 a shard has 72, inside a block
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "roles/quantisation.h"
 
 namespace shardc {
 
@@ -15,8 +17,8 @@ extern const Lint kQuantisationBlock;
 
 namespace {
 
-void Say(const Facts& facts, const ParameterGroup& weight, int dim,
-         int64_t block, FindingSink& sink) {
+void Report(const Facts& facts, const ParameterGroup& weight, int dim,
+            int64_t block, FindingSink& sink) {
   const int64_t size = (*facts.TypeOf(weight).shape)[static_cast<size_t>(dim)];
   const AxisGroup axes = facts.AxesAt(weight, dim);
   const int64_t parts = facts.mesh().Parts(axes).value_or(1);
@@ -28,32 +30,25 @@ void Say(const Facts& facts, const ParameterGroup& weight, int dim,
           " in blocks of " + std::to_string(block) + ", " +
           AxesHave(facts, axes) + ": a shard is " +
           std::to_string(size / parts) + " and ends inside a block",
-      "take an axis size that leaves whole blocks, or leave the dimension"
-      " whole"));
+      "use an axis size that keeps blocks together, or leave the dimension "
+      "unsharded"));
 }
 
-// Matrices that a quantised checkpoint quantises: projections.
+// Matrices that quantised checkpoints quantise.
 bool IsProjection(const ParameterGroup& group) {
-  switch (group.role.role) {
-    case Role::kOther:
-    case Role::kEmbedding:
-    case Role::kHead:
-    case Role::kRouter:
-    case Role::kNorm:
-      return false;
-    default:
-      return IsWeight(group);
-  }
+  const Role role = group.role.module_role;
+  return IsWeight(group) && role != Role::kLatentUp &&
+         (IsAttention(role) || IsMlp(role));
 }
 
-// The configuration's group, along the input, where no scale shows which
-// weights have one: trees from before quantisation.
+// Uses the configuration's group size if the tree has no scales, which is a
+// tree before quantisation.
 void CheckConfigured(const Facts& facts, FindingSink& sink) {
   if (facts.model() == nullptr || !facts.model()->quant_group) return;
   const auto groups = facts.groups();
   const bool shown = std::any_of(groups.begin(), groups.end(), [](auto& group) {
     return (group.role.leaf == Leaf::kScale &&
-            group.role.role != Role::kNorm) ||
+            group.role.module_role != Role::kNorm) ||
            group.name.ends_with("_scales");
   });
   if (shown) return;
@@ -63,7 +58,7 @@ void CheckConfigured(const Facts& facts, FindingSink& sink) {
       continue;
     }
     const int dim = InDim(group.role, facts.Rank(group));
-    if (dim >= 0) Say(facts, group, dim, *facts.model()->quant_group, sink);
+    if (dim >= 0) Report(facts, group, dim, *facts.model()->quant_group, sink);
   }
 }
 
@@ -76,11 +71,11 @@ void Check(const Facts& facts, FindingSink& sink) {
     for (int dim = 0; dim < rank; ++dim) {
       const auto at = static_cast<size_t>(dim);
       const int64_t scales = (*facts.TypeOf(*pair.other).shape)[at];
-      // One scale for the whole dimension is no block.
+      // One scale for the entire dimension is no block.
       if (scales <= 1) continue;
       const int64_t block =
           BlockOf((*facts.TypeOf(*pair.weight).shape)[at], scales);
-      if (block > 1) Say(facts, *pair.weight, dim, block, sink);
+      if (block > 1) Report(facts, *pair.weight, dim, block, sink);
     }
   }
 }
@@ -92,15 +87,16 @@ constinit const Lint kQuantisationBlock{
              "a shard ends inside a quantisation block"},
     .needs = kNeedsShapes,
     .what =
-        "Finds quantised weights whose shards are no multiple of the "
-        "block that one scale stands for, as the shapes of weight and "
-        "scale tell, or config.json's group size where the tree has no "
+        "Finds quantised weights whose shards are not a multiple of the block "
+        "of elements that share a scale. The block follows from the shapes of "
+        "weight and scale, or from config.json's group size if the tree has no "
         "scales.",
     .why =
-        "Two devices then need one scale. Kernels that expect whole blocks "
-        "refuse such a shard, and a scale that is split too is on one of "
-        "the two only (sgl-project/sglang#3345, vllm-project/vllm#42384).",
-    .instead = "Split so that blocks stay whole.",
+        "Two devices then need the same scale. Kernels that expect complete "
+        "blocks refuse such a shard, and a scale that is split as well is on "
+        "one of the two only (sgl-project/sglang#3345, "
+        "vllm-project/vllm#42384).",
+    .instead = "Use an axis size that keeps blocks together.",
     .bad = {.mesh = "tp:8",
             .rules = R"(version: 1
 rules:

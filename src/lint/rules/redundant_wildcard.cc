@@ -20,7 +20,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     LintFinding finding = FindingAt(kRedundantWildcard.code,
                                     facts.RulePlace(static_cast<int32_t>(r)));
     finding.message = "the leading `.*` of " + Quoted(pattern) +
-                      " does nothing: patterns are searched for anywhere";
+                      " has no effect: a pattern may match anywhere in a name";
     finding.help = "write " + Quoted(pattern.substr(2));
     sink.push_back(std::move(finding));
   }
@@ -30,13 +30,13 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kRedundantWildcard{
     .code = {117, "redundant-wildcard", Level::kNote,
-             "a pattern begins with a wildcard that does nothing"},
+             "a pattern begins with a wildcard that has no effect"},
     .preview = true,
     .what = "Finds patterns that begin with `.*`.",
     .why =
-        "Patterns are searched for anywhere in the path, so it only makes "
-        "the pattern look anchored.",
-    .instead = "Leave it out.",
+        "A pattern may match anywhere in a name, so that the wildcard only "
+        "makes it look as if it matched from the start.",
+    .instead = "Remove it.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

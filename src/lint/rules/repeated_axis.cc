@@ -11,11 +11,11 @@ extern const Lint kRepeatedAxis;
 namespace {
 
 constexpr const char* kHelp =
-    "give one of the two dimensions another axis, or none";
+    "use another axis, or none, for one of the two dimensions";
 
 std::string Observe([[maybe_unused]] const Facts& facts,
                     const ParameterGroup& group, const Edit& edit) {
-  return "axis " + Quoted(edit.axis) + " stands twice in the spec of " +
+  return "axis " + Quoted(edit.axis) + " is used twice in the spec of " +
          ParametersText(facts, group) + ", " +
          SpecText(facts.Train(group).resolved);
 }
@@ -30,7 +30,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   ReportAttentionEdits(
       facts, kRepeatedAxis.code, Reason::kRepeatedAxis,
       [&](const std::string& tensors, const Edit& edit) {
-        return "axis " + Quoted(edit.axis) + " stands twice in the specs of " +
+        return "axis " + Quoted(edit.axis) + " is used twice in the specs of " +
                tensors;
       },
       kHelp, sink);
@@ -42,13 +42,13 @@ constinit const Lint kRepeatedAxis{
     .code = {203, "repeated-axis", Level::kError,
              "an axis splits two dimensions of one tensor"},
     .what =
-        "Finds specs, of parameters and of attention's tensors, in which "
-        "two names resolve to the same axis. "
-        "One that is written twice is the reading error spec.",
+        "Finds specs of parameters and attention tensors in which two names "
+        "resolve to the same axis. A name that is written twice is the reading "
+        "error spec.",
     .why =
-        "A device has one coordinate along an axis, so the axis can "
-        "split one dimension only.",
-    .instead = "Leave the axis to one dimension.",
+        "A device has one coordinate along an axis, so that the axis can split "
+        "only one dimension.",
+    .instead = "Use the axis for one dimension.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -1,5 +1,5 @@
-// A zig-zag ring of n cuts the sequence in 2n chunks, so that the rank of an
-// early chunk has a late one too:
+// A zig-zag ring of n devices splits the sequence into 2n chunks, so that each
+// device has an early and a late one:
 //
 //   1100 tokens, sp 4: 8 chunks, 1100 % 8 = 4
 #include <algorithm>
@@ -16,14 +16,14 @@ extern const Lint kRingLength;
 
 namespace {
 
-LintFinding Say(const Facts& facts, const ZigZagRing& ring,
-                const ModeSplit& split, int64_t length) {
+LintFinding Report(const Facts& facts, const ZigZagRing& ring,
+                   const ModeSplit& split, int64_t length) {
   const int64_t chunks = 2 * split.parts;
   LintFinding finding =
       FindingAt(kRingLength.code,
                 ring.place.source == nullptr ? split.place : ring.place);
-  finding.message = Quoted(ring.operation) + " in zig-zag order cuts " +
-                    std::to_string(length) + " tokens in " +
+  finding.message = Quoted(ring.operation) + " in zig-zag order splits " +
+                    std::to_string(length) + " tokens into " +
                     std::to_string(chunks) + " chunks, as " +
                     AxesHave(facts, split.axes) + ": " +
                     RemainderText(length, chunks);
@@ -38,15 +38,15 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const ZigZagRing& ring : facts.inputs().rings) {
     for (const ModeSplit& split :
          SplitsOf(facts, "query", kLengthDim, facts.MeshPlace())) {
-      // One token at a time is in no order.
+      // Generation has one token at a time, which has no order.
       const bool runs =
           std::any_of(split.modes.begin(), split.modes.end(), [&](Mode mode) {
             return !IsGeneration(mode) && ring.mode.value_or(mode) == mode;
           });
-      // Where the axes do not divide the length, SHD406 speaks.
+      // If the axes do not divide the length, SHD406 is reported.
       if (runs && length % split.parts == 0 &&
           length % (2 * split.parts) != 0) {
-        sink.push_back(Say(facts, ring, split, length));
+        sink.push_back(Report(facts, ring, split, length));
       }
     }
   }
@@ -56,15 +56,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kRingLength{
     .code = {412, "ring-length", Level::kError,
-             "a zig-zag ring's chunks do not divide the sequence"},
+             "the chunks of a zig-zag ring do not divide the sequence"},
     .needs = kNeedsKvLen,
     .what =
-        "Finds lengths that are no multiple of twice the size of the axes "
-        "that a ring goes round, where the target's settings put the ring in "
-        "zig-zag order.",
+        "Finds sequence lengths that are not a multiple of twice the size of a "
+        "ring's axes, if the target's settings select zig-zag order.",
     .why =
-        "The order that balances causal work gives each device two chunks. "
-        "Lengths that divide by the axes alone pass until the chunks are cut "
+        "The order that balances causal attention gives each device two "
+        "chunks. A length that only the axes divide fails when the chunks are "
+        "made "
         "(jzhang38/EasyContext#47, NVIDIA/Megatron-LM#1669).",
     .instead = "Pad the sequence to a multiple of twice the axis.",
     .bad = {.mesh = "sp:4",

@@ -1,5 +1,5 @@
-// A role that is not optional wants a parameter, in each layer where it is a
-// layer's, and an op that takes it.
+// A role that is not optional needs a parameter (one in each layer if it is a
+// layer's role) and an op that reads it.
 #include <string>
 #include <vector>
 
@@ -18,7 +18,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
   LintFinding finding = FindingAt(kRoleNeverUsed.code);
-  // A pack of this program describes models that its user may have changed.
+  // For built-in packs it is a note, since users may have changed the model.
   if (step->builtin()) finding.level = Level::kNote;
   std::vector<std::string> texts;
   for (const step::RoleProblem& problem : step->roles().problems) {
@@ -28,7 +28,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     }
     const DescribedRole& role =
         step->description().roles[static_cast<size_t>(problem.role)];
-    // One that some expert lacks is missing all the same.
+    // An optional role that only some experts have is reported.
     if (role.optional && problem.fault == step::RoleFault::kUnused) continue;
     texts.push_back(problem.message);
     if (texts.size() == 1) {
@@ -39,10 +39,10 @@ void Check(const Facts& facts, FindingSink& sink) {
   }
   if (texts.empty()) return;
   finding.message =
-      "the model's section is not this tree's: " + ListText(texts);
+      "the `model:` section does not fit this tree: " + ListText(texts);
   finding.help =
-      "correct the role's pattern, write `?` behind the name of one that a "
-      "model may lack, or leave the role out";
+      "correct the role's pattern, write `?` after the name of a role that a "
+      "model may lack, or remove the role";
   sink.push_back(std::move(finding));
 }
 
@@ -50,16 +50,16 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kRoleNeverUsed{
     .code = {236, "role-never-used", Level::kWarning,
-             "a role of the model's section is nobody's, or no op's"},
+             "a role of the model's section has no parameter or no op"},
     .needs = kNeedsShapes | kNeedsModel,
     .what =
-        "Finds roles of the `model:` section, other than those with a `?`, "
-        "that no parameter plays, in some layer or at all, and roles that no "
-        "op takes. Where the section is a pack's this is a note.",
+        "Finds roles of the `model:` section without a `?` that no parameter "
+        "has, in some layer or at all, and roles that no op reads. It is a "
+        "note if the section is a built-in pack's.",
     .why =
-        "A line of the step that lacks its weight is left out, and a weight "
-        "that no line takes is never used: the description is of another "
-        "model, or of less than this one.",
+        "A line of the step without its weight is left out, and a weight that "
+        "no line reads is never used: the section describes another model, or "
+        "only part of this one.",
     .instead = "Let the pattern match, or mark the role as optional.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1

@@ -1,4 +1,4 @@
-// The router's dimension of experts is its smaller one. Axes that are gathered
+// The smaller dimension of a router counts experts. Axes that are gathered
 // before use may split it.
 //
 //   gate [4096, 8] over [null, ep]  ->  a device sees 2 of 8 scores at ep 4
@@ -16,8 +16,8 @@ namespace {
 void Check(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     const int rank = facts.Rank(group);
-    if (group.role.role != Role::kRouter || rank != 2 || !IsWeight(group) ||
-        !facts.Judged(group)) {
+    if (group.role.module_role != Role::kRouter || rank != 2 ||
+        !IsWeight(group) || !facts.Judged(group)) {
       continue;
     }
     const Shape& shape = *facts.TypeOf(group).shape;
@@ -31,10 +31,10 @@ void Check(const Facts& facts, FindingSink& sink) {
         "dimension " + std::to_string(dim) + " of " +
             ParametersText(facts, group) + " scores " +
             std::to_string(experts) + " experts and is split over " +
-            GroupText(axes) + ": a device sees " +
+            GroupText(axes) + ": a device computes " +
             std::to_string(experts / parts) +
-            " of the scores from which the best are taken",
-        "leave the experts' dimension of the router whole; it is small"));
+            " of the scores from which the largest are chosen",
+        "leave the experts' dimension of the router unsharded"));
   }
 }
 
@@ -42,17 +42,17 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kRouterSplit{
     .code = {226, "router-split", Level::kWarning,
-             "the router is split so that a device sees some experts only"},
+             "the router is split so that a device scores only some experts"},
     .needs = kNeedsShapes,
     .what =
         "Finds routers whose dimension of experts is split over axes that "
         "are not gathered before use.",
     .why =
-        "The best of all experts are taken for each token. From a part of "
-        "the scores that is another choice on every device, or the scores "
-        "are gathered in every layer, for a matrix of little size "
+        "The experts with the largest scores are chosen for each token. From "
+        "part of the scores every device chooses differently, or the scores "
+        "are gathered in every layer, for a matrix of few bytes "
         "(pytorch/torchtitan#3386 replicates it).",
-    .instead = "Leave that dimension whole.",
+    .instead = "Leave that dimension unsharded.",
     .bad = {.mesh = "ep:4,tp:2",
             .rules = R"(version: 1
 rules:

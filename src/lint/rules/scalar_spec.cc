@@ -8,7 +8,7 @@ extern const Lint kScalarSpec;
 
 namespace {
 
-// A bundle such as Replicated is written for any shape.
+// A bundle such as Replicated fits any shape.
 const SpecList* WrittenSpec(const Rule& rule) {
   return std::get_if<SpecList>(&rule.spec);
 }
@@ -25,10 +25,10 @@ void Check(const Facts& facts, FindingSink& sink) {
     LintFinding finding = GroupFinding(
         facts, kScalarSpec.code, group,
         ParametersText(facts, group) +
-            " is a scalar, and the first rule that matches it says " +
+            " is a scalar, and the first rule that matches it has the spec " +
             SpecText(*spec),
-        "narrow the pattern; a scalar is whole on every device whatever the"
-        " rules say");
+        "make the pattern narrower; a scalar is replicated whatever the rules "
+        "are");
     if (!axes) finding.level = Level::kNote;
     sink.push_back(std::move(finding));
   }
@@ -44,9 +44,9 @@ constinit const Lint kScalarSpec{
         "Finds scalars that a rule other than a catch-all matches whose "
         "spec names axes.",
     .why =
-        "A scalar is whole on every device whatever the rules say, so the "
-        "rule was written for another shape.",
-    .instead = "Narrow the pattern.",
+        "A scalar is replicated whatever the rules are, so that the rule was "
+        "written for another shape.",
+    .instead = "Make the pattern narrower.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

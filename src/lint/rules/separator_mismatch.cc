@@ -1,5 +1,5 @@
-// facts.cc has tried each dead rule with the other separator. Rules are told
-// together, as it is their file's separator that is wrong.
+// facts.cc has tried each dead rule with the other separator. The rules of a
+// file are one finding, since the separator of the file is wrong.
 //
 //   `self_attn\.q_proj` in a file of `/`: a name has become self_attn/q_proj
 #include <map>
@@ -17,7 +17,7 @@ extern const Lint kSeparatorMismatch;
 
 namespace {
 
-// One finding per file: its separator is what is wrong.
+// One finding for each file.
 void Check(const Facts& facts, FindingSink& sink) {
   std::vector<std::pair<const Source*, std::vector<int32_t>>> files;
   for (size_t r = 0; r < facts.rules().size(); ++r) {
@@ -37,11 +37,11 @@ void Check(const Facts& facts, FindingSink& sink) {
     LintFinding finding =
         FindingAt(kSeparatorMismatch.code, facts.RulePlace(dead.front()));
     if (explains) {
-      finding.tells = NamingTopics(facts);
-      finding.tells.push_back(NamingTopic());
+      finding.reports = NamingTopics(facts);
+      finding.reports.push_back(NamingTopic());
     }
     for (int32_t one : dead) {
-      finding.tells.push_back(DeadRuleTopic(static_cast<size_t>(one)));
+      finding.reports.push_back(DeadRuleTopic(static_cast<size_t>(one)));
     }
     finding.message =
         Counted(static_cast<int64_t>(dead.size()), "rule") +
@@ -60,16 +60,16 @@ void Check(const Facts& facts, FindingSink& sink) {
 }  // namespace
 
 constinit const Lint kSeparatorMismatch{
-    .code = {113, "separator-mismatch", Level::kError,
-             "patterns are written with another separator than their file"
-             " says"},
+    .code =
+        {113, "separator-mismatch", Level::kError,
+         "patterns are written with another separator than that of their file"},
     .what =
-        "Finds rules that match nothing and would match if the file's "
-        "`separator` were the other one.",
+        "Finds rules that match nothing, but match if the file's `separator` "
+        "is the other one.",
     .why =
-        "Names are converted to the separator of the file before they are "
-        "matched, so such a rule can never match.",
-    .instead = "Set `separator` to what the patterns are written with.",
+        "Names are converted to the file's separator before they are matched, "
+        "so that such a rule can never match.",
+    .instead = "Set `separator` to that of the patterns.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 separator: "/"

@@ -1,9 +1,10 @@
-// A rule that was found and never won lost to earlier ones, each of which is
-// labelled. Duplicates, catch-alls and overriding have lints of their own.
-// Whether that is so of this tree alone, or of all names, is proven.
+// A rule is shadowed if earlier rules match every parameter that it matches;
+// the earlier rules are labels of the finding. Duplicates, catch-alls and
+// overriding rules have lints of their own. A proof decides whether it holds
+// for this tree only or for all names.
 //
-//   [0] `kernel`, [1] `o_proj/kernel`: [1] finds 1, [0] takes it, and would
-//   take whatever [1] is found in
+//   [0] `kernel`, [1] `o_proj/kernel`: [1] matches 1, which [0] takes, as it
+//   would any name that [1] matches
 #include <string>
 
 #include "lint/analysis/facts.h"
@@ -18,7 +19,7 @@ extern const Lint kShadowedRule;
 
 namespace {
 
-// Overriding a rule of an extended file is what extending is for.
+// A file that extends another may override its rules.
 bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
   const Place& own = facts.rules()[index].place;
   for (const LostTo& lost : rule.lost) {
@@ -30,11 +31,11 @@ bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
 bool IsShadowed(const Facts& facts, size_t index) {
   const RuleFacts& rule = facts.rule_facts()[index];
   if (rule.found == 0 || rule.won > 0 || rule.builtin) return false;
-  // Nothing is left for it: as one hopes.
+  // A catch-all for which nothing is left is as intended.
   if (rule.sketch.catch_all) return false;
   if (Overrides(facts, rule, index)) return false;
   for (const LostTo& lost : rule.lost) {
-    // Duplicates and what stands below a catch-all have their own lints.
+    // Duplicates and rules below a catch-all have lints of their own.
     if (facts.rule_facts()[lost.rule].sketch.catch_all) return false;
     if (facts.rules()[lost.rule].match == facts.rules()[index].match) {
       return false;
@@ -43,16 +44,16 @@ bool IsShadowed(const Facts& facts, size_t index) {
   return true;
 }
 
-// In which of the two senses it never applies; nothing where no proof is
-// found.
+// Whether the rule never applies in this tree or in any; empty if there is no
+// proof.
 std::string OfAllNamesText(const Facts& facts, size_t rule) {
   Prover prover(*facts.compiled().matcher, {.work = 4'000'000});
   const RuleProof proof = prover.ProveRule(static_cast<uint32_t>(rule));
   if (proof.kind == RuleProof::Kind::kNeverWins) {
-    return "; no name of another tree could be left to it";
+    return "; it would not apply to any name of another tree either";
   }
   if (proof.kind == RuleProof::Kind::kWins) {
-    return "; in another tree it would win names such as " +
+    return "; in another tree it would apply to names such as " +
            ShortQuote(proof.name);
   }
   return "";
@@ -82,8 +83,10 @@ void Check(const Facts& facts, FindingSink& sink) {
              ? "the parameter it matches goes"
              : "all " + CountText(rule.found) + " parameters it matches go") +
         " to earlier rules" + (same ? " with the same spec" : "");
-    finding.help = (same ? "remove it" : "move it above, or narrow the other") +
-                   OfAllNamesText(facts, r);
+    finding.help =
+        (same ? "remove it"
+              : "move it above the other rule, or make the other narrower") +
+        OfAllNamesText(facts, r);
     sink.push_back(std::move(finding));
   }
 }
@@ -94,13 +97,13 @@ constinit const Lint kShadowedRule{
     .code = {106, "shadowed-rule", Level::kWarning,
              "earlier rules take every parameter that a rule matches"},
     .what =
-        "Finds rules that match parameters and win none, and names the "
-        "earlier rules that take them. It says whether that is so of this "
-        "tree alone or proven of all names, as `shardc rules --prove` does of "
-        "every rule. With the same spec it is a note; "
-        "a rule of an extended file that the extending file overrides is "
-        "not mentioned.",
-    .why = "The first match wins, so the spec written here is never used.",
+        "Finds rules that match parameters but are the first match of none, "
+        "and names the earlier rules. The message states whether that holds "
+        "for this tree only or is proven for all names, as `shardc rules "
+        "--prove` does for every rule. With the same spec it is a note. A rule "
+        "of an extended file that the extending file overrides is not "
+        "reported.",
+    .why = "The first match wins, so that the spec of this rule is never used.",
     .instead = "Put the narrower rule first.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

@@ -10,29 +10,29 @@ extern const Lint kShapeIsNotTheRoles;
 namespace {
 
 void Check(const Facts& facts, FindingSink& sink) {
-  // Another model's configuration has a finding of its own.
+  // SHD223 reports another model's configuration.
   if (!facts.misfits().empty()) return;
-  TellRoleFault(facts, step::RoleFault::kShape, kShapeIsNotTheRoles.code,
-                "correct the role's dimensions under `params` of the `model:` "
-                "section, or the configuration",
-                sink);
+  ReportRoleFault(
+      facts, step::RoleFault::kShape, kShapeIsNotTheRoles.code,
+      "correct the role's dimensions under `params` of the `model:` "
+      "section, or the configuration",
+      sink);
 }
 
 }  // namespace
 
 constinit const Lint kShapeIsNotTheRoles{
     .code = {235, "shape-is-not-the-roles", Level::kNote,
-             "a parameter's shape is not what its role's dimensions are"},
+             "a parameter's shape is not that of its role"},
     .needs = kNeedsShapes | kNeedsModel,
     .what =
-        "Finds parameters whose shape is not that of the dimensions which "
-        "their role in the `model:` section names, with the sizes of the "
-        "configuration. A configuration of another model is SHD223.",
+        "Finds parameters whose shape differs from the dimensions of their "
+        "role in the `model:` section, with the sizes of the configuration. "
+        "SHD223 reports a configuration of another model.",
     .why =
-        "Which dimension is which decides what a split of it costs. A "
-        "section that has them in another order than the file describes "
-        "another model.",
-    .instead = "Write the dimensions as they are stored.",
+        "The meaning of a dimension decides what its sharding costs. A section "
+        "with the dimensions in another order describes another model.",
+    .instead = "Write the dimensions in the order in which they are stored.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1
 rules:

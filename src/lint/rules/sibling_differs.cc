@@ -1,5 +1,5 @@
-// Groups of one template and type that are apart differ in rule or layout.
-// The largest is taken for the usual one, the others are told.
+// Groups of one name and type differ in rule or layout. The largest is taken as
+// the usual one and the others are reported.
 //
 //   up/kernel of layers 0 and 1 by one rule, of 2 to 31 by another: 0 and 1
 #include <algorithm>
@@ -45,7 +45,7 @@ void Check(const Facts& facts, FindingSink& sink) {
               SpecText(facts.Train(group).spec) + ", the other " +
               CountText(usual.count()) + " of " + Quoted(group.name) + " are " +
               SpecText(facts.Train(usual).spec),
-          "make one rule of the two, or say why in `note`");
+          "write one rule for all of them, or the reason in `note`");
       finding.labels.push_back(
           {facts.GroupPlace(usual), "the rule of the others"});
       found.push_back(std::move(finding));
@@ -60,12 +60,12 @@ constinit const Lint kSiblingDiffers{
     .code = {115, "sibling-differs", Level::kWarning,
              "a layer's parameter has another spec than its siblings"},
     .what =
-        "Finds parameters whose names differ in layer or expert numbers "
-        "only and that have one shape and type, yet different specs.",
+        "Finds parameters of one shape and type whose names differ only in "
+        "layer or expert numbers, but whose specs differ.",
     .why =
-        "Layers that differ cannot be scanned or stacked, and each change "
-        "of spec between them moves data. Most often a pattern was intended "
-        "for all layers and lists some.",
+        "Layers with different specs cannot be scanned, and each change of "
+        "spec between them reshards activations. Most often a pattern was "
+        "intended for all layers and lists only some.",
     .instead = "Write `\\d+` for the number.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

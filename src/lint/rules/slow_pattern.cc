@@ -1,7 +1,7 @@
-// Counts are read from the text: a count behind a group multiplies what was
-// counted before, any other begins anew.
+// Counts are read from the text: a count after a group multiplies the counts
+// inside it, any other count starts again at 1.
 //
-//   `(a{20}){30}`  ->  600, told     `a{20}b{30}`  ->  30
+//   `(a{20}){30}`  ->  600, reported     `a{20}b{30}`  ->  30
 #include <string_view>
 
 #include "lint/analysis/facts.h"
@@ -16,13 +16,12 @@ extern const Lint kSlowPattern;
 
 namespace {
 
-// Copies that the engine makes of a repeated part, nested ones multiplied:
-// this many states is where a set of rules leaves its fast automaton.
+// Copies that the engine makes of a repeated part, nested counts multiplied.
+// With this many states a rule set no longer fits the fast automaton.
 constexpr int64_t kManyCopies = 500;
 
-// The product of the counted repetitions, as if each held the ones before
-// it; that is exact for `(a{20}){30}` and too much for `a{20}b{30}`, so only
-// closing parentheses multiply.
+// The product of nested counts: exact for `(a{20}){30}`; in `a{20}b{30}`, whose
+// counts are not nested, only a closing parenthesis would multiply.
 int64_t Copies(std::string_view pattern) {
   int64_t most = 1;
   int64_t inner = 1;
@@ -61,9 +60,8 @@ void Check(const Facts& facts, FindingSink& sink) {
         FindingAt(kSlowPattern.code, facts.RulePlace(static_cast<int32_t>(r)));
     finding.message = "pattern " + Quoted(pattern) + " repeats a part " +
                       CountText(copies) +
-                      " times, each of them a copy in the"
-                      " automaton";
-    finding.help = "write `+` or `*` where the count does not matter";
+                      " times, and each is a copy in the automaton";
+    finding.help = "write `+` or `*` if the count does not matter";
     sink.push_back(std::move(finding));
   }
 }
@@ -75,8 +73,8 @@ constinit const Lint kSlowPattern{
              "a pattern makes a large automaton"},
     .what = "Finds counted repetitions of 500 copies or more.",
     .why =
-        "Each copy is a state. Past its memory the matcher falls back to a "
-        "slower engine for every name.",
+        "Each copy is a state. If the automaton exceeds its memory, the "
+        "matcher uses a slower engine for every name.",
     .instead = "Use `+` or `*`.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

@@ -16,7 +16,9 @@ std::string Observe([[maybe_unused]] const Facts& facts,
          Counted(static_cast<int64_t>(facts.Train(group).resolved.size()),
                  "entry", "entries") +
          ", the parameter " + Counted(facts.Rank(group), "dimension") +
-         (edit.from.empty() ? "" : "; " + GroupText(edit.from) + " is over");
+         (edit.from.empty()
+              ? ""
+              : "; " + GroupText(edit.from) + " has no dimension");
 }
 
 void Check(const Facts& facts, FindingSink& sink) {
@@ -25,7 +27,7 @@ void Check(const Facts& facts, FindingSink& sink) {
       [&](const ParameterGroup& group, const Edit& edit) {
         return Observe(facts, group, edit);
       },
-      "shorten the spec, or give this parameter a rule of its own", sink);
+      "shorten the spec, or write a rule for this parameter", sink);
 }
 
 }  // namespace
@@ -34,12 +36,12 @@ constinit const Lint kSpecTooLong{
     .code = {204, "spec-too-long", Level::kError,
              "a spec has more entries than the parameter has dimensions"},
     .what =
-        "Finds specs with more entries than the parameter has "
-        "dimensions, also where the surplus is null.",
+        "Finds specs with more entries than the parameter has dimensions, even "
+        "if the additional entries are null.",
     .why =
-        "The rule was written for another shape, so the entries "
-        "that do fit may stand at the wrong dimensions.",
-    .instead = "Write a rule for the shape.",
+        "The rule was written for another shape, so that the other entries may "
+        "be at the wrong dimensions.",
+    .instead = "Write a rule for this shape.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -1,9 +1,10 @@
-// A Mamba-2 mixer packs its projection, sizes known from its neighbours:
+// A Mamba-2 mixer stores several parts in one projection, whose sizes follow
+// from its other parameters:
 //
 //   in_proj  [z | x | B | C | dt]   2 inner + 2 groups * state + heads
 //   conv1d   [x | B | C]            inner + 2 groups * state
 //
-// A contiguous cut of either gives no device its heads and their groups.
+// Contiguous shards of either do not give a device its heads and their groups.
 #include <map>
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ extern const Lint kStateSpaceSplit;
 
 namespace {
 
-// The sizes of one mixer; 0 while unknown.
+// The sizes of one mixer; 0 if unknown.
 struct Mixer {
   int64_t heads = 0;  // of A_log
   int64_t inner = 0;  // of the gated norm
@@ -50,15 +51,15 @@ std::map<std::string, Mixer> MixersOf(const Facts& facts) {
     const auto member = MemberOf(group, facts.separator());
     if (!member) continue;
     const int64_t size = facts.Elements(group);
-    // Mamba-1's A_log is a matrix, and its convolution packs nothing.
+    // Mamba-1's A_log is a matrix, and its convolution has one part.
     if (member->part == "A_log") out[member->mixer].heads = size;
     if (member->part == "norm") out[member->mixer].inner = size;
   }
   return out;
 }
 
-// What B and C take together: twice groups times state. Nothing where the
-// width is not such a mixer's.
+// The columns of B and C together, twice groups times state; empty if the width
+// is not that of such a mixer.
 std::optional<int64_t> GroupColumns(const Mixer& mixer, std::string_view part,
                                     int64_t width) {
   const int64_t rest = part == "in_proj" ? width - 2 * mixer.inner - mixer.heads
@@ -96,22 +97,24 @@ void Check(const Facts& facts, FindingSink& sink) {
       const auto columns = GroupColumns(mixer->second, member->part, width);
       if (parts <= 1 || !columns) continue;
       std::string message = "dimension " + std::to_string(dim) + " of " +
-                            ParametersText(facts, group) + " packs " +
+                            ParametersText(facts, group) + " holds " +
                             PartsText(mixer->second, member->part, *columns) +
-                            ", and is cut in one over " + GroupText(axes) +
-                            ": no shard is a share of each";
+                            " one after the other and is split as one over " +
+                            GroupText(axes) +
+                            ": no shard has its share of each";
       const auto groups =
           facts.model() == nullptr ? std::nullopt : facts.model()->state_groups;
       if (groups && *groups % parts != 0) {
         message += "; and heads share " + std::to_string(*groups) +
                    (*groups == 1 ? " group" : " groups") +
                    " of B and C, which " + std::to_string(parts) +
-                   " devices cannot part";
+                   " devices do not divide";
       }
-      sink.push_back(GroupFinding(
-          facts, kStateSpaceSplit.code, group, std::move(message),
-          "leave the packed dimension whole, or make parameters of its parts "
-          "and split heads, with as many groups as the axis divides"));
+      sink.push_back(
+          GroupFinding(facts, kStateSpaceSplit.code, group, std::move(message),
+                       "leave the packed dimension unsharded, or store its "
+                       "parts as separate parameters and split heads over an "
+                       "axis that divides the groups"));
     }
   }
 }
@@ -120,20 +123,22 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kStateSpaceSplit{
     .code = {232, "state-space-split", Level::kWarning,
-             "a state space mixer is cut across its packed parts"},
+             "a state space mixer is split across its packed parts"},
     .needs = kNeedsShapes,
     .what =
         "Finds packed projections and convolutions of Mamba-2 mixers "
-        "(`in_proj`, `conv1d` beside a vector `A_log`) whose packed dimension "
-        "is split over a tensor parallel axis, and says where the groups of B "
+        "(`in_proj`, `conv1d` with a vector `A_log`) whose packed dimension "
+        "is split over a tensor parallel axis, and reports if the groups of B "
         "and C do not divide by it.",
     .why =
-        "Heads of a mixer are computed apart only where each device has its "
-        "heads' gate, input and time step, and the group that they read B and "
-        "C from (arXiv 2405.21060, section 8.1; state-spaces/mamba#406, "
-        "vllm-project/vllm#13660). A contiguous cut gives it something else.",
+        "Devices compute the heads of a mixer independently only if each has "
+        "the gate, input and time step of its heads, and the group from which "
+        "they read B and C (arXiv 2405.21060, section 8.1; "
+        "state-spaces/mamba#406, "
+        "vllm-project/vllm#13660). Contiguous shards do not.",
     .instead =
-        "Leave the packed dimension whole, or split parameters of the parts.",
+        "Leave the packed dimension unsharded, or store the parts as separate "
+        "parameters.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -16,11 +16,11 @@ extern const Lint kStepNotLowered;
 
 namespace {
 
-void Say(Mode mode, Place place, const std::string& message,
-         FindingSink& sink) {
+void Report(Mode mode, Place place, const std::string& message,
+            FindingSink& sink) {
   LintFinding finding = FindingAt(kStepNotLowered.code, std::move(place));
   finding.message = "the step of the model in " + std::string(ModeName(mode)) +
-                    " cannot be told: " + message;
+                    " has no program: " + message;
   finding.help = "`shardc verify step --mode " + std::string(ModeName(mode)) +
                  "` prints why";
   sink.push_back(std::move(finding));
@@ -31,7 +31,7 @@ void Check(const Facts& facts, FindingSink& sink) {
   if (step == nullptr) return;
   if (!step->refusals().empty()) {
     const StepRefusal& first = step->refusals().front();
-    Say(first.mode, first.place, first.message, sink);
+    Report(first.mode, first.place, first.message, sink);
   }
   for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
     const ModeStep* const of = step->Find(mode);
@@ -40,8 +40,9 @@ void Check(const Facts& facts, FindingSink& sink) {
         step::Validate(of->graph(), of->program(), of->step.sizes);
     if (faults.empty()) continue;
     const auto op = static_cast<size_t>(std::max(faults.front().op, 0));
-    Say(mode, step->description().stacks[0].repeat.place,
-        StepOpName(of->graph().ops[op]) + ": " + faults.front().message, sink);
+    Report(mode, step->description().stacks[0].repeat.place,
+           StepOpName(of->graph().ops[op]) + ": " + faults.front().message,
+           sink);
   }
 }
 
@@ -53,12 +54,12 @@ constinit const Lint kStepNotLowered{
     .needs = kNeedsShapes | kNeedsModel,
     .what =
         "Finds models whose `model:` section gives no step under the plan: a "
-        "line of it means nothing, a dimension of the step does not divide "
-        "by the axes that cut it, a sum that is pending leaves the step.",
+        "line is undefined, a dimension of the step does not divide by its "
+        "axes, or a partial value leaves the step.",
     .why =
-        "What moves in such a step cannot be told, and the lints that need "
-        "to know are silent.",
-    .instead = "Mend what the message names.",
+        "The collectives of such a step are unknown, and lints that need them "
+        "report nothing.",
+    .instead = "Correct what the message names.",
     .bad = {.mesh = "fsdp:2,tp:2",
             .rules = R"(version: 1
 rules:

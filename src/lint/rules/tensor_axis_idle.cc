@@ -30,13 +30,13 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (axis.size <= 1 || splits.count(axis.name) > 0) continue;
     if (facts.TensorAxes({axis.name}).empty()) continue;
     LintFinding finding = FindingAt(kTensorAxisIdle.code, facts.MeshPlace());
-    // Nothing at all uses it: said by the lint of unused axes.
+    // If nothing uses the axis, unused-mesh-axis is reported.
     finding.unless = {UnusedAxisTopic(axis.name)};
     finding.message = "no parameter is split over the tensor parallel axis " +
                       Quoted(axis.name) + " of size " +
                       std::to_string(axis.size) + ": each of its " +
                       Counted(axis.size, "device") +
-                      " holds all weights and computes every product whole";
+                      " holds all weights and computes all of every product";
     finding.help =
         "name the axis in the rules of projections (HEAD, MLP_INTERMEDIATE,"
         " VOCAB), or give its devices to `fsdp`";
@@ -54,10 +54,11 @@ constinit const Lint kTensorAxisIdle{
         "Finds tensor parallel axes of size 2 or more that the rules for "
         "attention name, and that split no parameter in any mode.",
     .why =
-        "Projections are then computed whole on every device of the axis, "
-        "and attention cuts its heads out of the result: devices without "
-        "work of their own.",
-    .instead = "Split the projections over the axis, or leave it out.",
+        "Every device of the axis then computes all of every projection and "
+        "takes its heads from the result, so that the devices repeat each "
+        "other's work.",
+    .instead =
+        "Split the projections over the axis, or remove it from the mesh.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 axes: {head: tp}

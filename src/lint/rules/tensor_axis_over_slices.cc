@@ -19,10 +19,10 @@ void Check(const Facts& facts, FindingSink& sink) {
     LintFinding finding =
         FindingAt(kTensorAxisOverSlices.code, facts.MeshPlace());
     finding.message = "tensor parallel axis " + Quoted(mesh.axes[i].name) +
-                      " runs over " + std::to_string(mesh.dcn[i]) +
+                      " spans " + std::to_string(mesh.dcn[i]) +
                       " slices: every layer waits for the network between"
                       " them";
-    finding.help = "let a data parallel axis carry the slices: `dcn: {dp: " +
+    finding.help = "let a data parallel axis span the slices: `dcn: {dp: " +
                    std::to_string(mesh.slices) + "}`";
     sink.push_back(std::move(finding));
   }
@@ -32,14 +32,14 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kTensorAxisOverSlices{
     .code = {303, "tensor-axis-over-slices", Level::kWarning,
-             "a tensor parallel axis runs over several slices"},
+             "a tensor parallel axis spans several slices"},
     .what =
-        "Finds meshes of several slices whose slices are carried by a "
-        "tensor parallel axis.",
+        "Finds meshes of several slices in which a tensor parallel axis spans "
+        "the slices.",
     .why =
         "The network between slices is the slowest there is, and tensor "
         "parallel collectives run several times in each layer.",
-    .instead = "Let a data parallel axis carry the slices.",
+    .instead = "Let a data parallel axis span the slices.",
     .bad = {.mesh = R"(axes: {dp: 2, tp: 4}
 slices: 2
 dcn: {tp: 2}

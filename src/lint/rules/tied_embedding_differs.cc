@@ -30,7 +30,7 @@ void Check(const Facts& facts, FindingSink& sink) {
       facts, kTiedEmbeddingDiffers.code, *head,
       ParametersText(facts, *head) + " is tied to " +
           ParametersText(facts, *embedding) +
-          ", yet its vocabulary is split over " + GroupText(head_rows) +
+          ", but its vocabulary is split over " + GroupText(head_rows) +
           " and its width over " + GroupText(head_width) +
           ", the embedding's over " + GroupText(rows) + " and " +
           GroupText(width),
@@ -47,12 +47,11 @@ constinit const Lint kTiedEmbeddingDiffers{
     .needs = kNeedsShapes | kNeedsModel,
     .what =
         "Finds an output head whose spec differs from the embedding's, "
-        "dimension by dimension, where the model's configuration says "
-        "that the two are tied.",
+        "dimension by dimension, if the model's configuration ties the two.",
     .why =
-        "They are one tensor. Two specs mean two copies, or a transfer of "
-        "the whole table in every step.",
-    .instead = "Split vocabulary and width alike in both.",
+        "They are one tensor. Two specs mean two copies, or a reshard of the "
+        "entire table in every step.",
+    .instead = "Use the same axes for vocabulary and width in both.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

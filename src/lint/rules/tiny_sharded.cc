@@ -12,7 +12,7 @@ extern const Lint kTinySharded;
 
 namespace {
 
-// Bytes of a shard below which a transfer costs its latency only.
+// For smaller shards a collective costs its latency only.
 constexpr int64_t kTinyShardBytes = 256;
 
 void Check(const Facts& facts, FindingSink& sink) {
@@ -35,7 +35,7 @@ void Check(const Facts& facts, FindingSink& sink) {
     if (texts.empty()) continue;
     finding.message = Counted(count, "parameter") +
                       (count == 1 ? " is" : " are") +
-                      " cut into shards of less than " +
+                      " split into shards of less than " +
                       BytesText(kTinyShardBytes) + ": " + ListText(texts);
     finding.help = "replicate them, or set `min_size`";
     sink.push_back(std::move(finding));
@@ -46,12 +46,12 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kTinySharded{
     .code = {208, "tiny-sharded", Level::kNote,
-             "a tiny parameter is cut into shards"},
+             "a tiny parameter is split into shards"},
     .needs = kNeedsShapes,
     .what = "Finds parameters whose shards are less than 256 bytes.",
     .why =
-        "Nothing is saved, and gathering them costs a collective's latency "
-        "in every step.",
+        "Sharding them saves no memory worth the latency of a collective in "
+        "every step.",
     .instead = "Replicate it, or set `min_size`.",
     .bad = {.mesh = "fsdp:16",
             .rules = R"(version: 1

@@ -49,8 +49,8 @@ void Check(const Facts& facts, FindingSink& sink) {
     }
     if (!whole || texts.empty()) continue;
     finding.message = "pattern " + Quoted(facts.rules()[r].match) +
-                      " also takes " + ListText(texts) +
-                      ", where it ends inside a word";
+                      " also matches " + ListText(texts) +
+                      ", where the match ends inside a word";
     finding.help = "end it with `$`: " + Quoted(facts.rules()[r].match + "$");
     sink.push_back(std::move(finding));
   }
@@ -60,17 +60,17 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kUnanchoredPattern{
     .code = {110, "unanchored-pattern", Level::kWarning,
-             "a pattern also matches longer names than it says"},
+             "a pattern without `$` also matches longer names"},
     .what =
         "Finds patterns without a `$` that match some names up to the end "
-        "of a word and others up to the middle of one, such as `kernel` "
-        "that also takes `kernel_scale`.",
+        "of a word and others up to the middle of one, such as `kernel`, which "
+        "also matches `kernel_scale`.",
     .why =
-        "The longer name is another kind of tensor, of another shape, and "
-        "gets a spec that was not written for it.",
+        "The longer name is another tensor of another shape, and gets a spec "
+        "that was not written for it.",
     .instead =
-        "End the pattern with `$`. `--fix` does where no spec changes by "
-        "that, `--unsafe-fixes` in any case.",
+        "End the pattern with `$`. `--fix` adds it if no spec changes, "
+        "`--unsafe-fixes` in any case.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

@@ -35,9 +35,10 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.code = &kUnescapedDot.code;
     finding.level = astray.empty() ? Level::kNote : kUnescapedDot.code.level;
     finding.place = facts.RulePlace(static_cast<int32_t>(r));
-    finding.message = "a dot in " + Quoted(rule.match) +
-                      " stands for any character, not for a dot" +
-                      (astray.empty() ? "" : ": it takes " + Quoted(astray));
+    finding.message =
+        "a dot in " + Quoted(rule.match) +
+        " stands for any character, not for a dot" +
+        (astray.empty() ? "" : ": it also matches " + Quoted(astray));
     finding.help = "write " + Quoted(*escaped);
     sink.push_back(std::move(finding));
   }
@@ -49,13 +50,13 @@ constinit const Lint kUnescapedDot{
     .code = {111, "unescaped-dot", Level::kWarning,
              "a path is written with unescaped dots"},
     .what =
-        "Finds patterns of files whose separator is a dot that hold dots "
-        "between words without a backslash. While none of them has taken "
-        "a name without a dot there, it is a note.",
+        "Finds patterns with unescaped dots between words, in files whose "
+        "separator is a dot. It is a note unless such a pattern matches a name "
+        "without a dot there.",
     .why =
-        "In a pattern a dot matches any character, so `mlp.up` also takes "
-        "`mlp_up`.",
-    .instead = "Put a backslash before the dot. `--fix` does.",
+        "In a pattern a dot matches any character, so that `mlp.up` also "
+        "matches `mlp_up`.",
+    .instead = "Write a backslash before the dot. `--fix` adds it.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 separator: "."

@@ -14,7 +14,7 @@ extern const Lint kUnevenDevices;
 
 namespace {
 
-// Specs cut evenly; only placement puts more on one coordinate than on
+// Specs shard evenly; only placement gives one coordinate more bytes than
 // another.
 void Check(const Facts& facts, FindingSink& sink) {
   HeldBytes held;
@@ -32,14 +32,14 @@ void Check(const Facts& facts, FindingSink& sink) {
     const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
     if (*most - *least <= *most / 20) continue;
     LintFinding finding = FindingAt(kUnevenDevices.code, facts.MeshPlace());
-    finding.message = "placed parameters weigh " + BytesText(*most) +
+    finding.message = "placed parameters take " + BytesText(*most) +
                       " per device at coordinate " +
                       std::to_string(most - bytes.begin()) + " of axis " +
                       Quoted(axis) + " and " + BytesText(*least) +
                       " at coordinate " + std::to_string(least - bytes.begin());
     finding.help =
-        "take a size of the axis that divides the number of"
-        " experts, or check `count` in `place`";
+        "use an axis size that divides the number of experts, or check `count` "
+        "in `place`";
     sink.push_back(std::move(finding));
   }
 }
@@ -48,15 +48,15 @@ void Check(const Facts& facts, FindingSink& sink) {
 
 constinit const Lint kUnevenDevices{
     .code = {210, "uneven-devices", Level::kWarning,
-             "placed parameters load devices unevenly"},
+             "placed parameters are distributed unevenly"},
     .needs = kNeedsShapes,
     .what =
-        "Finds axes along which `place` puts at least a twentieth more "
-        "bytes on one coordinate than on another.",
+        "Finds axes along which `place` gives one coordinate at least a "
+        "twentieth more bytes than another.",
     .why =
-        "The fullest device sets the memory that is needed and the time "
-        "that a step takes.",
-    .instead = "Take an axis size that divides the number of experts.",
+        "The device with the most bytes determines the memory and the time of "
+        "a step.",
+    .instead = "Use an axis size that divides the number of experts.",
     .bad = {.mesh = "ep:2",
             .rules = R"(version: 1
 rules:

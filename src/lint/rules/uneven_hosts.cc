@@ -1,4 +1,4 @@
-// A replica's devices and a host's must divide one another, either way.
+// Either the devices of a replica divide those of a host, or the reverse.
 //
 //   tp 6, 24 devices on 3 hosts: 8 a host, 8 % 6 = 2
 #include <string>
@@ -34,7 +34,7 @@ void Check(const Facts& facts, FindingSink& sink) {
       "a model replica takes " + std::to_string(group) +
       " devices (tensor times sequence parallel) and a host has " +
       std::to_string(per_host) + ": replicas straddle hosts unevenly";
-  finding.help = "take sizes of which one divides the other";
+  finding.help = "use sizes of which one divides the other";
   sink.push_back(std::move(finding));
 }
 
@@ -48,9 +48,9 @@ constinit const Lint kUnevenHosts{
         "times sequence parallel, neither divide the devices of a host "
         "nor are a multiple of them.",
     .why =
-        "Ranks computed per host are then wrong for some processes, and "
-        "some replicas talk over the network while others do not.",
-    .instead = "Take sizes of which one divides the other.",
+        "Ranks computed per host are then wrong for some processes, and some "
+        "replicas communicate over the network while others do not.",
+    .instead = "Use sizes of which one divides the other.",
     .bad = {.mesh = R"(axes: {fsdp: 4, tp: 6}
 processes: 3
 )",

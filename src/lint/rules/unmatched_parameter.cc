@@ -20,12 +20,12 @@ void Check(const Facts& facts, FindingSink& sink) {
                  ? ", " + BytesText(facts.TotalBytes(group)) + " in all"
                  : ""),
         "write a rule for it, or set `policy: {unmatched: replicate}`");
-    finding.subject.clear();  // each of them needs a rule
+    finding.subject.clear();  // each needs a rule of its own
     finding.unless = {UnmatchedTopic(facts.Example(group))};
     if (const auto intended = facts.nearest().Of(group.name)) {
       finding.labels.push_back(
           {facts.RulePlace(intended->rule),
-           "the nearest rule says " + Quoted(intended->written) +
+           "the nearest rule has " + Quoted(intended->written) +
                " where the name has " + Quoted(intended->found)});
       if (!intended->rewrite.empty()) {
         finding.help = "was " + Quoted(intended->rewrite) + " intended?";
@@ -41,9 +41,9 @@ constinit const Lint kUnmatchedParameter{
     .code = {104, "unmatched-parameter", Level::kError,
              "no rule matches a parameter"},
     .what =
-        "Finds parameters that no rule matches, where the policy asks for "
-        "a rule for each, and names the nearest rule.",
-    .why = "Without a rule there is no spec, and no plan is written.",
+        "Finds parameters that no rule matches, if the policy requires a rule "
+        "for each, and names the nearest rule.",
+    .why = "Without a rule a parameter has no spec, and no plan is written.",
     .instead = "Write a rule that matches it, above any catch-all.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

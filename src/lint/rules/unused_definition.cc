@@ -1,5 +1,5 @@
-// All names in specs and bundles are gathered, with and without underscores
-// alike; what is defined, outside of packs, and not among them is told.
+// Collects all names in specs and bundles, without surrounding underscores, and
+// reports the definitions outside packs that are not among them.
 //
 //   bundles: {QKV: ...}, and no `spec: QKV`  ->  bundle `QKV`
 #include <set>
@@ -60,8 +60,8 @@ class Uses {
   std::set<std::string> bundles_;
 };
 
-void Say(FindingSink& sink, const Place& place, const std::string& what,
-         const std::string& name) {
+void Report(FindingSink& sink, const Place& place, const std::string& what,
+            const std::string& name) {
   LintFinding finding = FindingAt(kUnusedDefinition.code, place);
   finding.message = what + " " + Quoted(name) + " is used by no spec";
   finding.help = "remove it";
@@ -73,13 +73,13 @@ void Check(const Facts& facts, FindingSink& sink) {
   const Uses uses(facts);
   for (const Bundle& bundle : set.bundles) {
     if (!InPack(bundle.place) && !uses.HasBundle(bundle.name)) {
-      Say(sink, bundle.place, "bundle", bundle.name);
+      Report(sink, bundle.place, "bundle", bundle.name);
     }
   }
   for (const Registration& one : set.registrations) {
     if (!InPack(one.place) && !uses.HasName(one.name)) {
-      Say(sink, one.place, one.override_existing ? "override" : "registration",
-          one.name);
+      Report(sink, one.place,
+             one.override_existing ? "override" : "registration", one.name);
     }
   }
 }
@@ -90,11 +90,10 @@ constinit const Lint kUnusedDefinition{
     .code = {116, "unused-definition", Level::kWarning,
              "a bundle, registration or override is used by no spec"},
     .what =
-        "Finds bundles, registered names and overrides of the rules files "
-        "that no rule's spec and no bundle mentions.",
+        "Finds bundles, registered names and overrides of rules files that no "
+        "spec of a rule and no bundle uses.",
     .why =
-        "What is defined and not used was intended to be used: look for the "
-        "rule that should.",
+        "A definition is written to be used; some rule probably should use it.",
     .instead = "Use it, or remove it.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

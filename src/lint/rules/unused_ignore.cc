@@ -7,12 +7,12 @@ extern const Lint kUnusedIgnore;
 // Found by suppress.cc, which knows what each ignore suppressed.
 constinit const Lint kUnusedIgnore{
     .code = {190, "unused-ignore", Level::kWarning,
-             "a comment ignores what is not found"},
+             "a comment ignores a finding that does not exist"},
     .what =
         "Finds `# shardc: ignore[...]` comments that suppress nothing, that "
-        "name no diagnostic, or that are written otherwise and ignore "
-        "nothing. Codes whose lint did not run are left alone.",
-    .why = "A stale ignore hides the next finding of its kind.",
+        "name no diagnostic, or that are misspelled and therefore ignore "
+        "nothing. Codes whose lint did not run are not reported.",
+    .why = "A stale ignore hides the next finding with its code.",
     .instead = "Remove it.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

@@ -17,8 +17,8 @@ void Take(std::set<std::string>& used, const Spec& spec) {
   for (const AxisGroup& group : spec) used.insert(group.begin(), group.end());
 }
 
-// A default that splits heads: without a parameter or a rule that does, no
-// head ever leaves the axis split.
+// A default axis rule that splits heads does not count: if no parameter is
+// split, no head is.
 bool SplitsHeadsByDefault(const Facts& facts, const NameTrace& trace) {
   if (Written(facts, trace)) return false;
   auto rule = ParseAxisRule(trace.rule);
@@ -52,17 +52,17 @@ void Check(const Facts& facts, FindingSink& sink) {
   for (const MeshAxis& axis : facts.mesh().axes) {
     if (axis.size <= 1 || used.count(axis.name) > 0) continue;
     LintFinding finding = FindingAt(kUnusedMeshAxis.code, facts.MeshPlace());
-    finding.tells = {UnusedAxisTopic(axis.name)};
-    // Of the expert axis, where there are experts, better by their rule.
-    finding.unless = finding.tells;
+    finding.reports = {UnusedAxisTopic(axis.name)};
+    // If there are experts, a finding at their rule takes precedence for the
+    // expert axis.
+    finding.unless = finding.reports;
     finding.message = "nothing uses mesh axis " + Quoted(axis.name) +
                       " of size " + std::to_string(axis.size) +
                       ": no rule splits a parameter or attention over it,"
                       " so " +
                       Counted(axis.size, "device") + " do the same work";
     finding.help =
-        "use it in a spec or an axis rule, or give its devices to"
-        " another axis";
+        "use it in a spec or an axis rule, or add its devices to another axis";
     sink.push_back(std::move(finding));
   }
 }
@@ -73,12 +73,12 @@ constinit const Lint kUnusedMeshAxis{
     .code = {206, "unused-mesh-axis", Level::kWarning,
              "nothing is split over a mesh axis"},
     .what =
-        "Finds mesh axes of size 2 or more that no parameter's spec, in "
-        "any mode, and no attention tensor's spec names. That heads are on "
-        "the tensor parallel axis by default is no use of it: a rule has "
-        "to split a parameter, or to name the axis.",
-    .why = "Devices along such an axis hold and compute the same.",
-    .instead = "Name the axis in a rule, or leave it out of the mesh.",
+        "Finds mesh axes of size 2 or more that split no parameter and no "
+        "attention tensor in any mode. The default that heads are on the "
+        "tensor parallel axis is not counted: a rule has to split a parameter "
+        "or name the axis.",
+    .why = "The devices along such an axis hold and compute the same values.",
+    .instead = "Name the axis in a rule, or remove it from the mesh.",
     .bad = {.mesh = "fsdp:2,model:4",
             .rules = R"(version: 1
 rules:

@@ -33,15 +33,16 @@ void Check(const Facts& facts, FindingSink& sink) {
 }  // namespace
 
 constinit const Lint kVocabularyPadding{
-    .code = {217, "vocabulary-padding", Level::kWarning,
-             "the embedding and the output head are padded differently"},
+    .code =
+        {217, "vocabulary-padding", Level::kWarning,
+         "the embedding and the output head have different vocabulary sizes"},
     .needs = kNeedsShapes,
     .what =
-        "Finds an output head whose vocabulary has another size than the "
+        "Finds an output head whose vocabulary size differs from the "
         "embedding's.",
     .why =
-        "A token that one of them has and the other has not is read out of "
-        "bounds, and shards of the two do not line up.",
+        "A token that only one of them has is read out of bounds, and the "
+        "shards of the two hold different tokens.",
     .instead = "Pad both to one size.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1

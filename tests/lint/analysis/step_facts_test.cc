@@ -98,7 +98,7 @@ int64_t WholeStep(const StepInputs& inputs) {
   return out;
 }
 
-TEST_CASE("two layers of each kind send what all layers send") {
+TEST_CASE("two layers of each class represent the bytes of all layers") {
   int64_t compared = 0;
   for (const Family& family : kFamilies) {
     for (const char* mesh :
@@ -125,7 +125,9 @@ TEST_CASE("two layers of each kind send what all layers send") {
   CHECK(compared == 48);
 }
 
-TEST_CASE("what a whole width saves is what the step then sends") {
+TEST_CASE(
+    "the bytes that an unsharded hidden dimension saves are those of the "
+    "changed step") {
   const Target split = TargetOf(kFamilies[0], "fsdp:2,tp:2");
   const Target whole =
       TargetOf(kFamilies[0], "fsdp:2,tp:2", "axes: {hidden_state: []}\n");
@@ -140,15 +142,17 @@ TEST_CASE("what a whole width saves is what the step then sends") {
   const ModeStep* const after = b->Step()->Find(Mode::kTrain);
   REQUIRE(before != nullptr);
   REQUIRE(after != nullptr);
-  const auto told = before->SentWith(
+  const auto reported = before->SentWith(
       before->step.specs, {{"resid", "EMBED", {}}, {"normed", "EMBED", {}}});
-  REQUIRE(told.has_value());
-  CHECK(*told == after->Sent());
-  CHECK(*told < before->Sent());
+  REQUIRE(reported.has_value());
+  CHECK(*reported == after->Sent());
+  CHECK(*reported < before->Sent());
 }
 
-// The examples of a lint, whose good one is what the finding asks for.
-TEST_CASE("a clash's finding promises what its good example sends") {
+// The examples of a lint; the good one is what the finding recommends.
+TEST_CASE(
+    "the bytes that a conflict's finding promises are those of its good "
+    "example") {
   const Lint* const lint = FindLint(*FindCode("SHD237"));
   REQUIRE(lint != nullptr);
   const auto sent = [](const LintExample& example) {
@@ -164,7 +168,7 @@ TEST_CASE("a clash's finding promises what its good example sends") {
   CHECK(sent(Filled(lint->bad, lint->good)) < sent(lint->bad));
 }
 
-TEST_CASE("a section of another model says nothing") {
+TEST_CASE("a section of another model gives no findings") {
   const LintExample example{.mesh = "tp:2",
                             .rules = R"(version: 1
 rules:

@@ -8,13 +8,13 @@
 namespace shardc {
 namespace {
 
-struct Told {
+struct Reported {
   std::multiset<std::string> codes;
   std::set<std::string> skipped;  // for want of sizes that fit
   std::string message;            // of the first misfit
 };
 
-Told Lint(const std::string& params, std::string_view model) {
+Reported Lint(const std::string& params, std::string_view model) {
   const std::string manifest =
       R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {)" +
       params + "}}";
@@ -30,7 +30,7 @@ rules:
   const LintResult result = LintExampleText(example, &errors);
   CAPTURE(errors);
   REQUIRE(errors.empty());
-  Told out;
+  Reported out;
   for (const Finding& finding : result.findings) {
     out.codes.insert(finding.code->Id());
     if (finding.code->Id() == "SHD223" && out.message.empty()) {
@@ -52,7 +52,7 @@ const std::string kQuery =
 const std::string kKey =
     R"(, "l/0/attn/k_proj/kernel": {"shape": [512, 256], "dtype": "BF16"})";
 
-TEST_CASE("where queries fit, fused projections are another tower's") {
+TEST_CASE("if queries fit, fused projections belong to another tower") {
   const std::string tower =
       R"(, "v/0/attn/qkv/kernel": {"shape": [96, 288], "dtype": "BF16"})";
   constexpr std::string_view kConfig =
@@ -64,20 +64,25 @@ TEST_CASE("where queries fit, fused projections are another tower's") {
             .codes.count("SHD223") == 1);
 }
 
-TEST_CASE("heads that are not the query's width are told, and not counted") {
-  const Told wrong = Lint(kQuery, R"({"num_attention_heads": 8, "head_dim": 64,
+TEST_CASE(
+    "a number of heads that contradicts the query is reported, and heads are "
+    "not counted") {
+  const Reported wrong =
+      Lint(kQuery, R"({"num_attention_heads": 8, "head_dim": 64,
                        "hidden_size": 512})");
   CHECK(wrong.codes.count("SHD223") == 1);
   CHECK(wrong.skipped == kCounting);
   CHECK(wrong.message ==
-        "the configuration says 8 heads of 64, which is 512, and "
-        "`l/0/attn/q_proj/kernel` is 1024 wide; what counts heads is skipped");
-  const Told right = Lint(kQuery, R"({"num_attention_heads": 16, "head_dim": 64,
+        "the configuration gives 8 heads of 64, which is 512, and "
+        "`l/0/attn/q_proj/kernel` is 1024 wide; lints that count heads are "
+        "skipped");
+  const Reported right =
+      Lint(kQuery, R"({"num_attention_heads": 16, "head_dim": 64,
                        "hidden_size": 512})");
   CHECK(right.codes.count("SHD223") == 0);
   CHECK(right.skipped.empty());
   // A gate packed with the query: what enters the output is half as wide.
-  const Told gated = Lint(
+  const Reported gated = Lint(
       kQuery +
           R"(, "l/0/attn/o_proj/kernel": {"shape": [512, 512], "dtype": "F32"},
  "l/0/mlp/up/kernel": {"shape": [512, 640], "dtype": "F32"})",
@@ -85,7 +90,8 @@ TEST_CASE("heads that are not the query's width are told, and not counted") {
   CHECK(gated.codes.count("SHD223") == 0);
 }
 
-TEST_CASE("KV heads, and what is packed in one, are looked at too") {
+TEST_CASE(
+    "KV heads and fused projections are compared with the configuration") {
   const std::string both = kQuery + kKey;
   const auto with_kv = [&](const std::string& kv) {
     return Lint(both, R"({"num_attention_heads": 16, "head_dim": 64,
@@ -107,17 +113,19 @@ TEST_CASE("KV heads, and what is packed in one, are looked at too") {
   CHECK(fused("1024") == 1);
 }
 
-TEST_CASE("a configuration without attention's sizes is told where they lack") {
-  const Told none = Lint(kQuery, R"({"hidden_size": 512})");
+TEST_CASE(
+    "a configuration without sizes of attention is reported for a model with "
+    "attention") {
+  const Reported none = Lint(kQuery, R"({"hidden_size": 512})");
   CHECK(none.codes.count("SHD223") == 1);
   CHECK(none.skipped == kCounting);
-  const Told no_attention =
+  const Reported no_attention =
       Lint(R"("l/0/mlp/up/kernel": {"shape": [512, 1024], "dtype": "BF16"})",
            R"({"hidden_size": 512})");
   CHECK(no_attention.codes.count("SHD223") == 0);
 }
 
-TEST_CASE("width, vocabulary and experts are looked for in the tree") {
+TEST_CASE("hidden size, vocabulary and experts are compared with the shapes") {
   const auto count = [](const std::string& params, std::string_view model) {
     return Lint(params, model).codes.count("SHD223");
   };

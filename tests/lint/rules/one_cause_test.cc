@@ -33,7 +33,7 @@ rules:
   CHECK(found[0].labels.size() == 1);
 }
 
-TEST_CASE("an idle tensor axis is told once") {
+TEST_CASE("an idle tensor parallel axis is reported once") {
   LintExample example{.mesh = "fsdp:2,tp:4",
                       .rules = R"(version: 1
 rules:
@@ -82,7 +82,9 @@ rules:
   CHECK(missing[1].params == std::vector<std::string>{"embed/kernel"});
 }
 
-TEST_CASE("what a policy left whole is told once, with its reason") {
+TEST_CASE(
+    "a parameter that the policy replicates is reported once, with the "
+    "reason") {
   const auto codes = CodesOf({.mesh = "tp:8",
                               .rules = R"(version: 1
 rules:
@@ -95,7 +97,7 @@ rules:
   CHECK(codes.count("SHD207") == 0);
 }
 
-TEST_CASE("projections that split what enters them are one finding") {
+TEST_CASE("projections that split their input are one finding") {
   const auto found = FindingsOf({.mesh = "fsdp:2,tp:4",
                                  .rules = R"(version: 1
 rules:
@@ -112,14 +114,16 @@ rules:
   CHECK(found[0].code->Id() == "SHD214");
   CHECK(found[0].params.size() == 3);
   CHECK(found[0].labels.size() == 2);
-  CHECK(found[0].message ==
-        "`l/0/attn/q_proj/kernel`, `l/0/attn/k_proj/kernel` and "
-        "`l/0/attn/v_proj/kernel` split what enters them over \"tp\" and "
-        "leave the heads whole, so the result is summed over that axis before "
-        "attention");
+  CHECK(
+      found[0].message ==
+      "`l/0/attn/q_proj/kernel`, `l/0/attn/k_proj/kernel` and "
+      "`l/0/attn/v_proj/kernel` split their input over \"tp\" and do not split "
+      "their heads: the result is all-reduced over that axis before attention");
 }
 
-TEST_CASE("experts off their axis are one finding, and the axis no other") {
+TEST_CASE(
+    "experts that are not split over their axis are one finding, and the axis "
+    "is not reported as well") {
   const auto codes = CodesOf({.mesh = "fsdp:2,ep:4",
                               .rules = R"(version: 1
 rules:
@@ -134,7 +138,7 @@ rules:
   CHECK(codes.count("SHD206") == 0);
 }
 
-TEST_CASE("rules over axes that the mesh has not are one finding") {
+TEST_CASE("rules over axes that the mesh lacks are one finding") {
   const LintExample example{.mesh = "tp:8",
                             .rules = R"(version: 1
 rules:
@@ -154,8 +158,8 @@ rules:
   REQUIRE(whole.size() == 2);
   CHECK(whole[0] ==
         "the rules split over `fsdp` and `sp` only, which the mesh (tp=8) "
-        "lacks or has once: `l/0/up/kernel` and `l/0/down/kernel`, 1 MiB "
-        "(66.7 % of the model), lie whole on every one of 8 devices");
+        "lacks or has with size 1: `l/0/up/kernel` and `l/0/down/kernel`, 1 "
+        "MiB (66.7 % of the model), are replicated on 8 devices");
   CHECK(whole[1].starts_with("`embed_tokens/embedding`, 512 KiB (33.3 %"));
 }
 }  // namespace

@@ -1,5 +1,5 @@
-// Placements that are legal and dear: each finding with what it counts, and
-// beside it the near case in which nothing is to be said.
+// Placements that are legal and costly: each finding with its numbers, and a
+// similar case without a finding.
 #include <set>
 #include <string>
 #include <vector>
@@ -56,17 +56,19 @@ rules:
     spec: Replicated
 )";
 
-TEST_CASE("fused parts are cut across, but for families that interleave") {
-  const std::vector<std::string> told = {
-      "note: dimension 1 of `l/0/mlp/gate_up_proj/kernel` packs parts one "
-      "behind the other, and is cut in one over \"tp\": no shard is a share of "
-      "each part, and a compiler gathers what leaves it, 3 KiB a token and "
-      "layer, in training once more back"};
+TEST_CASE(
+    "a split across the parts of a fused projection is reported unless the "
+    "family interleaves them") {
+  const std::vector<std::string> reported = {
+      "note: dimension 1 of `l/0/mlp/gate_up_proj/kernel` stores several parts "
+      "one after the other and is split as one over \"tp\": no shard has its "
+      "share of each part, so that a compiler gathers the output, 3 KiB a "
+      "token and layer, and in training the same backward"};
   Check({
       {"gate and up, over 4",
        {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kMlp},
        "SHD230",
-       told},
+       reported},
       {"not split",
        {.mesh = "fsdp:8", .rules = kColumns, .manifest = kMlp},
        "SHD230",
@@ -89,7 +91,7 @@ constexpr std::string_view kExperts =
     R"({"schema": "shardc.manifest/v1", "params": {
   "l/0/mlp/experts/up_proj/kernel": {"shape": [8, 1024, 4096], "dtype": "BF16"}}})";
 
-TEST_CASE("tokens are split by the expert axis, or repeated on it") {
+TEST_CASE("tokens are split over the expert axis or repeated along it") {
   const auto rules = [](std::string_view axes) {
     return "version: 1\n" + std::string(axes) +
            "rules:\n  - match: 'up_proj'\n    spec: [EXPERT, null, TP]\n";
@@ -99,9 +101,9 @@ TEST_CASE("tokens are split by the expert axis, or repeated on it") {
   const std::string inside = rules("axes: {batch: [dp, ep]}\n");
   const std::string sequence = rules("axes: {batch: dp, sequence: ep}\n");
   const std::string text =
-      "experts are split over \"ep\", over which no token is: each of its 4 "
-      "coordinates has the same tokens, attention is computed 4 times, and an "
-      "all_reduce of every token takes the place of an all_to_all";
+      "experts are split over \"ep\", which splits no tokens: each of its 4 "
+      "coordinates has the same tokens, attention is computed 4 times, and "
+      "every token is all-reduced instead of exchanged by an all_to_all";
   const auto with = [](const std::string& text_of_rules,
                        std::string_view mesh) {
     return LintExample{
@@ -135,7 +137,7 @@ constexpr std::string_view kOneKvHead =
   "l/0/attn/q_norm/scale": {"shape": [256], "dtype": "BF16"},
   "l/0/attn/k_norm/scale": {"shape": [256], "dtype": "BF16"}}})";
 
-TEST_CASE("vectors of all heads are told, those of one head are not") {
+TEST_CASE("vectors over all heads are reported, those over one head are not") {
   const LintExample whole{.mesh = "fsdp:2,tp:4",
                           .rules = R"(version: 1
 rules:
@@ -158,17 +160,17 @@ rules:
                           .manifest = kSinks};
   const LintExample gathered{
       .mesh = "fsdp:8", .rules = whole.rules, .manifest = kSinks};
-  Check({{"whole beside a split query",
+  Check({{"replicated with a split query",
           whole,
           "SHD231",
           {"warning: `l/0/attn/q_norm/scale` norms all 4096 columns of the "
-           "query together and is whole, while the query's projection is "
-           "split over \"tp\": a device has 1024 of them, and the mean needs a "
-           "sum over the axis",
+           "query together and is replicated, while the query's projection is "
+           "split over \"tp\": a device uses 1024 of them, and the mean needs "
+           "an all_reduce over the axis",
            "warning: `l/0/attn/sinks` holds a number for each of 64 heads and "
-           "is whole, while the query's projection is split over \"tp\": a "
-           "device has 16 of them"}},
-         {"split alike", split, "SHD231", {}},
+           "is replicated, while the query's projection is split over \"tp\": "
+           "a device uses 16 of them"}},
+         {"split over the same axis", split, "SHD231", {}},
          {"one KV head",
           {.mesh = "fsdp:2,tp:4", .rules = whole.rules, .manifest = kOneKvHead},
           "SHD231",
@@ -189,7 +191,7 @@ constexpr std::string_view kMamba1 = R"({"schema": "shardc.manifest/v1",
   "l.0.mixer.conv1d.weight": {"shape": [4096, 1, 4], "dtype": "BF16"},
   "l.0.mixer.A_log": {"shape": [4096, 16], "dtype": "F32"}}})";
 
-TEST_CASE("a state space mixer's packed dimensions are looked through") {
+TEST_CASE("the parts of a state space mixer's packed dimensions are found") {
   const std::string_view rules = R"(version: 1
 rules:
   - match: 'in_proj'
@@ -200,17 +202,18 @@ rules:
     spec: Replicated
 )";
   const std::string cut =
-      ", and is cut in one over \"tp\": no shard is a share of each";
+      " one after the other and is split as one over \"tp\": no shard has its "
+      "share of each";
   const std::string in_proj =
-      "warning: dimension 0 of `l.0.mixer.in_proj.weight` packs gate 4096, "
+      "warning: dimension 0 of `l.0.mixer.in_proj.weight` holds gate 4096, "
       "input 4096, B 128, C 128 and time step 64" +
       cut;
   const std::string conv =
-      "warning: dimension 0 of `l.0.mixer.conv1d.weight` packs input 4096, B "
+      "warning: dimension 0 of `l.0.mixer.conv1d.weight` holds input 4096, B "
       "128 and C 128" +
       cut;
   const std::string one_group =
-      "; and heads share 1 group of B and C, which 4 devices cannot part";
+      "; and heads share 1 group of B and C, which 4 devices do not divide";
   Check({{"Mamba-2",
           {.mesh = "fsdp:2,tp:4", .rules = rules, .manifest = kMamba},
           "SHD232",
@@ -240,7 +243,7 @@ constexpr std::string_view kNorm = R"({"schema": "shardc.manifest/v1",
 constexpr std::string_view kReplicated =
     "version: 1\nrules:\n  - match: 'norm'\n    spec: Replicated\n";
 
-TEST_CASE("a zig-zag ring needs twice the axis") {
+TEST_CASE("a zig-zag ring needs a multiple of twice the axis size") {
   const auto ring = [](std::string_view target, int64_t length) {
     return LintExample{.mesh = "sp:4",
                        .rules = kReplicated,
@@ -248,20 +251,21 @@ TEST_CASE("a zig-zag ring needs twice the axis") {
                        .target = target,
                        .kv_len = length};
   };
-  const std::string told =
-      "error: `ring` in zig-zag order cuts 1100 tokens in 8 chunks, as axis "
+  const std::string reported =
+      "error: `ring` in zig-zag order splits 1100 tokens into 8 chunks, as "
+      "axis "
       "`sp` "
       "has 4: 1100 % 8 = 4";
   Check({{"in its own record",
           ring("settings: {operations: {ring: {order: zig_zag}}}\n", 1100),
           "SHD412",
-          {told}},
+          {reported}},
          {"by default, for training",
           ring("operations: {train: [ring], decode: [flash_decoding]}\n"
                "settings: {defaults: {order: zig_zag}}\n",
                1100),
           "SHD412",
-          {told}},
+          {reported}},
          {"only in decode, where no order is",
           ring("operations: {decode: [ring]}\n"
                "settings: {defaults: {order: zig_zag}}\n",
@@ -320,7 +324,7 @@ constexpr std::string_view kPlain = R"({"schema": "shardc.manifest/v1",
   "l/0/attn/o_proj/kernel": {"shape": [1536, 1536], "dtype": "BF16"},
   "l/0/mlp/down_proj/kernel": {"shape": [4800, 1536], "dtype": "BF16"}}})";
 
-TEST_CASE("the configuration's group is looked at where no scale shows one") {
+TEST_CASE("the configuration's group size is used if the tree has no scales") {
   const std::string_view rules = R"(version: 1
 rules:
   - match: 'down_proj|o_proj'
@@ -348,7 +352,7 @@ rules:
           {}}});
 }
 
-TEST_CASE("layers of a stack may be split over a pipeline, and counted not") {
+TEST_CASE("scanned layers may be split over a pipeline axis only") {
   const auto count = [](const char* mesh, const std::string& spec,
                         std::string_view manifest) {
     const std::string rules =
@@ -377,7 +381,7 @@ TEST_CASE("layers of a stack may be split over a pipeline, and counted not") {
   "layers/norm/scale": {"shape": [64], "dtype": "F32"}}})") == 0);
 }
 
-TEST_CASE("routers and norms may be split where that costs nothing") {
+TEST_CASE("routers and norms may be split over axes that are gathered") {
   const auto codes = [](const std::string& spec, const std::string& name,
                         const std::string& shape) {
     const std::string rules =
@@ -393,7 +397,7 @@ TEST_CASE("routers and norms may be split where that costs nothing") {
   CHECK(codes("[null, TP]", gate, "[1024, 8]").count("SHD226") == 1);
   CHECK(codes("[null, FSDP]", gate, "[1024, 8]").count("SHD226") == 0);
   CHECK(codes("[TP, null]", gate, "[1024, 8]").count("SHD226") == 0);
-  // Turned round, the experts come first.
+  // Transposed, the experts come first.
   CHECK(codes("[TP, null]", gate, "[8, 1024]").count("SHD226") == 1);
 
   CHECK(codes("[TP]", "a/input_norm/scale", "[1024]").count("SHD227") == 1);

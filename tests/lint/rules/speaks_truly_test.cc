@@ -18,7 +18,7 @@ Level LevelOf(const LintExample& example, std::string_view code,
       return finding.level;
     }
   }
-  FAIL(words << " is not told");
+  FAIL(words << " is not reported");
   return Level::kError;
 }
 
@@ -60,7 +60,8 @@ rules:
   }
 }
 
-TEST_CASE("an optional rule that a fallen parameter was meant for is told") {
+TEST_CASE(
+    "an optional rule that was intended for a large parameter is reported") {
   const LintExample example{
       .mesh = "fsdp:2,tp:2",
       .rules = R"(version: 1
@@ -77,7 +78,7 @@ rules:
   CHECK(LevelOf(example, "SHD105", "lm_head") == Level::kWarning);
 }
 
-TEST_CASE("a default axis rule is no use of an axis") {
+TEST_CASE("a default axis rule does not count as a use of an axis") {
   const LintExample example{.mesh = "dp:2,fsdp:4,sp:2,tp:8",
                             .rules = R"(version: 1
 rules:
@@ -121,7 +122,7 @@ TEST_CASE("heads are judged by rules that are written") {
   CHECK(CodesOf(example).count("SHD409") == 1);
 }
 
-TEST_CASE("KV heads over the first of the query's axes are where they belong") {
+TEST_CASE("KV heads over the first of the query's axes are not reported") {
   LintExample example{
       .mesh = "dp:2,sp:2,tp:4", .manifest = kNorm, .model = kGrouped};
   const std::pair<const char*, size_t> cases[] = {
@@ -137,7 +138,7 @@ TEST_CASE("KV heads over the first of the query's axes are where they belong") {
     example.rules = rules;
     CHECK(CodesOf(example).count("SHD405") == each.second);
   }
-  // Whole KV heads are on every device, however the groups lie.
+  // Replicated KV heads are on every device of any group.
   const std::string whole = NormRules("axes: {head: tp, kv_head: []}");
   example.mesh = "tp:6";
   example.rules = whole;
@@ -146,7 +147,7 @@ TEST_CASE("KV heads over the first of the query's axes are where they belong") {
   CHECK(CodesOf(example).count("SHD405") == 0);
 }
 
-TEST_CASE("a default decode rule is not held against anyone") {
+TEST_CASE("a default decode rule is not reported") {
   const std::string nobody = NormRules("");
   const std::string null = NormRules("axes: {decode_query_sequence: null}");
   const std::string standard = NormRules("axes: {query_sequence: sp}");
@@ -161,7 +162,8 @@ TEST_CASE("a default decode rule is not held against anyone") {
 }
 
 TEST_CASE(
-    "axes that are gathered before use do not part a bias from its weight") {
+    "axes that are gathered before use are not compared between a bias and its "
+    "weight") {
   LintExample example{.mesh = "fsdp:2,tp:4",
                       .manifest = R"({"schema": "shardc.manifest/v1",
  "separator": "/", "params": {
@@ -196,7 +198,7 @@ constexpr std::string_view kTurned =
   "layers/0/mlp/down_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
   "lm_head/kernel": {"shape": [32000, 1024], "dtype": "BF16"}}})";
 
-TEST_CASE("a tree that is turned round is judged as it lies") {
+TEST_CASE("a transposed tree is judged by its sizes") {
   LintExample example{.mesh = "fsdp:2,tp:4",
                       .rules = R"(version: 1
 rules:
@@ -216,7 +218,7 @@ rules:
     CAPTURE(code);
     CHECK(right.count(code) == 0);
   }
-  // The rules of a tree that is not turned are wrong for it.
+  // The rules for a tree that is not transposed are wrong for it.
   example.rules = R"(version: 1
 rules:
   - {match: 'embedding', spec: [VOCAB, FSDP]}

@@ -1,4 +1,4 @@
-#include "lint/analysis/orientation.h"
+#include "roles/orientation.h"
 
 #include <deque>
 #include <string>
@@ -13,13 +13,13 @@ class Tree {
   void Add(const char* name, Shape shape, int64_t count = 4,
            bool packed = false) {
     names_.emplace_back(name);
-    roles_.push_back(RoleOf(names_.back(), '/'));
+    roles_.push_back(Classify(names_.back(), '/'));
     shapes_.push_back(std::move(shape));
     entries_.push_back(
         {names_.back(), &roles_.back(), &shapes_.back(), count, packed});
   }
-  // "i": [in, out], "o": [out, in], "-": untold.
-  std::string Told(std::optional<int64_t> hidden = {}) const {
+  // "i": [in, out], "o": [out, in], "-": unknown.
+  std::string Orientations(std::optional<int64_t> hidden = {}) const {
     std::string out;
     for (const auto& one : OrientationsOf(entries_, Widths(entries_, hidden))) {
       out += !one ? '-' : *one ? 'i' : 'o';
@@ -27,7 +27,7 @@ class Tree {
     return out;
   }
   // Transposes every matrix and keeps the names.
-  void Turn() {
+  void Transpose() {
     for (Shape& shape : shapes_) {
       const size_t rank = shape.size();
       if (rank >= 2) std::swap(shape[rank - 2], shape[rank - 1]);
@@ -36,9 +36,9 @@ class Tree {
 
  private:
   std::deque<std::string> names_;
-  std::deque<GroupRole> roles_;
+  std::deque<ParameterRole> roles_;
   std::deque<Shape> shapes_;
-  std::vector<TreeEntry> entries_;
+  std::vector<ShapedParameter> entries_;
 };
 
 Tree Llama() {
@@ -53,18 +53,18 @@ Tree Llama() {
   return tree;
 }
 
-TEST_CASE("a transposed tree is recognised by its sizes") {
+TEST_CASE("sizes show that a tree is transposed") {
   Tree tree = Llama();
-  CHECK(tree.Told() == "iiiiiii");
-  tree.Turn();
-  // Square matrices follow the majority of the others; an embedding is
-  // recognised by its own shape.
-  CHECK(tree.Told() == "ooooooo");
+  CHECK(tree.Orientations() == "iiiiiii");
+  tree.Transpose();
+  // Squares take the vote of the rectangles; for an embedding its own sizes
+  // count.
+  CHECK(tree.Orientations() == "ooooooo");
 }
 
 TEST_CASE("scales determine how weights are packed") {
-  // Eight in one number, along what enters, in rows; in columns; in columns
-  // along what leaves.
+  // Eight weights in one number: along the input dimension in rows, in columns,
+  // and along the output dimension in columns.
   Tree tree;
   tree.Add("l/*/q_proj/weight", {4096, 512}, 4, true);
   tree.Add("l/*/q_proj/scales", {4096, 64});
@@ -72,17 +72,17 @@ TEST_CASE("scales determine how weights are packed") {
   tree.Add("l/*/k_proj/scales", {32, 1024});
   tree.Add("l/*/v_proj/qweight", {4096, 128}, 4, true);
   tree.Add("l/*/v_proj/scales", {32, 1024});
-  CHECK(tree.Told() == "o-i-i-");
+  CHECK(tree.Orientations() == "o-i-i-");
 }
 
-TEST_CASE("what is normed between blocks is the width") {
+TEST_CASE("the length of a norm between blocks is the width") {
   // A mixer's own width has more matrices than the model's.
   Tree tree;
   tree.Add("l/*/up_proj/weight", {5120, 2560});
   tree.Add("l/*/x_proj/weight", {192, 5120});
   tree.Add("l/*/dt_proj/weight", {5120, 160});
   tree.Add("l/*/norm/weight", {2560});
-  CHECK(tree.Told() == "ooo-");
+  CHECK(tree.Orientations() == "ooo-");
 }
 
 TEST_CASE("a bias decides for its own weight") {
@@ -93,30 +93,32 @@ TEST_CASE("a bias decides for its own weight") {
   tree.Add("h/*/adapter/weight", {768, 64});
   tree.Add("h/*/adapter/bias", {64});
   // The adapter is no Conv1D, yet its bias is as long as its second side.
-  CHECK(tree.Told() == "i-ii-");
-  tree.Turn();
-  CHECK(tree.Told() == "o-oo-");
+  CHECK(tree.Orientations() == "i-ii-");
+  tree.Transpose();
+  CHECK(tree.Orientations() == "o-oo-");
 }
 
-TEST_CASE("experts count by their last two dimensions, and do not outvote") {
+TEST_CASE(
+    "experts are oriented by their last two dimensions, and do not outvote "
+    "layers") {
   Tree tree;
   tree.Add("layers/*/attn/q_proj/kernel", {512, 1024});
   tree.Add("layers/*/attn/k_proj/kernel", {512, 128});
   tree.Add("layers/*/norm/scale", {512});
   tree.Add("layers/*/experts/up_proj/kernel", {8, 512, 96});
-  CHECK(tree.Told() == "ii-i");
-  tree.Turn();
-  CHECK(tree.Told() == "oo-o");
+  CHECK(tree.Orientations() == "ii-i");
+  tree.Transpose();
+  CHECK(tree.Orientations() == "oo-o");
 }
 
-TEST_CASE("a tree without counters has a width all the same") {
+TEST_CASE("a tree without counters has a width") {
   Tree tree;
   tree.Add("layers/attn/c_attn/kernel", {48, 16}, 1);
   tree.Add("layers/attn/c_proj/kernel", {16, 16}, 1);
   tree.Add("layers/mlp/c_fc/kernel", {64, 16}, 1);
-  CHECK(tree.Told() == "ooo");
-  tree.Turn();
-  CHECK(tree.Told() == "iii");
+  CHECK(tree.Orientations() == "ooo");
+  tree.Transpose();
+  CHECK(tree.Orientations() == "iii");
 }
 
 TEST_CASE("stacked matrices vote apart") {
@@ -125,24 +127,24 @@ TEST_CASE("stacked matrices vote apart") {
   tree.Add("layers/*/attn/o_proj/kernel", {512, 512});
   tree.Add("layers/*/norm/scale", {512});
   tree.Add("layers/*/experts/up_proj/kernel", {8, 512, 96}, 32);
-  CHECK(tree.Told() == "oo-i");
+  CHECK(tree.Orientations() == "oo-i");
 }
 
 TEST_CASE("a configuration's width decides where the tree has it") {
   Tree tree;
   tree.Add("layers/*/mlp/up_proj/kernel", {256, 1024});
   tree.Add("layers/*/mlp/down_proj/kernel", {1024, 256});
-  CHECK(tree.Told(256) == "ii");
-  CHECK(tree.Told(1024) == "oo");
-  CHECK(tree.Told(999) == tree.Told());
+  CHECK(tree.Orientations(256) == "ii");
+  CHECK(tree.Orientations(1024) == "oo");
+  CHECK(tree.Orientations(999) == tree.Orientations());
 }
 
-TEST_CASE("what sizes do not determine is left to names") {
+TEST_CASE("names decide if sizes do not") {
   Tree tree;
   tree.Add("layers/*/attn/q_proj/kernel", {512, 512});
   tree.Add("layers/*/attn/k_proj/weight", {64, 512}, 4, true);
   tree.Add("layers/*/mlp/other/kernel", {512, 2048});
-  CHECK(tree.Told() == "---");
+  CHECK(tree.Orientations() == "---");
 }
 
 }  // namespace

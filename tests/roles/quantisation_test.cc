@@ -1,4 +1,4 @@
-#include "lint/analysis/groups.h"
+#include "roles/quantisation.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 namespace shardc {
 namespace {
 
-TEST_CASE("blocks are what one scale stands for") {
+TEST_CASE("a block is the elements that share a scale") {
   struct Row {
     int64_t size, scales, block;
   };
@@ -19,7 +19,10 @@ TEST_CASE("blocks are what one scale stands for") {
                          {4096, 1, 4096},
                          {4096, 0, 1},
                          {10, 4, 1},
-                         {16, 32, 1}}) {
+                         {16, 32, 1},
+                         {576, 5, 128},
+                         {7168, 56, 128},
+                         {300, 3, 128}}) {
     CAPTURE(row.size);
     CAPTURE(row.scales);
     CHECK(BlockOf(row.size, row.scales) == row.block);

@@ -1,4 +1,4 @@
-#include "suggest/kinds.h"
+#include "suggest/parameter_groups.h"
 
 #include <doctest/doctest.h>
 
@@ -22,17 +22,17 @@ TEST_CASE("counters are folded") {
                                 {"h_2.fc2.w", {2, 3}},
                                 {"h_3.fc2.w", {2, 5}},
                                 {"a.10.x", {4}}});
-  const Tree tree = KindsOf(manifest);
-  REQUIRE(tree.kinds.size() == 4);
-  CHECK(tree.kinds[0].name == "h_*.fc1.w");
-  CHECK(tree.kinds[0].count() == 2);
-  CHECK(tree.kinds[1].name == "h_*.fc2.w");
-  CHECK(tree.kinds[2].name == "h_*.fc2.w");
-  CHECK(tree.kinds[2].shape == Shape{2, 5});
-  CHECK(tree.kinds[3].name == "a.*.x");
-  CHECK(tree.kinds[3].stack() == "a.");
+  const Tree tree = ParameterGroupsOf(manifest);
+  REQUIRE(tree.groups.size() == 4);
+  CHECK(tree.groups[0].name == "h_*.fc1.w");
+  CHECK(tree.groups[0].count() == 2);
+  CHECK(tree.groups[1].name == "h_*.fc2.w");
+  CHECK(tree.groups[2].name == "h_*.fc2.w");
+  CHECK(tree.groups[2].shape == Shape{2, 5});
+  CHECK(tree.groups[3].name == "a.*.x");
+  CHECK(tree.groups[3].stack() == "a.");
   CHECK(tree.bytes == 2 * (3 * 6 + 10 + 4));
-  CHECK(tree.Members(tree.kinds[0])[1] == 1);
+  CHECK(tree.Members(tree.groups[0])[1] == 1);
 }
 
 TEST_CASE("numbers of counters are read from names") {

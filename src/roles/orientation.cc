@@ -1,15 +1,16 @@
-// Each stack of layers has a width, the size that most of its matrices have:
-// it enters queries, keys, values, gates and ups, and leaves outputs and downs.
-// A rectangle of known role so votes for its kind of leaf, stacked matrices
-// apart, and squares take the vote; a bias, as long as what leaves, decides for
-// its own weight:
+// Each layer stack has a width, the size that most dimensions of its matrices
+// have. It is the input size of queries, keys, values, gates and ups, and the
+// output size of attention outputs and downs. So a rectangular matrix of known
+// role votes for the orientation of all matrices with the same kind of leaf
+// (stacked matrices apart), and square matrices take the majority. A bias,
+// whose length is the output size, decides for its own weight:
 //
 //   q_proj/kernel [1024, 512] of width 512: [out, in], and so is every kernel
 //   c_attn/weight [768, 2304], bias [2304]: [in, out]
 //
-// Names are believed where nobody votes. An embedding is told by its own
-// sizes: its width leaves.
-#include "lint/analysis/orientation.h"
+// Where nothing votes, the name decides. For an embedding only its own sizes
+// count: the width is its output size.
+#include "roles/orientation.h"
 
 #include <algorithm>
 #include <map>
@@ -19,34 +20,35 @@
 namespace shardc {
 namespace {
 
-// Layers beyond these say nothing new; experts would else outvote layers.
+// More tensors of one name add no votes; otherwise experts would outvote
+// layers.
 constexpr int64_t kMostVotes = 64;
-// Of a norm's vector, where a matrix's side has two.
+// Votes of a norm's vector; each side of a matrix has two.
 constexpr int64_t kNormVotes = 4;
 
-using Votes = std::map<int64_t, int64_t>;  // by size, in halves
+using Votes = std::map<int64_t, int64_t>;  // by size
 
 struct Sides {
   int64_t first = 0;
   int64_t last = 0;
 };
 
-bool IsMatrix(const TreeEntry& entry) {
+bool IsMatrix(const ShapedParameter& entry) {
   return entry.shape != nullptr && entry.shape->size() >= 2 && !entry.packed &&
-         entry.role->role != Role::kNorm &&
-         (entry.role->leaf == Leaf::kWeight ||
-          entry.role->leaf == Leaf::kKernel ||
-          entry.role->leaf == Leaf::kEmbeddingTable ||
+         entry.role->module_role != Role::kNorm &&
+         (IsWeight(*entry.role) || entry.role->leaf == Leaf::kEmbeddingTable ||
           (entry.role->leaf == Leaf::kOther &&
-           entry.role->role != Role::kOther));
+           (TakesWidth(entry.role->module_role) ||
+            GivesWidth(entry.role->module_role) ||
+            entry.role->module_role == Role::kEmbedding)));
 }
 
-Sides SidesOf(const TreeEntry& entry) {
+Sides SidesOf(const ShapedParameter& entry) {
   const Shape& shape = *entry.shape;
   return {shape[shape.size() - 2], shape[shape.size() - 1]};
 }
 
-// The part of a name above its first counter; empty outside of stacks.
+// The path up to the first counter; empty for a name without one.
 std::string_view StackOf(std::string_view name) {
   const size_t at = name.find('*');
   return at == std::string_view::npos ? std::string_view() : name.substr(0, at);
@@ -64,35 +66,25 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(ends.first - a.begin());
 }
 
-// By what its role does with the width.
-std::optional<bool> ByWidth(const TreeEntry& entry, int64_t width) {
+// By the side that has the width. Routers do not vote: a projection of unknown
+// kind may have the same name.
+std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   const Sides sides = SidesOf(entry);
-  if (width == 0 || sides.first == sides.last) return std::nullopt;
-  switch (entry.role->role) {
-    case Role::kQuery:
-    case Role::kKey:
-    case Role::kValue:
-    case Role::kFusedQkv:
-    case Role::kGate:
-    case Role::kUp:
-    case Role::kFusedGateUp:
-    case Role::kHead:
-      return sides.first == width;
-    case Role::kOutput:
-    case Role::kDown:
-    case Role::kEmbedding:
-      return sides.last == width;
-    default:
-      return std::nullopt;
+  const Role role = entry.role->module_role;
+  if (width == 0 || sides.first == sides.last || role == Role::kRouter) {
+    return std::nullopt;
   }
+  if (TakesWidth(role)) return sides.first == width;
+  if (GivesWidth(role) || role == Role::kEmbedding) return sides.last == width;
+  return std::nullopt;
 }
 
-// Several weights in one number, along what enters: the scales, of groups of
-// what enters, have what leaves as their own side.
+// For weights packed along the input dimension: their scales belong to groups
+// of inputs, so that the scale's other dimension is the output.
 std::optional<bool> ByScales(
-    const TreeEntry& entry,
+    const ShapedParameter& entry,
     const std::map<std::string_view, const Shape*>& scales) {
-  const auto at = scales.find(entry.role->module);
+  const auto at = scales.find(entry.role->module_path);
   if (at == scales.end() || entry.shape->size() != 2) return std::nullopt;
   const Sides sides = SidesOf(entry);
   const Shape& scale = *at->second;
@@ -104,9 +96,9 @@ std::optional<bool> ByScales(
   return std::nullopt;
 }
 
-std::optional<bool> ByBias(const TreeEntry& entry,
+std::optional<bool> ByBias(const ShapedParameter& entry,
                            const std::map<std::string_view, int64_t>& biases) {
-  const auto at = biases.find(entry.role->module);
+  const auto at = biases.find(entry.role->module_path);
   const Sides sides = SidesOf(entry);
   if (at == biases.end() || sides.first == sides.last) return std::nullopt;
   if (at->second == sides.last) return true;
@@ -114,19 +106,19 @@ std::optional<bool> ByBias(const TreeEntry& entry,
   return std::nullopt;
 }
 
-// Matrices that are laid out alike: by leaf, Conv1D or not, stacked or not.
-using Kind = std::tuple<Leaf, bool, bool>;
+// Matrices with one orientation: by leaf, Conv1D or not, stacked or not.
+using LayoutClass = std::tuple<Leaf, bool, bool>;
 
-Kind KindOf(const TreeEntry& entry) {
+LayoutClass LayoutClassOf(const ShapedParameter& entry) {
   return {entry.role->leaf, entry.role->conv1d, entry.shape->size() > 2};
 }
 
 }  // namespace
 
-Widths::Widths(std::span<const TreeEntry> entries,
+Widths::Widths(std::span<const ShapedParameter> entries,
                std::optional<int64_t> hidden) {
   std::map<std::string_view, Votes> votes;
-  for (const TreeEntry& entry : entries) {
+  for (const ShapedParameter& entry : entries) {
     if (entry.shape == nullptr || entry.shape->empty()) continue;
     const std::string_view stack = StackOf(entry.name);
     const int64_t count = std::min(entry.count, kMostVotes);
@@ -135,16 +127,16 @@ Widths::Widths(std::span<const TreeEntry> entries,
       votes[stack][sides.first] += 2 * count;
       votes[stack][sides.last] += 2 * count;
     } else if (entry.shape->size() == 1) {
-      // What is normed between blocks is the width; inside of attention it is
-      // heads.
+      // A norm between blocks has the width; one inside attention may have the
+      // size of a head.
       const bool norm =
-          entry.role->role == Role::kNorm && !entry.role->attention;
+          entry.role->module_role == Role::kNorm && !entry.role->attention;
       votes[stack][entry.shape->front()] += (norm ? kNormVotes : 1) * count;
     }
   }
   for (const auto& [stack, sizes] : votes) {
-    const bool said = hidden && sizes.count(*hidden) > 0;
-    by_stack_[stack] = said ? *hidden : MostVoted(sizes);
+    const bool given = hidden && sizes.count(*hidden) > 0;
+    by_stack_[stack] = given ? *hidden : MostVoted(sizes);
   }
 }
 
@@ -170,25 +162,25 @@ int64_t Widths::Of(std::string_view name, int64_t first, int64_t last) const {
 }
 
 std::vector<std::optional<bool>> OrientationsOf(
-    std::span<const TreeEntry> entries, const Widths& widths) {
+    std::span<const ShapedParameter> entries, const Widths& widths) {
   std::map<std::string_view, int64_t> biases;
-  for (const TreeEntry& entry : entries) {
+  for (const ShapedParameter& entry : entries) {
     if (entry.role->leaf == Leaf::kBias && entry.shape != nullptr &&
         !entry.shape->empty()) {
-      biases.try_emplace(entry.role->module, entry.shape->back());
+      biases.try_emplace(entry.role->module_path, entry.shape->back());
     }
   }
   std::map<std::string_view, const Shape*> scales;
-  for (const TreeEntry& entry : entries) {
+  for (const ShapedParameter& entry : entries) {
     if (entry.role->leaf == Leaf::kScale && entry.shape != nullptr &&
         entry.shape->size() == 2) {
-      scales.try_emplace(entry.role->module, entry.shape);
+      scales.try_emplace(entry.role->module_path, entry.shape);
     }
   }
-  std::map<Kind, int64_t> votes;  // above 0: [in, out]
+  std::map<LayoutClass, int64_t> votes;  // above 0: [in, out]
   std::vector<std::optional<bool>> out(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
-    const TreeEntry& entry = entries[i];
+    const ShapedParameter& entry = entries[i];
     if (entry.packed && entry.shape != nullptr &&
         entry.role->leaf == Leaf::kWeight) {
       out[i] = ByScales(entry, scales);
@@ -197,19 +189,19 @@ std::vector<std::optional<bool>> OrientationsOf(
     const Sides sides = SidesOf(entry);
     const auto width =
         ByWidth(entry, widths.Of(entry.name, sides.first, sides.last));
-    if (entry.role->role == Role::kEmbedding) {
+    if (entry.role->module_role == Role::kEmbedding) {
       out[i] = width.value_or(true);
       continue;
     }
     out[i] = ByBias(entry, biases);
     const auto vote = out[i] ? out[i] : width;
     if (!vote) continue;
-    votes[KindOf(entry)] +=
+    votes[LayoutClassOf(entry)] +=
         (*vote ? 1 : -1) * std::min(entry.count, kMostVotes);
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!IsMatrix(entries[i]) || out[i]) continue;
-    const auto at = votes.find(KindOf(entries[i]));
+    const auto at = votes.find(LayoutClassOf(entries[i]));
     if (at != votes.end() && at->second != 0) out[i] = at->second > 0;
   }
   return out;

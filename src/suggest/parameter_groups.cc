@@ -1,11 +1,11 @@
-// A part of digits alone is a counter, and so are the digits at the end of a
-// part if the tree has four numbers or more behind that stem:
+// A part of digits alone is a counter. Digits at the end of a part are a
+// counter if the tree has four or more numbers after that stem:
 //
 //   layers.0.fc1.w .. layers.31.fc1.w  ->  layers.*.fc1.w, 32 tensors
-//   h_0.w .. h_11.w                    ->  h_*.w: 12 numbers behind `h_`
+//   h_0.w .. h_11.w                    ->  h_*.w: 12 numbers after `h_`
 //
-// `fc1` and `fc2` stay apart. One name with two shapes is two kinds.
-#include "suggest/kinds.h"
+// `fc1` and `fc2` stay apart. One name with two shapes is two groups.
+#include "suggest/parameter_groups.h"
 
 #include <algorithm>
 #include <functional>
@@ -17,7 +17,7 @@
 namespace shardc::suggest {
 namespace {
 
-// Fewer numbers behind a stem tell parts of one layer apart.
+// Fewer numbers after a stem separate parts of one layer.
 constexpr size_t kFewestCounted = 4;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -29,7 +29,7 @@ size_t StemEnd(std::string_view part) {
   return end;
 }
 
-// Numbers met behind each stem, up to the few that decide.
+// Numbers after each stem, at most kFewestCounted.
 using Stems =
     std::unordered_map<std::string_view, std::vector<std::string_view>>;
 
@@ -89,62 +89,62 @@ struct KeyHash {
 
 }  // namespace
 
-std::string_view Kind::stack() const {
+std::string_view ParameterGroup::stack() const {
   const size_t at = name.find('*');
   return at == std::string::npos ? std::string_view()
                                  : std::string_view(name).substr(0, at);
 }
 
-bool Kind::Has(std::string_view part) const {
+bool ParameterGroup::Has(std::string_view part) const {
   return std::find(parts.begin(), parts.end(), part) != parts.end();
 }
 
-Tree KindsOf(const Manifest& manifest) {
+Tree ParameterGroupsOf(const Manifest& manifest) {
   Tree tree;
   tree.manifest = &manifest;
   tree.separator = manifest.separator;
   const Stems stems = StemsOf(manifest);
   std::unordered_map<std::pair<std::string, uint32_t>, uint32_t, KeyHash> ids;
   constexpr uint32_t kNone = UINT32_MAX;
-  std::vector<uint32_t> kind_of(manifest.tensors.size(), kNone);
+  std::vector<uint32_t> group_of(manifest.tensors.size(), kNone);
   std::pair<std::string, uint32_t> key;
   for (size_t i = 0; i < manifest.tensors.size(); ++i) {
     const Tensor& tensor = manifest.tensors[i];
     const TensorType& type = manifest.TypeOf(tensor);
     if (!type.shape) {
-      ++tree.nameless;
+      ++tree.shapeless;
       continue;
     }
     Fold(tensor.name, manifest.separator, stems, key.first);
     key.second = tensor.type;
     const auto [at, fresh] =
-        ids.try_emplace(key, static_cast<uint32_t>(tree.kinds.size()));
+        ids.try_emplace(key, static_cast<uint32_t>(tree.groups.size()));
     if (fresh) {
-      Kind kind;
-      kind.name = key.first;
-      kind.shape = *type.shape;
-      kind.dtype = type.dtype;
-      kind.elements = type.Elements().value_or(0);
-      kind.bytes = type.Bytes().value_or(kind.elements);
-      tree.kinds.push_back(std::move(kind));
+      ParameterGroup group;
+      group.name = key.first;
+      group.shape = *type.shape;
+      group.dtype = type.dtype;
+      group.elements = type.Elements().value_or(0);
+      group.bytes = type.Bytes().value_or(group.elements);
+      tree.groups.push_back(std::move(group));
     }
-    kind_of[i] = at->second;
-    ++tree.kinds[at->second].end;
+    group_of[i] = at->second;
+    ++tree.groups[at->second].end;
   }
   uint32_t begin = 0;
-  for (Kind& kind : tree.kinds) {
-    const uint32_t count = kind.end;
-    kind.begin = kind.end = begin;
+  for (ParameterGroup& group : tree.groups) {
+    const uint32_t count = group.end;
+    group.begin = group.end = begin;
     begin += count;
-    kind.parts = SplitName(kind.name, manifest.separator);
-    const auto all = CheckedMul(kind.bytes, int64_t{count});
+    group.parts = SplitName(group.name, manifest.separator);
+    const auto all = CheckedMul(group.bytes, int64_t{count});
     tree.bytes =
         CheckedAdd(tree.bytes, all.value_or(INT64_MAX)).value_or(INT64_MAX);
   }
   tree.members.resize(begin);
-  for (size_t i = 0; i < kind_of.size(); ++i) {
-    if (kind_of[i] == kNone) continue;
-    tree.members[tree.kinds[kind_of[i]].end++] = static_cast<uint32_t>(i);
+  for (size_t i = 0; i < group_of.size(); ++i) {
+    if (group_of[i] == kNone) continue;
+    tree.members[tree.groups[group_of[i]].end++] = static_cast<uint32_t>(i);
   }
   return tree;
 }

@@ -1,0 +1,180 @@
+// The last part of a name is its leaf, and one of the three parts before it
+// names the role of its module. Parts are searched from the leaf upwards, for
+// sure words first and for likely ones afterwards; a norm ends the search:
+//
+//   layers/*/self_attn/o_proj/kernel  ->  kernel, output of attention
+//   h.*.attn.c_proj.weight            ->  weight, output of attention, Conv1D
+//   h.*.mlp.c_proj.weight             ->  weight, down
+//   experts.gate_up_proj_bias         ->  bias of experts.gate_up_proj, likely
+//
+// Some words decide wherever they stand, since they change what the parameter
+// does: `self_attn.q_proj.lora_A.weight` is an adapter, `q_norm.weight` a norm
+// of queries.
+#include "roles/classify.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "model/name.h"
+#include "roles/words.h"
+
+namespace shardc {
+namespace {
+
+using Parts = std::vector<std::string_view>;
+
+// A router has fewer outputs than this, and at most a quarter of its inputs.
+constexpr int64_t kMostRouted = 1024;
+
+std::string Join(const Parts& parts, size_t count, char separator) {
+  std::string out;
+  for (size_t i = 0; i < count && i < parts.size(); ++i) {
+    if (i > 0) out += separator;
+    out += parts[i];
+  }
+  return out;
+}
+
+template <class Predicate>
+bool Any(const Parts& parts, size_t count, const Predicate& predicate) {
+  return std::any_of(parts.begin(), parts.begin() + static_cast<long>(count),
+                     predicate);
+}
+
+// Finds the role of the module among the last three parts before the leaf, and
+// returns the part's index, or nothing if no part names it.
+std::optional<size_t> FindModule(const Parts& parts, size_t last,
+                                 Confidence confidence, ParameterRole& out) {
+  for (size_t i = last; i-- > 0;) {
+    if (parts[i] == "*") continue;
+    if (NamesNorm(parts[i])) {
+      out.module_role = Role::kNorm;
+      return std::nullopt;
+    }
+    out.module_role =
+        RoleOfWord(parts[i], {out.attention, i + 1 == last}, confidence);
+    if (out.module_role != Role::kOther) return i;
+    if (i + 2 < last) break;
+  }
+  return std::nullopt;
+}
+
+std::string BlockPath(const Parts& parts, size_t role_at, bool attention,
+                      char separator) {
+  for (size_t i = 0; attention && i < role_at && i < parts.size(); ++i) {
+    if (NamesAttention(parts[i])) return Join(parts, i + 1, separator);
+  }
+  return Join(parts, role_at, separator);
+}
+
+void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (NamesSharedExpert(parts[i])) out.shared_expert = true;
+    if (!NamesExperts(parts[i], least)) continue;
+    out.expert = true;
+    out.counted_expert = i + 1 < parts.size() && parts[i + 1] == "*";
+  }
+}
+
+// Of the parts that decide wherever they stand, a position overrides an adapter
+// and both override a norm or a sink.
+Role RoleBelowAny(const Parts& parts) {
+  Role best = Role::kOther;
+  for (const std::string_view part : parts) {
+    const Role role = RoleBelow(part);
+    if (role == Role::kOther) continue;
+    const auto before = [](Role one) {
+      return one == Role::kPosition ? 0 : IsAdapter(one) ? 1 : 2;
+    };
+    if (best == Role::kOther || before(role) < before(best)) best = role;
+  }
+  return best;
+}
+
+Role OwnRole(const Parts& parts, const ParameterRole& of, int rank) {
+  const bool quantised = of.leaf == Leaf::kScale || of.leaf == Leaf::kZeroPoint;
+  if (quantised && of.module_role != Role::kNorm) return Role::kScale;
+  if (of.leaf == Leaf::kBias && rank < 3) return Role::kBias;
+  if (const Role below = RoleBelowAny(parts); below != Role::kOther) {
+    return below;
+  }
+  const bool mixer = Any(parts, parts.size(), NamesMixerWeight) &&
+                     (!of.attention || Any(parts, parts.size(), NamesMixer));
+  if (mixer && of.module_role != Role::kFusedQkv) return Role::kStateSpace;
+  if (of.module_role == Role::kOther && rank >= 0 && rank < 2) {
+    return Role::kVector;
+  }
+  return of.module_role;
+}
+
+}  // namespace
+
+ParameterRole Classify(std::string_view name, char separator, Confidence least,
+                       int rank) {
+  Parts parts = SplitName(name, separator);
+  ParameterRole out;
+  FindExperts(parts, least, out);
+  out.leaf = LeafOfWord(parts.back());
+  Confidence most = Confidence::kSure;
+  if (out.leaf == Leaf::kOther && least < Confidence::kSure) {
+    if (const auto joined = SplitLeaf(parts.back())) {
+      parts.back() = joined->module;
+      parts.push_back(joined->leaf);
+      out.leaf = LeafOfWord(joined->leaf);
+      out.packed_blocks = joined->blocks;
+      most = Confidence::kLikely;
+    }
+  }
+  const bool has_leaf = out.leaf != Leaf::kOther && parts.size() > 1;
+  const size_t last = parts.size() - (has_leaf ? 1 : 0);
+  out.attention = Any(parts, last, NamesAttention);
+  auto at = FindModule(parts, last, Confidence::kSure, out);
+  out.confidence = most;
+  if (out.module_role == Role::kOther && least < Confidence::kSure) {
+    at = FindModule(parts, last, Confidence::kLikely, out);
+    out.confidence = Confidence::kLikely;
+  }
+  if (out.module_role == Role::kOther) out.confidence = Confidence::kNone;
+  out.conv1d = at && (parts[*at] == "c_attn" || parts[*at] == "c_fc" ||
+                      parts[*at] == "c_proj");
+  // Kernels are [in, out] and torch weights [out, in], but for a Conv1D's.
+  if (out.leaf == Leaf::kKernel) out.in_first = true;
+  if (out.leaf == Leaf::kWeight) out.in_first = out.conv1d;
+  out.module_path = Join(parts, last, separator);
+  out.block_path = BlockPath(parts, at.value_or(last > 0 ? last - 1 : 0),
+                             out.attention, separator);
+  out.role = OwnRole(parts, out, rank);
+  if (at) parts[*at] = "?";
+  out.sibling_path = Join(parts, parts.size(), separator);
+  return out;
+}
+
+Role RefineBySizes(Role role, const MatrixSizes& sizes) {
+  const int64_t least = std::min(sizes.first, sizes.last);
+  const int64_t most = std::max(sizes.first, sizes.last);
+  if (role == Role::kRouter && (least > kMostRouted || 4 * least > most)) {
+    role = sizes.width != 0 ? Role::kUp : Role::kOther;
+  }
+  const bool table = role == Role::kEmbedding || role == Role::kHead;
+  if (table && least == most) role = Role::kOther;
+  if (role != Role::kOther || sizes.width == 0 || least == most) return role;
+  if (sizes.vocabulary) return Role::kEmbedding;
+  return sizes.in_layers ? Role::kProjection : Role::kOther;
+}
+
+int OutDim(const ParameterRole& role, int rank) {
+  if (role.leaf == Leaf::kBias) return rank - 1;
+  if (rank < 2 || !role.in_first) return -1;
+  return *role.in_first ? rank - 1 : rank - 2;
+}
+
+int InDim(const ParameterRole& role, int rank) {
+  if (rank < 2 || !role.in_first) return -1;
+  return *role.in_first ? rank - 2 : rank - 1;
+}
+
+bool IsWeight(const ParameterRole& role) {
+  return role.leaf == Leaf::kWeight || role.leaf == Leaf::kKernel;
+}
+
+}  // namespace shardc

@@ -1,0 +1,74 @@
+// The spec chosen for each parameter group, and why.
+#ifndef SHARDC_SUGGEST_CHOICE_H_
+#define SHARDC_SUGGEST_CHOICE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/axis_rules.h"
+
+namespace shardc::suggest {
+
+struct Preferences {
+  // Vocabularies that tp does not divide stay replicated over it, which takes
+  // memory and saves traffic.
+  bool prefer_traffic = false;
+  bool place_experts = false;  // experts over fsdp if the mesh has no ep
+};
+
+// One logical axis in a spec, as it is written, and the size of its mesh axis.
+struct AxisAssignment {
+  std::string axis;
+  int64_t size = 1;
+};
+
+// What a mesh axis that a logical axis stands for does.
+enum class AxisPurpose : uint8_t { kData, kExpert, kTensor };
+AxisPurpose PurposeOf(std::string_view logical_axis);
+
+// By dimension; the first axis of a dimension is the outermost.
+using AxisSpec = std::vector<std::vector<AxisAssignment>>;
+
+int64_t PartsOf(const std::vector<AxisAssignment>& assigned);
+int64_t PartsOf(const AxisSpec& spec);
+bool IsReplicated(const AxisSpec& spec);
+
+// Why a spec differs from the first choice for its role.
+enum class Reason : uint8_t {
+  kUsual,
+  kSlices,          // tp shards the width: gathered before use
+  kReplicatedKeys,  // few KV heads of few bytes, replicated over tp
+  kWholeExperts,    // tp divides the experts rather than each of them
+  kNotOverTensor,   // tp shards no dimension
+  kDataOnInner,     // data axes shard the dimension that tp shards
+  kLessData         // some data axis shards no dimension
+};
+
+struct Choice {
+  AxisSpec spec;           // empty: replicated
+  std::string place_axis;  // of experts that are tensors; empty: no placement
+  int64_t place_count = 0;
+  int64_t place_size = 1;  // of that axis
+  Reason reason = Reason::kUsual;
+  bool inner_sharded = false;  // by tensor parallelism
+  bool width_slices = false;
+  // SHD214 reports the spec, which is the best there is.
+  bool ignore_reshard = false;
+
+  bool replicated() const { return IsReplicated(spec); }
+  int64_t Parts() const { return place_size * PartsOf(spec); }
+};
+
+struct Choices {
+  std::vector<Choice> groups;  // as in the tree
+  AxisRules axes;              // the file's `axes` section
+  bool heads_unsharded = false;
+  bool kv_heads_unsharded = false;
+  bool batch_over_experts = false;
+};
+
+}  // namespace shardc::suggest
+
+#endif  // SHARDC_SUGGEST_CHOICE_H_

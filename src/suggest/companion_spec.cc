@@ -1,0 +1,136 @@
+// A scale is sharded as its weight, dimension by dimension. A bias is added to
+// the output of its weight, so that it is sharded only if the output is. A norm
+// over all columns of the query, or attention sinks, follow the projection of
+// their block:
+//
+//   q_proj [HEAD, FSDP], 64 heads of 64  ->  q_proj.bias [HEAD], sinks [HEAD]
+//   q_norm [4096] over all columns       ->  [HEAD]
+//   q_norm [64] over one head's columns  ->  replicated, every head reads it
+#include "suggest/companion_spec.h"
+
+#include <algorithm>
+#include <string>
+
+#include "source/index.h"
+
+namespace shardc::suggest {
+namespace {
+
+// Keeps the weight's axes in each dimension that they divide.
+void ShardScale(const InferredDims& scale, const InferredDims& weight,
+                const Choice& choice, AxisSpec& spec) {
+  const size_t rank = scale.dims.size();
+  const bool same_dims =
+      rank == weight.dims.size() ||
+      (weight.by_name.packed_blocks && rank + 1 == weight.dims.size());
+  for (size_t i = 0; i < rank; ++i) {
+    const bool experts = static_cast<int>(i) == weight.experts;
+    if (!same_dims && !experts) continue;
+    if (scale.dims[i].size > 1 &&
+        scale.dims[i].size % PartsOf(choice.spec[i]) == 0) {
+      spec[i] = choice.spec[i];
+    }
+  }
+}
+
+void ShardBias(const InferredDims& bias, const InferredDims& weight,
+               const Choice& choice, AxisSpec& spec) {
+  for (size_t i = 0; i < bias.dims.size(); ++i) {
+    const bool experts = static_cast<int>(i) == weight.experts &&
+                         bias.dims.size() > 1 &&
+                         bias.dims[i].size == weight.dims[i].size;
+    if (experts) spec[i] = choice.spec[i];
+  }
+  if (!weight.column || !choice.inner_sharded) return;
+  const size_t last = spec.size() - 1;
+  const size_t inner = AsIndex(weight.inner);
+  // If the columns of a head are a dimension, the heads stand before it.
+  for (const size_t at : {last, last > 0 ? last - 1 : last}) {
+    if (bias.dims[at].size != weight.dims[inner].size) continue;
+    if (!spec[at].empty()) continue;
+    spec[at] = {choice.spec[inner].front()};
+    return;
+  }
+}
+
+// Whether the query of a block is normed head by head. Then so is the key,
+// although one KV head may be as wide as all of them.
+bool QueryIsNormedByHead(const Tree& tree, const ModelDims& dims,
+                         const std::string& block) {
+  int64_t query = 0;
+  for (const InferredDims& one : dims.groups) {
+    if (one.role == Role::kQuery && one.by_name.block_path == block) {
+      query = std::max(query, one.inner_size);
+    }
+  }
+  for (size_t k = 0; k < dims.groups.size(); ++k) {
+    const ParameterGroup& group = tree.groups[k];
+    if (dims.groups[k].role == Role::kQueryNorm && group.rank() == 1 &&
+        dims.groups[k].by_name.block_path == block && group.shape[0] != query) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsCompanion(Role role) {
+  return role == Role::kBias || role == Role::kScale || IsHeadVector(role);
+}
+
+Choice ChooseForCompanion(const InferredDims& companion, const ModelDims& dims,
+                          const std::vector<Choice>& weights) {
+  Choice out;
+  const InferredDims& weight = dims.groups[AsIndex(companion.weight)];
+  const Choice& choice = weights[AsIndex(companion.weight)];
+  if (choice.replicated() && choice.place_axis.empty()) return out;
+  if (companion.expert_count > 1) {
+    out.place_axis = choice.place_axis;
+    out.place_count = choice.place_count;
+    out.place_size = choice.place_size;
+  }
+  if (choice.spec.empty()) return out;
+  out.spec.resize(companion.dims.size());
+  if (companion.role == Role::kScale) {
+    ShardScale(companion, weight, choice, out.spec);
+  } else {
+    ShardBias(companion, weight, choice, out.spec);
+  }
+  if (out.replicated()) out.spec.clear();
+  return out;
+}
+
+Choice ChooseForHeadVector(const Tree& tree, size_t k, const ModelDims& dims,
+                           const std::vector<Choice>& weights) {
+  Choice out;
+  const ParameterGroup& group = tree.groups[k];
+  const InferredDims& vector = dims.groups[k];
+  if (group.rank() != 1 || group.shape[0] < 2) return out;
+  const std::string& block = vector.by_name.block_path;
+  const bool norm = IsNorm(vector.role);
+  for (size_t w = 0; w < dims.groups.size(); ++w) {
+    const InferredDims& weight = dims.groups[w];
+    if (weight.by_name.block_path != block || !weights[w].inner_sharded ||
+        !weight.IsMatrix() || weight.units.empty()) {
+      continue;
+    }
+    const bool own = vector.role == Role::kKeyNorm
+                         ? weight.role == Role::kKey
+                         : weight.role == Role::kQuery ||
+                               (!norm && weight.role == Role::kFusedQkv);
+    if (!own) continue;
+    const int64_t wanted = norm ? weight.inner_size : weight.units[0];
+    if (group.shape[0] != wanted) continue;
+    if (vector.role == Role::kKeyNorm &&
+        QueryIsNormedByHead(tree, dims, block)) {
+      continue;
+    }
+    out.spec = {{weights[w].spec[AsIndex(weight.inner)].front()}};
+    out.inner_sharded = true;
+    return out;
+  }
+  return out;
+}
+
+}  // namespace shardc::suggest

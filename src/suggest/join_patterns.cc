@@ -1,0 +1,278 @@
+// Each suffix becomes an ending: its parts as words, and the numbers of a
+// counter if they are written. Endings of norms are shortened to `norm` where
+// no other rule group has such an ending; any two endings that differ in one
+// word are joined, until none are left:
+//
+//   input_layernorm.weight, norm.weight           ->  norm\.weight$
+//   q_proj.weight, k_proj.weight, v_proj.weight   ->  (q|k|v)_proj\.weight$
+#include "suggest/join_patterns.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "suggest/pattern_text.h"
+
+namespace shardc::suggest {
+namespace {
+
+// Pairs are not searched among more endings than this.
+constexpr size_t kMostJoined = 512;
+constexpr std::string_view kNorm = "norm";
+
+// The ending of a name, shared by the groups that have it.
+struct Ending {
+  PartWords words;
+  bool at_boundary = false;
+  bool at_start = false;
+  int counter = -1;     // the counter in the words whose numbers are written
+  std::string numbers;  // as a pattern
+  std::vector<uint32_t> groups;
+
+  bool SameBut(const Ending& other, bool words_too) const {
+    return at_boundary == other.at_boundary && at_start == other.at_start &&
+           counter == other.counter && numbers == other.numbers &&
+           (!words_too || words == other.words);
+  }
+};
+
+int CountersBefore(const std::vector<std::string_view>& parts, size_t end) {
+  int out = 0;
+  for (size_t i = 0; i < end; ++i) {
+    out += static_cast<int>(std::count(parts[i].begin(), parts[i].end(), '*'));
+  }
+  return out;
+}
+
+Ending EndingOf(const NameIndex& names, uint32_t k, const Suffix& suffix) {
+  const auto& parts = names.GroupAt(k).parts;
+  Ending out;
+  out.at_boundary = suffix.at_boundary;
+  out.at_start = suffix.at_start;
+  out.groups = {k};
+  const size_t begin = parts.size() - suffix.parts;
+  out.words.assign(parts.begin() + static_cast<long>(begin), parts.end());
+  if (suffix.counter < 0) return out;
+  out.counter = suffix.counter - CountersBefore(parts, begin);
+  std::vector<std::string> numbers;
+  for (const uint32_t same : names.SameNameHere(k)) {
+    const auto own = names.Numbers(same, static_cast<size_t>(suffix.counter));
+    numbers.insert(numbers.end(), own.begin(), own.end());
+  }
+  out.numbers = NumbersPattern(std::move(numbers));
+  return out;
+}
+
+void Put(Ending ending, std::vector<Ending>& endings) {
+  const auto at = std::find_if(
+      endings.begin(), endings.end(),
+      [&](const Ending& other) { return other.SameBut(ending, true); });
+  if (at == endings.end()) {
+    endings.push_back(std::move(ending));
+  } else {
+    at->groups.push_back(ending.groups.front());
+  }
+}
+
+// ---- norms
+
+// Indices of endings `...norm` and `...norm.LEAF`, by the leaf.
+std::map<std::string, std::vector<size_t>> NormEndings(
+    const NameIndex& names, const std::vector<Ending>& endings) {
+  std::map<std::string, std::vector<size_t>> out;
+  for (size_t i = 0; i < endings.size(); ++i) {
+    const Ending& ending = endings[i];
+    if (ending.at_boundary || ending.counter >= 0) continue;
+    const auto& parts = names.GroupAt(ending.groups.front()).parts;
+    if (parts.back().ends_with(kNorm)) {
+      out[""].push_back(i);
+    } else if (parts.size() >= 2 && parts.back() != "*" &&
+               parts[parts.size() - 2].ends_with(kNorm)) {
+      out[std::string(parts.back())].push_back(i);
+    }
+  }
+  return out;
+}
+
+// Whether some group of these endings has a name that another rule group has
+// too.
+bool SharesNames(const NameIndex& names, const std::vector<Ending>& endings,
+                 const std::vector<size_t>& indices) {
+  return std::any_of(indices.begin(), indices.end(), [&](size_t i) {
+    return std::any_of(
+        endings[i].groups.begin(), endings[i].groups.end(),
+        [&](uint32_t k) { return !names.SameNameElsewhere(k).empty(); });
+  });
+}
+
+// Takes the endings of norms out of the list and returns shorter ones in their
+// place.
+std::vector<Ending> TakeNorms(const NameIndex& names,
+                              std::vector<Ending>& endings) {
+  Ending bare;       // `norm`
+  Ending with_leaf;  // `norm.(weight|bias)`
+  std::set<size_t> taken;
+  for (const auto& [leaf, indices] : NormEndings(names, endings)) {
+    std::string text(kNorm);
+    if (!leaf.empty()) text += names.tree().separator + leaf;
+    if (indices.size() < 2 ||
+        names.OthersEndWith(text, endings[indices.front()].groups.front()) ||
+        SharesNames(names, endings, indices)) {
+      continue;
+    }
+    Ending& to = leaf.empty() ? bare : with_leaf;
+    if (to.words.empty()) {
+      to.words = {std::string(kNorm)};
+      if (!leaf.empty()) to.words.push_back(leaf);
+    } else {
+      to.words.back() += "|" + leaf;
+    }
+    for (const size_t i : indices) {
+      taken.insert(i);
+      to.groups.insert(to.groups.end(), endings[i].groups.begin(),
+                       endings[i].groups.end());
+    }
+  }
+  std::vector<Ending> out;
+  for (Ending* ending : {&bare, &with_leaf}) {
+    if (ending->groups.empty()) continue;
+    std::sort(ending->groups.begin(), ending->groups.end());
+    out.push_back(std::move(*ending));
+  }
+  std::vector<Ending> rest;
+  for (size_t i = 0; i < endings.size(); ++i) {
+    if (!taken.contains(i)) rest.push_back(std::move(endings[i]));
+  }
+  endings = std::move(rest);
+  return out;
+}
+
+// ---- pairs
+
+// The only word in which two endings differ, if there is one and neither word
+// is a counter.
+std::optional<size_t> OnlyDifference(const Ending& a, const Ending& b) {
+  if (a.words.size() != b.words.size() || !a.SameBut(b, false)) {
+    return std::nullopt;
+  }
+  std::optional<size_t> at;
+  for (size_t i = 0; i < a.words.size(); ++i) {
+    if (a.words[i] == b.words[i]) continue;
+    if (at) return std::nullopt;
+    at = i;
+  }
+  const auto counts = [](const std::string& word) {
+    return word.find('*') != std::string::npos;
+  };
+  if (at && (counts(a.words[*at]) || counts(b.words[*at]))) return std::nullopt;
+  return at;
+}
+
+void JoinOnce(std::vector<Ending>& endings) {
+  for (size_t i = 0; i < endings.size(); ++i) {
+    for (size_t j = i + 1; j < endings.size();) {
+      const auto at = OnlyDifference(endings[i], endings[j]);
+      if (!at) {
+        ++j;
+        continue;
+      }
+      endings[i].words[*at] += "|" + endings[j].words[*at];
+      auto& groups = endings[i].groups;
+      groups.insert(groups.end(), endings[j].groups.begin(),
+                    endings[j].groups.end());
+      std::sort(groups.begin(), groups.end());
+      endings.erase(endings.begin() + static_cast<long>(j));
+      j = i + 1;
+    }
+  }
+}
+
+void Join(std::vector<Ending>& endings) {
+  if (endings.size() > kMostJoined) return;
+  for (size_t before = 0; before != endings.size();) {
+    before = endings.size();
+    JoinOnce(endings);
+  }
+}
+
+// ---- texts
+
+// What stands before a pattern that begins at a boundary of parts.
+std::string Boundary(char separator) {
+  if (separator == 0) return "(^|[^0-9A-Za-z_])";
+  return "(^|" + Escaped(std::string_view(&separator, 1)) + ")";
+}
+
+// Writes numbers in place of the counter with this index.
+void ReplaceCounter(std::string& text, int counter,
+                    const std::string& numbers) {
+  size_t at = text.find("\\d+");
+  for (int c = 0; c < counter && at != std::string::npos; ++c) {
+    at = text.find("\\d+", at + 3);
+  }
+  if (at != std::string::npos) text.replace(at, 3, numbers);
+}
+
+std::string EndingText(const Ending& ending, char separator) {
+  std::string text = WordsText(ending.words, separator);
+  if (ending.counter >= 0) {
+    ReplaceCounter(text, ending.counter, ending.numbers);
+  }
+  // Numbers at the beginning would match the end of longer ones.
+  const bool number_first = ending.counter >= 0 &&
+                            ending.words.front().find('*') != std::string::npos;
+  std::string start;
+  if (ending.at_start) {
+    start = "^";
+  } else if (ending.at_boundary || number_first) {
+    start = Boundary(separator);
+  }
+  return start + text + "$";
+}
+
+PatternOf NamesPattern(const Tree& tree, uint32_t k) {
+  PatternOf out;
+  out.groups = {k};
+  for (const uint32_t member : tree.Members(tree.groups[k])) {
+    out.text +=
+        (out.text.empty() ? "" : "|") + EscapedName(tree.NameOf(member));
+  }
+  out.text = Boundary(tree.separator) + "(" + out.text + ")$";
+  return out;
+}
+
+}  // namespace
+
+std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
+                                      const std::vector<uint32_t>& group,
+                                      const std::vector<Suffix>& suffixes) {
+  const Tree& tree = names.tree();
+  std::vector<Ending> endings;
+  std::vector<PatternOf> by_names;
+  for (const uint32_t k : group) {
+    if (suffixes[k].by_names) {
+      by_names.push_back(NamesPattern(tree, k));
+    } else {
+      Put(EndingOf(names, k, suffixes[k]), endings);
+    }
+  }
+  const std::vector<Ending> norms = TakeNorms(names, endings);
+  Join(endings);
+  std::vector<PatternOf> out;
+  for (const auto* list : {&norms, &std::as_const(endings)}) {
+    for (const Ending& ending : *list) {
+      out.push_back({EndingText(ending, tree.separator), ending.groups});
+    }
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const PatternOf& a, const PatternOf& b) {
+                     return a.groups.front() < b.groups.front();
+                   });
+  out.insert(out.end(), by_names.begin(), by_names.end());
+  return out;
+}
+
+}  // namespace shardc::suggest

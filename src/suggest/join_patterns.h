@@ -1,0 +1,22 @@
+// The patterns of one rule group, joined where names differ in one part.
+#ifndef SHARDC_SUGGEST_JOIN_PATTERNS_H_
+#define SHARDC_SUGGEST_JOIN_PATTERNS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "suggest/name_index.h"
+#include "suggest/patterns.h"
+#include "suggest/suffixes.h"
+
+namespace shardc::suggest {
+
+// Patterns that together match the suffixes of these groups, in the order of
+// the tree; those that list names come last.
+std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
+                                      const std::vector<uint32_t>& group,
+                                      const std::vector<Suffix>& suffixes);
+
+}  // namespace shardc::suggest
+
+#endif  // SHARDC_SUGGEST_JOIN_PATTERNS_H_

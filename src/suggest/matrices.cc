@@ -1,0 +1,211 @@
+// A projection to heads may have more than two dimensions, and a packed weight
+// fewer numbers than weights. Both are read as the matrix that they store:
+//
+//   query [4096, 32, 128], width 4096      ->  [4096, 32 * 128], dims 0 and 1
+//   gate_up_proj_blocks [8, 5760, 90, 16]  ->  8 experts of [5760, 90 * 16 * 2]
+//   qweight [512, 4096], scales [32, 4096] ->  [512 * 8, 4096], 4 bits each
+//
+// The orientation of all matrices is decided together (roles/orientation.h).
+#include "suggest/matrices.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "roles/quantisation.h"
+#include "source/index.h"
+#include "suggest/stacked_dims.h"
+
+namespace shardc::suggest {
+namespace {
+
+// Bytes in the last dimension of a packed block hold two values each.
+constexpr int64_t kValuesPerByte = 2;
+// At most as many projections (query, key and value) stand in a leading
+// dimension.
+constexpr int64_t kMostJoined = 3;
+
+void SetUnsharded(InferredDims& inferred, int dim) {
+  inferred.dims[AsIndex(dim)].use = DimUse::kUnsharded;
+}
+
+// A projection of [width, heads, columns], [width in the middle] or, for an
+// attention output, [heads, columns, width]. Joined projections stand in front.
+Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
+                   InferredDims& inferred) {
+  const auto size = [&](int dim) { return shape[AsIndex(dim)]; };
+  while (sides.size() > 3 && size(sides.front()) <= kMostJoined) {
+    SetUnsharded(inferred, sides.front());
+    sides.erase(sides.begin());
+  }
+  Matrix out;
+  if (sides.size() != 3) {
+    inferred.role = Role::kConvolution;
+    return out;
+  }
+  // A head has few columns; the width is the largest of the other dimensions.
+  const bool output = inferred.role == Role::kOutput;
+  int width = output ? sides[2] : sides[0];
+  if (!output && size(sides[1]) > size(width) &&
+      size(sides[1]) > size(sides[2])) {
+    width = sides[1];
+  }
+  std::erase(sides, width);
+  SetUnsharded(inferred, sides[1]);
+  const int64_t inner = size(sides[0]) * size(sides[1]);
+  inferred.units = {size(sides[0])};
+  out.first = output ? sides[0] : width;
+  out.last = output ? width : sides[0];
+  out.sides = output ? Shape{inner, size(width)} : Shape{size(width), inner};
+  return out;
+}
+
+Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
+  std::vector<int> sides;
+  for (const int dim : WithoutLayers(inferred)) {
+    if (dim != inferred.experts) sides.push_back(dim);
+  }
+  const auto size = [&](int dim) { return group.shape[AsIndex(dim)]; };
+  Matrix out;
+  if (inferred.by_name.packed_blocks && sides.size() == 3) {
+    SetUnsharded(inferred, sides[2]);
+    out.first = sides[0];
+    out.last = sides[1];
+    out.sides = {size(sides[0]),
+                 size(sides[1]) * size(sides[2]) * kValuesPerByte};
+    return out;
+  }
+  const bool heads = IsAttention(inferred.role) && inferred.experts < 0;
+  if (heads && sides.size() >= 3 && size(sides.back()) > 1) {
+    return HeadsMatrix(group.shape, std::move(sides), inferred);
+  }
+  // A gate and an up projection joined in a leading dimension of 2.
+  if (IsMlp(inferred.role) && sides.size() == 3 && size(sides[0]) == 2) {
+    SetUnsharded(inferred, sides[0]);
+    sides.erase(sides.begin());
+    inferred.role = Role::kUp;
+  }
+  while (sides.size() > 2 && size(sides.back()) == 1) sides.pop_back();
+  if (sides.size() == 2) {
+    out.first = sides[0];
+    out.last = sides[1];
+    out.sides = {size(sides[0]), size(sides[1])};
+  } else if (sides.size() > 2 && inferred.role != Role::kPosition) {
+    inferred.role = Role::kConvolution;
+  }
+  return out;
+}
+
+// The matrices of a mixer have widths of their own and do not vote.
+bool Votes(const Matrix& matrix, const InferredDims& inferred) {
+  return matrix.valid() && inferred.role != Role::kStateSpace;
+}
+
+void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
+            Matrices& out) {
+  std::vector<Shape> shapes(tree.groups.size());
+  std::vector<ParameterRole> roles(tree.groups.size());
+  std::vector<ShapedParameter> entries;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const ParameterGroup& group = tree.groups[k];
+    const InferredDims& inferred = dims.groups[k];
+    const Matrix& matrix = out.groups[k];
+    shapes[k] = matrix.valid() ? matrix.sides : group.shape;
+    // Stacked matrices are oriented apart from others.
+    if (inferred.experts >= 0 && matrix.valid()) {
+      shapes[k].insert(shapes[k].begin(), 1);
+    }
+    roles[k] = inferred.by_name;
+    if (roles[k].confidence == Confidence::kNone && matrix.valid() &&
+        roles[k].leaf == Leaf::kOther) {
+      roles[k].leaf = Leaf::kWeight;
+    }
+    entries.push_back({.name = group.name,
+                       .role = &roles[k],
+                       .shape = &shapes[k],
+                       .count = group.count(),
+                       .packed = MayPack(group) || (group.rank() > 1 &&
+                                                    !Votes(matrix, inferred))});
+  }
+  out.widths = Widths(entries, model == nullptr ? std::nullopt : model->hidden);
+  const auto found = OrientationsOf(entries, out.widths);
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    out.groups[k].in_first = dims.groups[k].by_name.packed_blocks
+                                 ? std::optional(false)
+                             : found[k] ? found[k]
+                                        : roles[k].in_first;
+  }
+}
+
+// The number of weights in one stored number: whichever of `usual`, half and
+// twice of it makes a side the width of the stack, otherwise `usual`.
+int64_t WeightsPerNumber(const Matrices& matrices, const ParameterGroup& group,
+                         int64_t side, int64_t usual) {
+  const auto& widths = matrices.widths.by_stack();
+  const auto at = widths.find(group.stack());
+  for (const int64_t factor : {usual, usual / 2, usual * 2}) {
+    if (at != widths.end() && factor > 0 && side * factor == at->second) {
+      return factor;
+    }
+  }
+  return std::max<int64_t>(1, usual);
+}
+
+// Replaces the stored sides of packed weights by those of the weights, where
+// the scales of their groups determine them.
+void UnpackSides(const Tree& tree, const ModelDims& dims, Matrices& out) {
+  std::map<std::string_view, const Shape*> scales;  // by module
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const ParameterRole& role = dims.groups[k].by_name;
+    if (role.leaf == Leaf::kScale && tree.groups[k].rank() == 2) {
+      scales.try_emplace(role.module_path, &tree.groups[k].shape);
+    }
+  }
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const ParameterGroup& group = tree.groups[k];
+    const ParameterRole& role = dims.groups[k].by_name;
+    Matrix& matrix = out.groups[k];
+    if (!MayPack(group) || role.packed_blocks || !matrix.valid()) continue;
+    const auto at = scales.find(role.module_path);
+    matrix.sides_known = false;
+    if (at == scales.end() || dims.groups[k].role == Role::kScale) continue;
+    Shape& sides = matrix.sides;
+    const Shape& scale = *at->second;
+    const int64_t usual = DtypeBits(*group.dtype) / 4;  // weights of 4 bits
+    if (scale[1] != sides[1] && scale[1] % sides[1] == 0) {
+      sides[1] = scale[1];
+    } else if (scale[0] == sides[0]) {
+      sides[1] *= WeightsPerNumber(out, group, sides[1], usual);
+    } else if (scale[1] == sides[1]) {
+      sides[0] *= WeightsPerNumber(out, group, sides[0], usual);
+    } else {
+      continue;
+    }
+    matrix.sides_known = true;
+  }
+}
+
+}  // namespace
+
+int64_t Matrices::WidthOf(const Tree& tree, size_t k) const {
+  const Matrix& matrix = groups[k];
+  if (!matrix.valid() || !matrix.sides_known) return 0;
+  return widths.Of(tree.groups[k].name, matrix.sides[0], matrix.sides[1]);
+}
+
+Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
+                      ModelDims& dims) {
+  Matrices out;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    out.groups.push_back(MatrixOf(tree.groups[k], dims.groups[k]));
+  }
+  Orient(tree, model, dims, out);
+  UnpackSides(tree, dims, out);
+  return out;
+}
+
+bool MayPack(const ParameterGroup& group) {
+  return group.dtype && shardc::MayPack(*group.dtype);
+}
+
+}  // namespace shardc::suggest

@@ -1,0 +1,94 @@
+// Since each name is matched by one pattern only, the order of rules does not
+// matter and no rule is dead or shadowed. A pattern that matches a foreign name
+// has to become narrower, and so does the pattern of a name that none matches:
+//
+//   `norm\.weight$` matches layers.0.q_norm.weight, of another rule
+//       ->  the groups of `norm\.weight$`
+#include "suggest/pattern_proof.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "match/match.h"
+#include "match/state_names.h"
+
+namespace shardc::suggest {
+namespace {
+
+bool Has(const std::vector<uint32_t>& groups, uint32_t k) {
+  return std::find(groups.begin(), groups.end(), k) != groups.end();
+}
+
+// All patterns against all names.
+struct AllMatches {
+  std::vector<PatternOf*> patterns;
+  std::vector<std::string_view> names;
+  std::optional<Matches> matches;  // empty if they cannot be compiled
+};
+
+AllMatches MatchAll(const Tree& tree, Patterns& made) {
+  AllMatches out;
+  std::vector<Pattern> patterns;
+  for (auto& group : made.rule_groups) {
+    for (PatternOf& one : group) {
+      patterns.push_back(
+          {one.text, {}, tree.separator == 0 ? '/' : tree.separator});
+      out.patterns.push_back(&one);
+    }
+  }
+  for (const Tensor& tensor : tree.manifest->tensors) {
+    out.names.push_back(tensor.name);
+  }
+  Findings ignored;
+  const auto matcher = Matcher::Compile(patterns, ignored);
+  if (matcher) out.matches = matcher->Match(out.names, tree.separator);
+  return out;
+}
+
+}  // namespace
+
+std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns) {
+  const AllMatches all = MatchAll(tree, patterns);
+  if (!all.matches) {
+    patterns.unproven = "the patterns are more than can be compiled";
+    return {0};
+  }
+  std::set<uint32_t> wrong;
+  for (uint32_t k = 0; k < tree.groups.size(); ++k) {
+    for (const uint32_t member : tree.Members(tree.groups[k])) {
+      const auto found = all.matches->Of(member);
+      if (found.size() == 1 && Has(all.patterns[found[0]]->groups, k)) continue;
+      patterns.unproven = std::string(all.names[member]);
+      for (const uint32_t index : found) {
+        const auto& groups = all.patterns[index]->groups;
+        if (!Has(groups, k)) wrong.insert(groups.begin(), groups.end());
+      }
+      if (found.empty()) wrong.insert(k);
+      break;
+    }
+  }
+  return wrong;
+}
+
+void FindMissed(const Tree& tree, Patterns& patterns) {
+  if (tree.separator == 0) return;
+  const AllMatches all = MatchAll(tree, patterns);
+  if (!all.matches) return;
+  std::vector<uint32_t> group_of(tree.manifest->tensors.size(), 0);
+  for (uint32_t k = 0; k < tree.groups.size(); ++k) {
+    for (const uint32_t member : tree.Members(tree.groups[k])) {
+      group_of[member] = k;
+    }
+  }
+  std::vector<std::string_view> texts;
+  for (const PatternOf* one : all.patterns) texts.push_back(one->text);
+  for (const MissedState& one :
+       FindMissedStates(texts, *all.matches, all.names, tree.separator)) {
+    auto& missed = all.patterns[one.pattern]->missed;
+    const uint32_t group = group_of[one.state];
+    if (!Has(missed, group)) missed.push_back(group);
+  }
+}
+
+}  // namespace shardc::suggest

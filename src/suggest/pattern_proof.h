@@ -1,0 +1,23 @@
+// Runs patterns over all names of a tree.
+#ifndef SHARDC_SUGGEST_PATTERN_PROOF_H_
+#define SHARDC_SUGGEST_PATTERN_PROOF_H_
+
+#include <cstdint>
+#include <set>
+
+#include "suggest/patterns.h"
+
+namespace shardc::suggest {
+
+// The groups of the patterns that match a name of another rule's group, and the
+// groups with a name that no pattern matches. Empty if every name is matched
+// once, by its own rule; otherwise sets `patterns.unproven` to a name.
+std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
+
+// Sets `missed` of each pattern to the groups that linting takes for optimizer
+// states which `^` excludes.
+void FindMissed(const Tree& tree, Patterns& patterns);
+
+}  // namespace shardc::suggest
+
+#endif  // SHARDC_SUGGEST_PATTERN_PROOF_H_

@@ -1,0 +1,151 @@
+// The output of one projection of a block is the input of the next, so that all
+// projections of a block share a strategy. The inner dimension is first choice;
+// another strategy wins if it saves enough bytes a device:
+//
+//   q, o of 71 heads, tp 8              ->  both in slices of the width
+//   8 experts of width 100, tp 8        ->  experts rather than widths
+//
+// Keys and values may differ from queries: with few KV heads they follow their
+// own strategy, which is the inner dimension only if the queries' is as well.
+#include "suggest/strategies.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "source/index.h"
+
+namespace shardc::suggest {
+namespace {
+
+// Thousandths of a device's fully sharded bytes that slices have to save, to be
+// worth their traffic; other strategies have to save a twentieth.
+constexpr double kWorthSlices = 30;
+constexpr double kWorthOther = 1.05;
+
+struct Block {
+  std::vector<size_t> groups;
+  bool shards_inner = true;  // all of them
+  TensorParallelStrategy strategy = TensorParallelStrategy::kInner;
+};
+
+// Feed-forward blocks of two widths below one path (a shared expert and the
+// routed ones) are two blocks.
+std::string BlockKey(const InferredDims& inferred) {
+  const std::string& path = inferred.by_name.block_path;
+  if (!IsMlp(inferred.role)) return path;
+  const bool fused = inferred.role == Role::kFusedGateUp;
+  return path + "\n" +
+         std::to_string(fused ? inferred.inner_size / 2 : inferred.inner_size);
+}
+
+class BlockStrategies {
+ public:
+  BlockStrategies(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
+                  const Preferences& preferences, const SpecChooser& specs)
+      : tree_(tree),
+        dims_(dims.groups),
+        mesh_(mesh),
+        preferences_(preferences),
+        specs_(specs) {
+    for (size_t k = 0; k < dims_.size(); ++k) {
+      const InferredDims& inferred = dims_[k];
+      const bool projection =
+          IsAttention(inferred.role) || IsMlp(inferred.role);
+      if (!inferred.IsMatrix() || !projection) continue;
+      auto& blocks = IsKeyOrValue(inferred.role) ? keys_ : blocks_;
+      Block& block = blocks[BlockKey(inferred)];
+      block.groups.push_back(k);
+      block.shards_inner =
+          block.shards_inner && ShardsInner(inferred, mesh_.tp);
+    }
+    for (auto& [key, block] : blocks_) block.strategy = StrategyOf(block);
+    for (auto& [key, block] : keys_) {
+      const auto queries = blocks_.find(key);
+      const bool inner =
+          block.shards_inner &&
+          (queries == blocks_.end() ||
+           queries->second.strategy == TensorParallelStrategy::kInner);
+      block.strategy = inner ? TensorParallelStrategy::kInner
+                             : TensorParallelStrategy::kWidthSlices;
+    }
+  }
+
+  TensorParallelStrategy Of(size_t k) const {
+    const auto& blocks = IsKeyOrValue(dims_[k].role) ? keys_ : blocks_;
+    const auto at = blocks.find(BlockKey(dims_[k]));
+    return at == blocks.end() ? TensorParallelStrategy::kInner
+                              : at->second.strategy;
+  }
+
+ private:
+  TensorParallelStrategy StrategyOf(const Block& block) const {
+    std::vector<TensorParallelStrategy> strategies;
+    if (block.shards_inner) {
+      strategies.push_back(TensorParallelStrategy::kInner);
+    }
+    const bool experts =
+        std::all_of(block.groups.begin(), block.groups.end(),
+                    [&](size_t k) { return DividesExperts(dims_[k]); });
+    if (experts) strategies.push_back(TensorParallelStrategy::kWholeExperts);
+    strategies.push_back(TensorParallelStrategy::kWidthSlices);
+    TensorParallelStrategy best = strategies.front();
+    double least = BytesWith(block, best);
+    for (size_t i = 1; i < strategies.size() && mesh_.tp > 1; ++i) {
+      const double bytes = BytesWith(block, strategies[i]);
+      const double saved =
+          specs_.Thousandths(static_cast<int64_t>(least - bytes)) *
+          static_cast<double>(mesh_.DevicesOfReplica());
+      const bool to_slices =
+          strategies[i] == TensorParallelStrategy::kWidthSlices &&
+          best != TensorParallelStrategy::kWidthSlices;
+      const bool worth =
+          to_slices ? saved > kWorthSlices : bytes * kWorthOther < least;
+      if (!worth) continue;
+      best = strategies[i];
+      least = bytes;
+    }
+    return best;
+  }
+
+  // Whether tp divides the number of experts, rows of one tensor or tensors
+  // that are placed.
+  bool DividesExperts(const InferredDims& inferred) const {
+    if (inferred.experts >= 0) {
+      return inferred.Experts() % (mesh_.ep * mesh_.tp) == 0;
+    }
+    return inferred.expert_count > 1 && mesh_.ep == 1 &&
+           !preferences_.place_experts && inferred.expert_count % mesh_.tp == 0;
+  }
+
+  // Bytes a device holds of a block.
+  double BytesWith(const Block& block, TensorParallelStrategy strategy) const {
+    double out = 0;
+    for (const size_t k : block.groups) {
+      out += static_cast<double>(tree_.groups[k].total_bytes()) /
+             static_cast<double>(specs_.Choose(k, strategy).Parts());
+    }
+    return out;
+  }
+
+  const Tree& tree_;
+  const std::vector<InferredDims>& dims_;
+  const MeshAxes& mesh_;
+  const Preferences& preferences_;
+  const SpecChooser& specs_;
+  std::map<std::string, Block> blocks_, keys_;  // keys and values apart
+};
+
+}  // namespace
+
+std::vector<TensorParallelStrategy> ChooseStrategies(
+    const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
+    const Preferences& preferences, const SpecChooser& specs) {
+  const BlockStrategies blocks(tree, dims, mesh, preferences, specs);
+  std::vector<TensorParallelStrategy> out;
+  for (size_t k = 0; k < dims.groups.size(); ++k) out.push_back(blocks.Of(k));
+  return out;
+}
+
+}  // namespace shardc::suggest

@@ -1,0 +1,132 @@
+// A suffix has at least two parts and grows until no name of another rule group
+// ends with it. It does not begin with a number or with a word of one or two
+// letters, which reads badly:
+//
+//   layers.*.mlp.gate_proj.weight    ->  gate_proj.weight
+//   block.*.layer.0.SelfAttention.q.weight  ->  SelfAttention.q.weight
+//
+// Two groups of one name differ in shape; the numbers of their first counter
+// that have no number in common then separate them.
+#include "suggest/suffixes.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace shardc::suggest {
+namespace {
+
+// Rule groups with more parameter groups are not searched for pairs.
+constexpr size_t kMostAligned = 512;
+
+bool StartsBadly(const ParameterGroup& group, size_t parts) {
+  if (parts >= group.parts.size()) return false;
+  const std::string_view word = group.parts[group.parts.size() - parts];
+  return word == "*" || word.size() <= 2;
+}
+
+size_t CountersIn(std::string_view text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '*'));
+}
+
+// The least number of last parts that contain this counter and one part before.
+size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
+  size_t met = 0;
+  for (size_t i = 0; i < group.parts.size(); ++i) {
+    met += CountersIn(group.parts[i]);
+    if (met <= counter) continue;
+    const size_t from = group.parts[i] == "*" && i > 0 ? i - 1 : i;
+    return group.parts.size() - from;
+  }
+  return 0;
+}
+
+// Separates k from groups of its name in other rule groups by the first counter
+// whose numbers none of them shares, otherwise by whole names.
+void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
+  const auto others = names.SameNameElsewhere(k);
+  const size_t counters = CountersIn(names.GroupAt(k).name);
+  for (size_t c = 0; c < counters; ++c) {
+    const auto own = names.Numbers(k, c);
+    const bool disjoint =
+        std::all_of(others.begin(), others.end(), [&](uint32_t other) {
+          const auto theirs = names.Numbers(other, c);
+          return std::none_of(own.begin(), own.end(), [&](auto number) {
+            return theirs.contains(number);
+          });
+        });
+    if (!disjoint) continue;
+    out.counter = static_cast<int>(c);
+    out.parts = std::max(out.parts, PartsWithCounter(names.GroupAt(k), c));
+    return;
+  }
+  out.by_names = true;
+}
+
+// The number of parts in which the last `parts` of two names differ.
+size_t Differences(const ParameterGroup& a, const ParameterGroup& b,
+                   size_t parts) {
+  size_t out = 0;
+  for (size_t i = 1; i <= parts; ++i) {
+    if (a.parts[a.parts.size() - i] != b.parts[b.parts.size() - i]) ++out;
+  }
+  return out;
+}
+
+}  // namespace
+
+Suffix FirstSuffix(const NameIndex& names, uint32_t k) {
+  const ParameterGroup& group = names.GroupAt(k);
+  const size_t all = group.parts.size();
+  Suffix out;
+  out.parts = std::min<size_t>(2, all);
+  while (out.parts < all &&
+         (StartsBadly(group, out.parts) ||
+          names.OthersEndWith(names.Suffix(k, out.parts), k))) {
+    ++out.parts;
+  }
+  while (out.parts > 2 && out.parts < all &&
+         group.parts[all - out.parts] == "*") {
+    ++out.parts;
+  }
+  out.at_boundary = out.parts == all && names.OthersEndWith(group.name, k);
+  if (!names.SameNameElsewhere(k).empty()) SeparateByNumbers(names, k, out);
+  return out;
+}
+
+void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
+                   std::vector<Suffix>& suffixes) {
+  if (group.size() > kMostAligned) return;
+  for (const uint32_t a : group) {
+    for (const uint32_t b : group) {
+      const size_t parts = suffixes[b].parts;
+      if (suffixes[a].parts >= parts || suffixes[a].counter >= 0 ||
+          suffixes[b].counter >= 0 || names.GroupAt(a).parts.size() < parts) {
+        continue;
+      }
+      if (Differences(names.GroupAt(a), names.GroupAt(b), parts) == 1) {
+        suffixes[a].parts = parts;
+      }
+    }
+  }
+}
+
+bool Narrow(const NameIndex& names, uint32_t k, Suffix& suffix) {
+  const auto& parts = names.GroupAt(k).parts;
+  if (suffix.by_names) return false;
+  if (suffix.parts < parts.size()) {
+    ++suffix.parts;
+    while (suffix.parts < parts.size() &&
+           parts[parts.size() - suffix.parts] == "*") {
+      ++suffix.parts;
+    }
+  } else if (!suffix.at_boundary) {
+    suffix.at_boundary = true;
+  } else if (!suffix.at_start) {
+    suffix.at_start = true;
+  } else {
+    suffix.by_names = true;
+  }
+  return true;
+}
+
+}  // namespace shardc::suggest

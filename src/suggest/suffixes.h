@@ -1,0 +1,35 @@
+// How much of a group's name its pattern needs.
+#ifndef SHARDC_SUGGEST_SUFFIXES_H_
+#define SHARDC_SUGGEST_SUFFIXES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "suggest/name_index.h"
+
+namespace shardc::suggest {
+
+// A pattern matches the last parts of a name; the flags narrow it further.
+struct Suffix {
+  size_t parts = 1;          // at the end of the name
+  bool at_boundary = false;  // all parts, and only after a separator
+  bool at_start = false;     // and only at the start of a path: `^`
+  int counter = -1;          // this counter's numbers are written; -1: none
+  bool by_names = false;     // each name is written
+};
+
+// The shortest suffix of a group that no group of another rule group ends with.
+Suffix FirstSuffix(const NameIndex& names, uint32_t k);
+
+// Lengthens suffixes of one rule group that differ from another of them in one
+// part only once they have as many parts, so that the two can be joined.
+void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
+                   std::vector<Suffix>& suffixes);
+
+// Makes a suffix narrower by one step; false if it already lists names.
+bool Narrow(const NameIndex& names, uint32_t k, Suffix& suffix);
+
+}  // namespace shardc::suggest
+
+#endif  // SHARDC_SUGGEST_SUFFIXES_H_

@@ -1,0 +1,73 @@
+// The spec of one parameter group on a mesh.
+#ifndef SHARDC_SUGGEST_WEIGHT_SPEC_H_
+#define SHARDC_SUGGEST_WEIGHT_SPEC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "suggest/choice.h"
+#include "suggest/dims.h"
+#include "suggest/mesh_axes.h"
+#include "suggest/parameter_groups.h"
+
+namespace shardc::suggest {
+
+// How tensor parallelism shards the projections of one block, which share one
+// strategy because the output of one is the input of the next.
+enum class TensorParallelStrategy : uint8_t {
+  kInner,         // the inner dimension
+  kWholeExperts,  // the dimension of experts, or experts placed by tp
+  kWidthSlices    // the width: stored in slices and gathered before use
+};
+
+// Whether tensor parallelism can shard the inner dimension: every unit (heads,
+// columns) and every block stays in one shard.
+bool ShardsInner(const InferredDims& inferred, int64_t parts);
+
+class SpecChooser {
+ public:
+  // The arguments outlive the chooser.
+  SpecChooser(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
+              const Preferences& preferences);
+
+  // The spec of most parts for a group, with the reason if it is not the first
+  // choice for its role. `strategy` is read for attention and feed-forward
+  // projections only.
+  Choice Choose(size_t k, TensorParallelStrategy strategy) const;
+
+  // Small groups stay replicated if their role does not say otherwise.
+  bool IsSmall(size_t k) const;
+  // Bytes in thousandths of the model's.
+  double Thousandths(int64_t bytes) const;
+
+ private:
+  struct Option;
+  struct DataAxis;
+
+  std::vector<Option> Options(size_t k, TensorParallelStrategy strategy) const;
+  std::vector<Option> AnyDim(const InferredDims& inferred) const;
+  std::vector<int> DataDims(const InferredDims& inferred) const;
+  std::vector<DataAxis> DataAxes(const InferredDims& inferred,
+                                 bool experts_sharded,
+                                 const std::string& placed) const;
+  AxisSpec AddDataAxes(const InferredDims& inferred, const AxisSpec& base,
+                       const std::vector<DataAxis>& axes) const;
+  void PlaceExperts(const InferredDims& inferred,
+                    TensorParallelStrategy strategy, Choice& out) const;
+  void SetReason(const InferredDims& inferred,
+                 const std::vector<DataAxis>& axes, Choice& out) const;
+  bool HasSibling(const InferredDims& inferred) const;
+
+  const Tree& tree_;
+  const std::vector<InferredDims>& dims_;
+  const MeshAxes& mesh_;
+  const Preferences& preferences_;
+  int64_t key_bytes_ = 0;  // of all key and value projections
+  int64_t elements_ = 0;   // of the model, each tensor up to kSmallElements
+};
+
+}  // namespace shardc::suggest
+
+#endif  // SHARDC_SUGGEST_WEIGHT_SPEC_H_

@@ -1,0 +1,32 @@
+#include "lint/analysis/dots.h"
+
+#include <utility>
+
+#include "doctest/doctest.h"
+
+namespace shardc {
+namespace {
+
+TEST_CASE("dots of paths are escaped, others are not") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"mlp.up.weight", R"(mlp\.up\.weight)"},
+      {R"(mlp\.up.weight$)", R"(mlp\.up\.weight$)"},
+      {R"(layers.\d+.up)", R"(layers\.\d+\.up)"},
+      {"(q|k).weight", R"((q|k)\.weight)"},
+      {"a.(b|c)", R"(a\.(b|c))"},
+  };
+  for (const auto& one : cases) {
+    const char* pattern = one.first;
+    const char* want = one.second;
+    CAPTURE(pattern);
+    CHECK(EscapeDots(pattern) == std::string(want));
+  }
+  for (const char* pattern :
+       {".*", "a.*b", "a.+", "[a.b]", R"(a\.b)", ".a", "a.", "a.?b", ""}) {
+    CAPTURE(pattern);
+    CHECK_FALSE(EscapeDots(pattern));
+  }
+}
+
+}  // namespace
+}  // namespace shardc
