@@ -41,7 +41,7 @@ Bytes GatheredBytes(const CostInputs& work) {
     bool gathers = false;
     for (AxisGroup& axes : kept) {
       gathers = gathers || !work.Gathered(axes).empty();
-      axes = work.KeptBytes(axes);
+      axes = work.Kept(axes);
     }
     if (!gathers) continue;
     const Shape shard = ShardShape(work.mesh, *param.type.shape, kept);
