@@ -30,7 +30,8 @@ ParamClass ClassOf(const std::string& name, Shape shape, Dtype dtype, Spec spec,
   out.role = Classify(name, '.');
   out.count = count;
   const int rank = static_cast<int>(out.type.shape->size());
-  if (out.role.role != Role::kNorm && out.role.role != Role::kEmbedding) {
+  if (out.role.module_role != Role::kNorm &&
+      out.role.module_role != Role::kEmbedding) {
     out.out_dim = OutDim(out.role, rank);
     out.in_dim = InDim(out.role, rank);
   }
