@@ -72,13 +72,14 @@ QUOTED = [
     (r"tests/step/lower_test\.cc$", r"k:tp1 pending tp2"),
     # The sharding of a partial value in a step program, a committed format.
     (r"", r"\bpending (tp|dp|fsdp|sp|ep)\w*(\+\w+)*"),
+    # The fixed name of SHD237.
+    (r"", r"clash-moves-activation"),
     # A notice of copyright, and the level of GitHub's annotations.
     (r"", r"\b(copyright|license) notices?|::notice|`notice`|\|notice\)"),
 ]
 
 # Files and folders whose prose is still to be written in these terms.
 EXEMPT = [
-    "docs/diagnostics.md",
     "man/commands.json",
     "src/cli",
     "src/cost/report.cc",
