@@ -185,7 +185,7 @@ void CheckReaders(const ReadPlan& plan, const std::string& directory) {
   }
   size_t want = 0;
   for (const ReadParam& param : plan.params) {
-    const auto cut = Cut::Make(param.spec, *param.type.shape, plan.mesh);
+    const auto cut = Partition::Make(param.spec, *param.type.shape, plan.mesh);
     REQUIRE(cut);
     for (int64_t device = 0; device < plan.mesh.devices; ++device) {
       const auto at = CoordinatesOf(plan.mesh, device);

@@ -18,7 +18,7 @@ TEST_CASE("cut: composite axes number the parts major first") {
   Mesh mesh;
   mesh.axes = {{"a", 2}, {"b", 3}, {"c", 2}};
   mesh.devices = 12;
-  const auto cut = Cut::Make({{"c", "a"}, {"b"}}, {8, 9, 5}, mesh);
+  const auto cut = Partition::Make({{"c", "a"}, {"b"}}, {8, 9, 5}, mesh);
   REQUIRE(cut);
   for (int64_t device = 0; device < 12; ++device) {
     const int64_t a = device / 6, b = device / 2 % 3, c = device % 2;
@@ -26,10 +26,10 @@ TEST_CASE("cut: composite axes number the parts major first") {
     const Box box = cut->BoxOf(cut->PartOf({a, b, c}));
     CHECK(box == Box{{(c * 2 + a) * 2, b * 3, 0}, {2, 3, 5}});
   }
-  CHECK_FALSE(Cut::Make({{"b"}}, {8}, mesh));
-  CHECK_FALSE(Cut::Make({{"a"}, {"a"}}, {8, 8}, mesh));
-  CHECK_FALSE(Cut::Make({{"x"}}, {8}, mesh));
-  CHECK_FALSE(Cut::Make({{"a"}, {}}, {8}, mesh));
+  CHECK_FALSE(Partition::Make({{"b"}}, {8}, mesh));
+  CHECK_FALSE(Partition::Make({{"a"}, {"a"}}, {8, 8}, mesh));
+  CHECK_FALSE(Partition::Make({{"x"}}, {8}, mesh));
+  CHECK_FALSE(Partition::Make({{"a"}, {}}, {8}, mesh));
 }
 
 TEST_CASE("checkpoints: split, reshard and merge give back the file") {

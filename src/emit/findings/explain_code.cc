@@ -99,6 +99,10 @@ void Page(std::string& out, const CodePage& page) {
   Wrap(out, page.why);
   out += "\nHow to fix it\n";
   Wrap(out, page.fix);
+  out += "\n";
+  Wrap(out,
+       "An input error cannot be ignored or given another level: the command "
+       "ends with exit status 2.");
   out += "\nExample\n";
   Session(out, page.bad);
   out += "\nFixed\n";

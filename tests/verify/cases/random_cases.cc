@@ -23,12 +23,6 @@ const T& Pick(RandomSequence& random, const std::vector<T>& from) {
   return from[random.Below(from.size())];
 }
 
-AxisGroup Joined(const AxisGroup& a, const AxisGroup& b) {
-  AxisGroup out = a;
-  out.insert(out.end(), b.begin(), b.end());
-  return out;
-}
-
 int64_t PartsOf(const Mesh& mesh, const AxisGroup& axes) {
   return mesh.Parts(axes).value_or(1);
 }
