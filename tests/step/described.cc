@@ -34,7 +34,10 @@ std::shared_ptr<const ModelDescription> Description(const std::string& text,
 std::shared_ptr<const ModelDescription> PackDescription(std::string_view name,
                                                         char separator) {
   Findings findings;
-  const std::vector<std::string> names = {"builtin:" + std::string(name)};
+  const std::string_view prefix =
+      name.starts_with("builtin:") ? "" : "builtin:";
+  const std::vector<std::string> names = {std::string(prefix) +
+                                          std::string(name)};
   const auto rules = ReadRules(
       names,
       [separator](std::string_view pack) { return FindPack(pack, separator); },

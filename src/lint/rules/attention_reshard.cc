@@ -39,7 +39,7 @@ void CheckTransposed(const Facts& facts, const ParameterGroup& group,
   if (!Empty(facts, Out(facts, group)) || Empty(facts, axes)) return;
   const std::string over = GroupText(axes);
   const std::string so =
-      " its heads: the result is all-reduced over that axis before attention";
+      " the heads: the result is all-reduced over that axis before attention";
   LintFinding finding =
       GroupFinding(facts, kAttentionReshard.code, group,
                    ParametersText(facts, group) + " splits its input over " +

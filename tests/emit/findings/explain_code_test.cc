@@ -27,7 +27,7 @@ TEST_CASE("an input error is explained with both examples") {
     const std::string text = *ExplainCode(code->Id());
     for (const char* part :
          {"\nWhat it means\n", "\nWhy that is bad\n", "\nHow to fix it\n",
-          "\nExample\n", "\nFixed\n", "  command:\n    shardc "}) {
+          "\nExample\n", "\nFixed\n", "  command:\n    ", "shardc "}) {
       CHECK(text.find(part) != std::string::npos);
     }
   }

@@ -118,7 +118,7 @@ rules:
       found[0].message ==
       "`l/0/attn/q_proj/kernel`, `l/0/attn/k_proj/kernel` and "
       "`l/0/attn/v_proj/kernel` split their input over \"tp\" and do not split "
-      "their heads: the result is all-reduced over that axis before attention");
+      "the heads: the result is all-reduced over that axis before attention");
 }
 
 TEST_CASE(
