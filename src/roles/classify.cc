@@ -45,7 +45,8 @@ bool Any(const Parts& parts, size_t count, const Predicate& predicate) {
 // returns the part's index, or nothing if no part names it.
 std::optional<size_t> FindModule(const Parts& parts, size_t last,
                                  Confidence confidence, ParameterRole& out) {
-  for (size_t i = last; i-- > 0;) {
+  for (size_t left = last; left > 0; --left) {
+    const size_t i = left - 1;
     if (parts[i] == "*") continue;
     if (NamesNorm(parts[i])) {
       out.module_role = Role::kNorm;
