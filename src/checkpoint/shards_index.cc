@@ -53,14 +53,8 @@ class IndexReader {
 
   std::optional<ShardsIndex> Read(const JsonValue& root) {
     const size_t before = findings_.errors();
+    if (RefuseUnfinishedIndex(root, findings_)) return std::nullopt;
     const auto schema = root.Find("schema");
-    if (schema && schema->string() == kUnfinishedSchema) {
-      findings_.Add(code::kMissing, schema->place(),
-                    "a run was interrupted while it put a new set in place of "
-                    "an earlier one",
-                    "run the same command again: it completes the set");
-      return std::nullopt;
-    }
     if (!schema || schema->string() != kSchemaName) {
       Refuse(code::kSchema, schema ? *schema : root,
              "this is no index of shards: its `schema` is not `" +

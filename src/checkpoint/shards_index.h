@@ -10,6 +10,7 @@
 
 #include "checkpoint/box.h"
 #include "checkpoint/stored.h"
+#include "importers/set_folder.h"
 #include "model/axis_rules.h"
 #include "model/mesh.h"
 #include "plan/read.h"
@@ -18,10 +19,6 @@
 #include "source/sink.h"
 
 namespace shardc {
-
-inline constexpr std::string_view kShardsName = "shards.json";
-// The schema of the index that marks an incomplete replacement (output_set.h).
-inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
 
 enum class Per : uint8_t { kDevice, kProcess, kShard };
 std::string_view PerName(Per per);  // "device"

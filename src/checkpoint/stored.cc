@@ -10,11 +10,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
+#include <system_error>
 #include <unordered_map>
 
 #include "checkpoint/checksum.h"
 #include "checkpoint/shards_index.h"
+#include "importers/set_folder.h"
+#include "source/directory.h"
 #include "source/file.h"
 #include "source/index.h"
 #include "source/input_file.h"
@@ -90,6 +94,7 @@ class PiecesReader {
 
   std::optional<Stored> Read() {
     const std::string path = Join(std::string(kShardsName));
+    if (RefuseUnindexed(path)) return std::nullopt;
     const SourceRef source = ReadSource(path, findings_);
     if (source == nullptr) return std::nullopt;
     const auto document = JsonDocument::Parse(source, findings_);
@@ -97,6 +102,13 @@ class PiecesReader {
     const auto index = ParseShardsIndex(*document, findings_);
     if (!index) return std::nullopt;
     place_ = {source};
+    // As in safetensors_set.cc: the files are replaced only while the index is
+    // marked as unfinished.
+    const SetWatch watch({path});
+    if (IsUnfinishedIndex(path)) {
+      Refuse(code::kUnreadable, "`" + path + "` has changed while it was read");
+      return std::nullopt;
+    }
     stored_.metadata = index->metadata;
     for (const IndexedParam& param : index->params) {
       stored_.tensors.push_back({param.name, param.shape, param.dtype, {}});
@@ -111,11 +123,23 @@ class PiecesReader {
                     "the pieces of `" + tensor.name + "` do not make " +
                         ShapeText(tensor.shape) + " whole");
     }
-    if (findings_.errors() > before) return std::nullopt;
+    if (findings_.errors() > before || watch.RefuseChanged(findings_)) {
+      return std::nullopt;
+    }
     return std::move(stored_);
   }
 
  private:
+  // Adds a finding that explains the absence of the index by an unfinished run
+  // or by other contents of the folder, if either is the reason.
+  bool RefuseUnindexed(const std::string& index) {
+    std::error_code error;
+    if (std::filesystem::exists(index, error)) return false;
+    const auto names = NamesIn(directory_, error);
+    return names && (RefuseUnfinishedRun(directory_, *names, findings_) ||
+                     RefuseShards(directory_, *names, findings_));
+  }
+
   std::string Join(const std::string& name) const {
     return directory_.ends_with('/') ? directory_ + name
                                      : directory_ + "/" + name;

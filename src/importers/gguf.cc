@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/block_types.h"
+#include "importers/gguf_types.h"
 #include "source/checked.h"
 #include "source/input_file.h"
 #include "source/utf8.h"
@@ -27,43 +27,13 @@
 namespace shardc {
 namespace {
 
+using namespace gguf;
+
 constexpr size_t kFirstPiece = size_t{1} << 20;
 constexpr size_t kMaxHeader = size_t{1} << 28;
 constexpr int kMaxNesting = 16;
 constexpr uint32_t kMaxDimensions = 4;
-
-// ggml's types. The numbers of removed types (4, 5, 31 to 33, 36 to 38) are
-// missing.
-struct GgmlType {
-  uint32_t id;
-  Dtype dtype;
-};
-
-constexpr GgmlType kTypes[] = {
-    {0, Dtype::kF32},    {1, Dtype::kF16},     {2, block::kQ4_0},
-    {3, block::kQ4_1},   {6, block::kQ5_0},    {7, block::kQ5_1},
-    {8, block::kQ8_0},   {9, block::kQ8_1},    {10, block::kQ2K},
-    {11, block::kQ3K},   {12, block::kQ4K},    {13, block::kQ5K},
-    {14, block::kQ6K},   {15, block::kQ8K},    {16, block::kIq2Xxs},
-    {17, block::kIq2Xs}, {18, block::kIq3Xxs}, {19, block::kIq1S},
-    {20, block::kIq4Nl}, {21, block::kIq3S},   {22, block::kIq2S},
-    {23, block::kIq4Xs}, {24, Dtype::kI8},     {25, Dtype::kI16},
-    {26, Dtype::kI32},   {27, Dtype::kI64},    {28, Dtype::kF64},
-    {29, block::kIq1M},  {30, Dtype::kBF16},   {34, block::kTq1_0},
-    {35, block::kTq2_0}, {39, block::kMxfp4},
-};
-
-// Types of metadata values.
-enum ValueType : uint32_t {
-  kUint32 = 4,
-  kBool = 7,
-  kString = 8,
-  kArray = 9,
-  kValueTypes = 13,
-};
-// Bytes of a value by type; 0 for strings and arrays.
-constexpr std::array<size_t, kValueTypes> kValueBytes = {1, 1, 2, 2, 4, 4, 4,
-                                                         1, 0, 0, 8, 8, 8};
+constexpr uint64_t kMaxSplit = (uint64_t{1} << 31) - 1;
 
 struct Stored {
   std::string name;
@@ -88,6 +58,7 @@ class GgufHeaderReader {
   bool Read() { return ReadStart() && ReadKeys() && ReadTensors(); }
   // After a failed Read: whether a longer prefix of the file is needed.
   Need need() const { return need_; }
+  const GgufSplit& split() const { return split_; }
 
   bool CheckData(bool header_only) const;
   Manifest Take() const;
@@ -156,6 +127,7 @@ class GgufHeaderReader {
   bool ReadStart();
   bool ReadKeys();
   bool ReadAlignment(uint32_t type);
+  bool ReadSplit(const std::string& key, uint32_t type);
   bool SkipValue(uint32_t type, int depth);
   bool SkipText();
   bool SkipNumbers(uint32_t type, uint64_t bytes);
@@ -173,6 +145,7 @@ class GgufHeaderReader {
   uint64_t tensor_count_ = 0;
   uint64_t key_count_ = 0;
   uint64_t alignment_ = 32;
+  GgufSplit split_;
   std::vector<Stored> tensors_;
   std::unordered_set<std::string> keys_;
   std::unordered_set<std::string> names_;
@@ -221,8 +194,9 @@ bool GgufHeaderReader::ReadKeys() {
     }
     uint32_t type = 0;
     if (!Integer(&type)) return false;
-    const bool read =
-        key == "general.alignment" ? ReadAlignment(type) : SkipValue(type, 0);
+    const bool read = key == "general.alignment"  ? ReadAlignment(type)
+                      : key.starts_with("split.") ? ReadSplit(key, type)
+                                                  : SkipValue(type, 0);
     if (!read) return false;
   }
   return true;
@@ -242,6 +216,29 @@ bool GgufHeaderReader::ReadAlignment(uint32_t type) {
                                         ", not a multiple of 8");
   }
   alignment_ = value;
+  return true;
+}
+
+// llama.cpp writes the numbers as UINT16 and INT32; any integer is read.
+bool GgufHeaderReader::ReadSplit(const std::string& key, uint32_t type) {
+  std::optional<int64_t>* out = key == "split.no"              ? &split_.number
+                                : key == "split.count"         ? &split_.count
+                                : key == "split.tensors.count" ? &split_.tensors
+                                                               : nullptr;
+  const size_t start = at_;
+  if (!SkipValue(type, 0)) return false;
+  if (out == nullptr) return true;
+  const size_t bytes = type < kValueTypes ? kValueBytes[type] : 0;
+  const bool integer = type <= kInt32 || type == kUint64 || type == kInt64;
+  uint64_t value = 0;
+  for (size_t i = bytes; i > 0; --i) {
+    value = value << 8 | static_cast<unsigned char>(text_[start + i - 1]);
+  }
+  if (!integer || value > kMaxSplit) {
+    return Refuse(code::kNumber,
+                  "`" + key + "` is not an integer from 0 to 2^31 - 1");
+  }
+  *out = static_cast<int64_t>(value);
   return true;
 }
 
@@ -441,8 +438,8 @@ bool IsGguf(std::string_view first_bytes) {
   return first_bytes.starts_with("GGUF") || first_bytes.starts_with("FUGG");
 }
 
-std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
-                                 Findings& findings) {
+std::optional<Manifest> ReadGgufFile(const std::string& path, bool header_only,
+                                     GgufSplit* split, Findings& findings) {
   const auto file = InputFile::Open(path, findings);
   if (!file) return std::nullopt;
   const Place place{MakeSource(path, {})};
@@ -450,7 +447,10 @@ std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
     const auto text = file->Head(piece, findings);
     if (!text) return std::nullopt;
     GgufHeaderReader reader(*text, file->size(), place, findings);
-    if (reader.Read()) return Finish(reader, header_only);
+    if (reader.Read()) {
+      *split = reader.split();
+      return Finish(reader, header_only);
+    }
     if (reader.need() == Need::kNothing) return std::nullopt;
   }
   findings.Add(code::kLimit, place,
@@ -465,6 +465,14 @@ std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,
                           static_cast<int64_t>(source->text().size()),
                           Place{MakeSource(source->name(), {})}, findings);
   if (!reader.Read()) return std::nullopt;
+  if (const auto count = reader.split().count; count && *count > 1) {
+    findings.Add(code::kUsage, Place{MakeSource(source->name(), {})},
+                 "this is one of the " + CountText(*count) +
+                     " files of a model, not all of it",
+                 "give the path of one of the files: the others are read from "
+                 "the same folder");
+    return std::nullopt;
+  }
   return Finish(reader, header_only);
 }
 

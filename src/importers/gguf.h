@@ -16,11 +16,24 @@ namespace shardc {
 // Recognises the magic, in either byte order.
 bool IsGguf(std::string_view first_bytes);
 
-// Reads only the header of the file. `header_only`: the data is absent and the
-// file's size is not checked.
+// What a file states about the set that it belongs to: the metadata
+// `split.no`, `split.count` and `split.tensors.count`.
+struct GgufSplit {
+  std::optional<int64_t> number;   // of this file, from 0
+  std::optional<int64_t> count;    // of files
+  std::optional<int64_t> tensors;  // of all files together
+};
+
+// Reads only the headers of the file and, if it is one of several
+// (`NAME-00001-of-00005.gguf`), of all files of its set; a set with missing or
+// foreign files is refused. `header_only`: the data is absent and the files'
+// sizes are not checked.
 std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
                                  Findings& findings);
-// The same for a complete file in memory.
+// Reads the header of this file alone, and sets `split`.
+std::optional<Manifest> ReadGgufFile(const std::string& path, bool header_only,
+                                     GgufSplit* split, Findings& findings);
+// The same for a complete file in memory. One of several files is refused.
 std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,
                                   Findings& findings);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "importers/safetensors.h"
+#include "importers/set_folder.h"
 #include "source/file.h"
 #include "source/json.h"
 #include "source/plain_json.h"
@@ -143,6 +144,7 @@ std::optional<HfIndex> ParseHfIndex(const JsonDocument& document,
                                     const std::string& path,
                                     Findings& findings) {
   const JsonValue root = document.root();
+  if (RefuseUnfinishedIndex(root, findings)) return std::nullopt;
   const std::optional<JsonValue> map = root.Find("weight_map");
   if (!map || !map->IsObject()) {
     findings.Add(

@@ -16,6 +16,7 @@
 #include "importers/gguf.h"
 #include "importers/safetensors.h"
 #include "importers/safetensors_set.h"
+#include "importers/set_folder.h"
 #include "source/file.h"
 #include "source/input_file.h"
 
@@ -159,6 +160,7 @@ std::optional<Manifest> ReadManifest(const std::string& path,
   }
   const Kind kind = IsGzip(first) ? Kind::kText : KindOf(first, Name(path));
   if (kind == Kind::kSafetensors) {
+    if (RefuseMember(path, findings)) return std::nullopt;
     const auto header =
         ReadSafetensorsHeader(path, options.header_only, findings);
     if (!header) return std::nullopt;

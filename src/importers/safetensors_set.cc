@@ -9,14 +9,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <set>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
+#include "importers/set_folder.h"
 #include "source/directory.h"
-#include "source/input_file.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -35,33 +36,26 @@ std::string Join(const std::string& directory, const std::string& name) {
   return directory == "." ? name : directory + "/" + name;
 }
 
-// Returns the names in a directory with that suffix, sorted; nullopt if the
-// directory cannot be read.
-std::optional<std::vector<std::string>> Listing(const std::string& directory,
-                                                std::string_view suffix,
-                                                Findings& findings) {
+// Returns all names in a directory, sorted; nullopt after a finding if it
+// cannot be read.
+std::optional<std::vector<std::string>> AllNames(const std::string& directory,
+                                                 Findings& findings) {
   std::error_code error;
   auto names = NamesIn(directory, error);
   if (!names) {
     findings.Add(code::kUnreadable, Place{MakeSource(directory, {})},
                  "cannot list `" + directory + "`: " + error.message());
-    return std::nullopt;
   }
-  std::erase_if(*names, [&](const std::string& name) {
-    return !name.ends_with(suffix) || name.starts_with('.');
-  });
   return names;
 }
 
-// Splits "model-00001-of-00004.safetensors" into {"model-",
-// "-of-00004.safetensors"}; returns two empty texts for other names.
-std::pair<std::string, std::string> Series(const std::string& name) {
-  const size_t of = name.rfind("-of-");
-  if (of == std::string::npos) return {};
-  size_t first = of;
-  while (first > 0 && name[first - 1] >= '0' && name[first - 1] <= '9') --first;
-  if (first == of) return {};
-  return {name.substr(0, first), name.substr(of)};
+// Returns the visible names with that suffix.
+std::vector<std::string> WithSuffix(std::vector<std::string> names,
+                                    std::string_view suffix) {
+  std::erase_if(names, [&](const std::string& name) {
+    return !name.ends_with(suffix) || name.starts_with('.');
+  });
+  return names;
 }
 
 bool IsUnder(const fs::path& folder, const fs::path& file) {
@@ -73,10 +67,17 @@ class IndexedReader {
  public:
   IndexedReader(const HfIndex& index, const std::string& path,
                 Findings& findings)
-      : index_(index), place_{MakeSource(path, {})}, findings_(findings) {}
+      : index_(index),
+        path_(path),
+        place_{MakeSource(path, {})},
+        findings_(findings) {}
 
   std::optional<SafetensorsSet> Read(bool header_only) {
     const size_t before = findings_.errors();
+    // A set's files are replaced only while its index is marked as unfinished:
+    // between two times at which the same index is unmarked they do not change.
+    const SetWatch watch({path_});
+    if (IsUnfinishedIndex(path_)) return RefuseReplaced();
     ListFiles();
     if (!Present()) return NamesOnly();
     if (findings_.errors() > before) return std::nullopt;
@@ -100,11 +101,22 @@ class IndexedReader {
       CheckExtra();
       CheckUnlistedFiles();
     }
-    if (findings_.errors() > before) return std::nullopt;
+    if (findings_.errors() == before) RefuseGaps(place_, names_, findings_);
+    if (findings_.errors() > before || watch.RefuseChanged(findings_)) {
+      return std::nullopt;
+    }
     return std::move(set_);
   }
 
  private:
+  // The index was replaced after its text had been read.
+  std::optional<SafetensorsSet> RefuseReplaced() {
+    findings_.Add(code::kUnreadable, place_,
+                  "`" + path_ + "` has changed while its set was read",
+                  "run again when nothing writes to the set");
+    return std::nullopt;
+  }
+
   void ListFiles() {
     for (const auto& [tensor, file] : index_.weight_map) {
       if (file_ids_.try_emplace(file, names_.size()).second) {
@@ -207,14 +219,18 @@ class IndexedReader {
 
   // Reports files of the same `-of-` series that the index does not list.
   void CheckUnlistedFiles() {
-    std::map<std::pair<std::string, std::string>, bool> series;
-    for (const std::string& name : names_) series[Series(name)] = true;
-    const auto listing = Listing(index_.directory, kSuffix, findings_);
+    std::set<std::tuple<std::string_view, int64_t, std::string_view>> series;
+    for (const std::string& name : names_) {
+      if (const auto own = ParseNumberedName(name)) {
+        series.emplace(own->prefix, own->count, own->suffix);
+      }
+    }
+    const auto listing = AllNames(index_.directory, findings_);
     if (!listing) return;
-    for (const std::string& name : *listing) {
-      const auto own = Series(name);
-      if (file_ids_.contains(name) || own.second.empty() ||
-          !series.contains(own)) {
+    for (const std::string& name : WithSuffix(*listing, kSuffix)) {
+      const auto own = ParseNumberedName(name);
+      if (file_ids_.contains(name) || !own ||
+          !series.contains({own->prefix, own->count, own->suffix})) {
         continue;
       }
       findings_.Add(code::kTensorExtra, place_,
@@ -225,6 +241,7 @@ class IndexedReader {
   }
 
   const HfIndex& index_;
+  const std::string& path_;
   Place place_;
   Findings& findings_;
   SafetensorsSet set_;
@@ -261,40 +278,62 @@ std::optional<SafetensorsSet> ReadFiles(const std::vector<std::string>& paths,
   return set;
 }
 
+// Reads all safetensors files of a folder that has no index, if their names and
+// the absence of an unfinished run show that none is missing.
+std::optional<SafetensorsSet> ReadUnindexed(
+    const std::string& folder, const std::vector<std::string>& names,
+    bool header_only, Findings& findings) {
+  const size_t before = findings.errors();
+  const auto files = WithSuffix(names, kSuffix);
+  RefuseUnfinishedRun(folder, names, findings);
+  RefuseGaps(Place{MakeSource(folder, {})}, files, findings);
+  if (findings.errors() > before || RefuseShards(folder, names, findings)) {
+    return std::nullopt;
+  }
+  if (files.empty()) {
+    findings.Add(code::kMissing, Place{MakeSource(folder, {})},
+                 "`" + folder + "` holds no `.safetensors` file");
+    return std::nullopt;
+  }
+  std::vector<std::string> paths;
+  for (const std::string& name : files) {
+    paths.push_back(Join(folder, name));
+    if (!LiesIn(folder, paths.back(), findings)) return std::nullopt;
+  }
+  const SetWatch watch(paths);
+  auto set = ReadFiles(paths, header_only, findings);
+  if (!set || watch.RefuseChanged(findings)) return std::nullopt;
+  // A run that began in the meantime may have replaced some of the files
+  // before the watch recorded them.
+  const auto now = AllNames(folder, findings);
+  if (!now || RefuseUnfinishedRun(folder, *now, findings)) return std::nullopt;
+  return set;
+}
+
 std::optional<SafetensorsSet> ReadDirectory(const std::string& directory,
                                             bool header_only,
                                             Findings& findings) {
-  const auto indices = Listing(directory, kIndexSuffix, findings);
-  if (!indices) return std::nullopt;
+  const auto names = AllNames(directory, findings);
+  if (!names) return std::nullopt;
+  const auto indices = WithSuffix(*names, kIndexSuffix);
   const std::string base = directory.ends_with('/') && directory.size() > 1
                                ? directory.substr(0, directory.size() - 1)
                                : directory;
-  if (indices->size() > 1) {
+  if (indices.size() > 1) {
     findings.Add(
         code::kUsage, Place{MakeSource(directory, {})},
-        "`" + directory + "` holds " + std::to_string(indices->size()) +
+        "`" + directory + "` holds " + std::to_string(indices.size()) +
             " indices",
-        "name one of them, such as `" + Join(base, indices->front()) + "`");
+        "name one of them, such as `" + Join(base, indices.front()) + "`");
     return std::nullopt;
   }
-  if (indices->size() == 1) {
-    const std::string path = Join(base, indices->front());
+  if (indices.size() == 1) {
+    const std::string path = Join(base, indices.front());
     const auto index = ReadHfIndex(path, findings);
     if (!index) return std::nullopt;
     return ReadIndexedSet(*index, path, header_only, findings);
   }
-  auto names = Listing(directory, kSuffix, findings);
-  if (!names) return std::nullopt;
-  if (names->empty()) {
-    findings.Add(code::kMissing, Place{MakeSource(directory, {})},
-                 "`" + directory + "` holds no `.safetensors` file");
-    return std::nullopt;
-  }
-  for (std::string& name : *names) {
-    name = Join(base, name);
-    if (!LiesIn(base, name, findings)) return std::nullopt;
-  }
-  return ReadFiles(*names, header_only, findings);
+  return ReadUnindexed(base, *names, header_only, findings);
 }
 
 }  // namespace
@@ -339,6 +378,7 @@ std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
     if (!index) return std::nullopt;
     return ReadIndexedSet(*index, path, header_only, findings);
   }
+  if (RefuseMember(path, findings)) return std::nullopt;
   return ReadFiles({path}, header_only, findings);
 }
 

@@ -46,8 +46,10 @@ bool LiesIn(const std::string& folder, const std::string& path,
 
 // Reads a `.safetensors` file, a directory or an index (`*.json`). The files of
 // an index must hold exactly the tensors that it lists; if none of the files is
-// present, only names are known, which a note reports. Findings: those of the
-// files, missing, path, tensor-missing, tensor-extra, duplicate-key.
+// present, only names are known, which a note reports. A set with missing files
+// is refused, and so is one file of several of a set (set_folder.h). Findings:
+// those of the files, missing, usage, path, tensor-missing, tensor-extra,
+// duplicate-key.
 std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
                                                  bool header_only,
                                                  Findings& findings);

@@ -6,6 +6,7 @@ import math
 import os
 import random
 import struct
+import subprocess
 import tempfile
 import unittest
 
@@ -26,9 +27,17 @@ def size(shape, kind):
     return math.prod(shape[:-1]) * -(-shape[-1] // elements) * per_block
 
 
-def gguf(tensors):
-    """A file of {name: (shape, type)}."""
-    out, offset = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 0), 0
+def gguf(tensors, split=None):
+    """A file of {name: (shape, type)}; `split`: its number, the count of files
+    and of all tensors, as llama.cpp's gguf-split writes them."""
+    keys = {}
+    if split:
+        keys = {"split.no": struct.pack("<IH", 2, split[0]),
+                "split.count": struct.pack("<IH", 2, split[1]),
+                "split.tensors.count": struct.pack("<Ii", 5, split[2])}
+    out, offset = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)), 0
+    for key, value in keys.items():
+        out += struct.pack("<Q", len(key)) + key.encode() + value
     for name, (shape, kind) in tensors.items():
         out += struct.pack("<Q", len(name)) + name.encode()
         out += struct.pack(f"<I{len(shape)}Q", len(shape), *shape[::-1])
@@ -148,6 +157,59 @@ class Gguf(Case):
         header = json.dumps({"w": {"dtype": dtype, "shape": [256],
                                    "data_offsets": [0, 144]}}).encode()
         return struct.pack("<Q", len(header)) + header + b"\0" * 144
+
+    def manifest(self, name, rc, words=""):
+        run_ = run("manifest", "--manifest", os.path.join(
+            self.folder.name, name), "--format", "json")
+        out = self.check(run_, rc)
+        self.assertIn(words, out.err)
+        return rc or [param["name"] for param in json.loads(out.out)["params"]]
+
+    def test_a_model_in_several_files_is_read_from_any_of_them(self):
+        names = ["m-%05d-of-00003.gguf" % i for i in (1, 2, 3)]
+        # The first file may hold metadata only.
+        parts = [{}, {"a": ((4, 32), 2), "b": ((8,), 0)}, {"c": ((4,), 0)}]
+        for number, (name, part) in enumerate(zip(names, parts)):
+            self.write(name, gguf(part, (number, 3, 3)))
+        for name in names:
+            self.assertEqual(self.manifest(name, 0), ["a", "b", "c"])
+        # Files that another program divided state nothing but their names.
+        for name, part in zip(names, parts):
+            self.write(name, gguf(part))
+        self.assertEqual(self.manifest(names[0], 0), ["a", "b", "c"])
+
+    def test_a_model_with_a_missing_or_foreign_file_is_refused(self):
+        names = ["m-%05d-of-00003.gguf" % i for i in (1, 2, 3)]
+        parts = [{"a": ((4, 32), 2)}, {"b": ((8,), 0)}, {"c": ((4,), 0)}]
+
+        def write(number, split, part=None):
+            self.write(names[number], gguf(part or parts[number], split))
+
+        for number in range(3):
+            write(number, (number, 3, 3))
+        for number in range(3):
+            os.unlink(os.path.join(self.folder.name, names[number]))
+            self.manifest(names[(number + 1) % 3], 2, names[number])
+            write(number, (number, 3, 3))
+        for split, words in (((2, 3, 3), "has the number 3 of 3"),
+                             ((1, 4, 3), "has the number 2 of 4"),
+                             ((1, 3, 4), "another number of tensors")):
+            write(1, split)
+            self.manifest(names[0], 2, words)
+        write(1, (1, 3, 3), {"a": ((8,), 0)})
+        self.manifest(names[0], 2, "an earlier file holds")
+        for number in range(3):
+            write(number, (number, 3, 4))
+        self.manifest(names[0], 2, "hold 3 tensors of 4")
+        # One file by another name, and by standard input.
+        self.write("alone.gguf", gguf(parts[0], (0, 3, 3)))
+        self.manifest("alone.gguf", 2, "one of the 3 files")
+        with open(os.path.join(self.folder.name, "alone.gguf"), "rb") as file:
+            done = subprocess.run(
+                [os.environ["SHARDC_BIN"], "manifest", "--manifest", "-"],
+                stdin=file, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("one of the 3 files", done.stderr)
 
 
 if __name__ == "__main__":

@@ -118,6 +118,111 @@ TEST_CASE("manifest: a directory without an index") {
   CHECK(Read(folder.path()) == "duplicate-key ");
 }
 
+// The first message, for a folder that holds files of these names only.
+std::string RefusedWith(const std::vector<std::string>& names) {
+  const TemporaryFolder folder;
+  for (size_t i = 0; i < names.size(); ++i) {
+    folder.Write(names[i], One("t" + std::to_string(i)));
+  }
+  Findings findings;
+  const auto manifest = ReadManifest(
+      folder.path(),
+      [](const JsonDocument&, Findings&) { return std::optional<Manifest>(); },
+      {}, findings);
+  CHECK(!manifest == (findings.errors() > 0));
+  if (manifest) return std::to_string(manifest->tensors.size()) + " read";
+  return findings.all().front().message;
+}
+
+TEST_CASE("manifest: a set without an index must have every number") {
+  const std::string first = "model-00001-of-00003.safetensors";
+  const std::string second = "model-00002-of-00003.safetensors";
+  const std::string third = "model-00003-of-00003.safetensors";
+  CHECK(RefusedWith({first, second, third}) == "3 read");
+  CHECK(RefusedWith({first, second, third, "vae.safetensors"}) == "4 read");
+  CHECK(RefusedWith({first, third}) ==
+        "the set has 2 of 3 files: `" + second + "` is missing");
+  CHECK(RefusedWith({third}) == "the set has 1 of 3 files: `" + first + "`, `" +
+                                    second + "` are missing");
+  CHECK(RefusedWith({first, second, third, "vae.safetensors",
+                     "vae-00002-of-00002.safetensors"}) ==
+        "the set has 1 of 2 files: `vae-00001-of-00002.safetensors` is "
+        "missing");
+  // Counts that disagree with each other or with the numbers.
+  CHECK(RefusedWith({"model-00001-of-00002.safetensors", second}) ==
+        "the names of the files state different counts: "
+        "`model-00001-of-00002.safetensors`, `" +
+            second + "`");
+  CHECK(RefusedWith({"model-00001-of-00001.safetensors",
+                     "model-00002-of-00001.safetensors"}) ==
+        "`model-00002-of-00001.safetensors` has a number outside its count 1");
+  CHECK(RefusedWith({"model-00001-of-00000.safetensors"}) ==
+        "`model-00001-of-00000.safetensors` has a number outside its count 0");
+  const std::string many =
+      RefusedWith({"model-00001-of-99999999999999999999.safetensors"});
+  CHECK(many.starts_with("the set has 1 of "));
+  CHECK(many.size() < 2000);
+  // Numbers from 0, digits of other widths, other separators.
+  CHECK(RefusedWith({"m-0-of-2.safetensors", "m-1-of-2.safetensors"}) ==
+        "2 read");
+  CHECK(RefusedWith({"m-00001-of-000002.safetensors",
+                     "m-00002-of-000002.safetensors"}) == "2 read");
+  CHECK(RefusedWith({"m_1_of_2.safetensors"}) ==
+        "the set has 1 of 2 files: `m_2_of_2.safetensors` is missing");
+  CHECK(RefusedWith({"m-1-of-2-bf16.safetensors"}) ==
+        "the set has 1 of 2 files: `m-2-of-2-bf16.safetensors` is missing");
+  CHECK(RefusedWith({"best-of-2.safetensors"}) == "1 read");
+}
+
+TEST_CASE("manifest: an unfinished run and shards are refused") {
+  const std::string one = "model-00001-of-00002.safetensors";
+  const std::string two = "model-00002-of-00002.safetensors";
+  const std::string part = "." + two + ".part";
+  const std::string journal = ".merge-00000-of-00001.journal";
+  CHECK(RefusedWith({one, two, journal}).ends_with("`" + journal + "`"));
+  CHECK(RefusedWith({one, part, journal})
+            .ends_with("`" + journal + "`, and `" + two +
+                       "` is not complete yet"));
+  CHECK(RefusedWith({one, two, part}).ends_with("is not complete yet"));
+  CHECK(RefusedWith({journal}).ends_with("`" + journal + "`"));
+  CHECK(RefusedWith({"device-00000.safetensors"})
+            .ends_with("their index `shards.json` is missing"));
+  CHECK(RefusedWith({"device-00000.safetensors", "shards.json"})
+            .ends_with("not full tensors"));
+  CHECK(RefusedWith({"shards.json"}).ends_with("not full tensors"));
+  CHECK(RefusedWith({"device-0.safetensors"}) == "1 read");
+}
+
+TEST_CASE("manifest: one file of several is not read as all of them") {
+  const TemporaryFolder folder;
+  const std::string first =
+      folder.Write("model-00001-of-00002.safetensors", One("a"));
+  folder.Write("model-00002-of-00002.safetensors", One("b"));
+  const std::string only =
+      folder.Write("model-00001-of-00001.safetensors", One("a"));
+  const std::string shard = folder.Write("device-00000.safetensors", One("a"));
+  CHECK(Read(first) == "usage ");
+  CHECK(Read(only) == "a[2, 3]F32 ");
+  CHECK(Read(shard) == "a[2, 3]F32 ");
+  folder.Write("shards.json", "{}");
+  CHECK(Read(shard) == "usage ");
+}
+
+TEST_CASE("manifest: an index must list every number that its names state") {
+  const TemporaryFolder folder;
+  const std::string index = folder.Write(
+      "model.safetensors.index.json",
+      R"({"weight_map": {"a": "model-00001-of-00002.safetensors"}})");
+  CHECK(Read(index) == "a (names only: none of the index's 1 file is present)");
+  folder.Write("model-00001-of-00002.safetensors", One("a"));
+  CHECK(Read(index) == "missing ");
+  CHECK(Read(folder.path()) == "missing ");
+  // The index of a set whose files are being replaced.
+  folder.Write("model.safetensors.index.json",
+               R"({"schema": "shardc.unfinished/v1"})");
+  CHECK(Read(index) == "missing ");
+}
+
 TEST_CASE("safetensors: metadata, order and offsets are kept") {
   const std::string json =
       "{\"z\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[6,8]},"

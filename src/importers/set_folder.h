@@ -1,0 +1,94 @@
+// The names in a checkpoint's folder show whether a set of files is complete:
+// numbered files state how many there are, and a run that writes a set keeps a
+// journal and hidden part files until it has finished.
+#ifndef SHARDC_IMPORTERS_SET_FOLDER_H_
+#define SHARDC_IMPORTERS_SET_FOLDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc {
+
+inline constexpr std::string_view kShardsName = "shards.json";
+// The schema of the index that stands for a set's index while the set's files
+// are being replaced.
+inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
+
+// "model-00002-of-00003.safetensors": prefix "model-", number 2, middle "-of-",
+// count 3, suffix ".safetensors". The views point into the parsed name.
+struct NumberedName {
+  std::string_view prefix;
+  std::string_view number_text;
+  std::string_view middle;  // "-of-" or "_of_"
+  std::string_view count_text;
+  std::string_view suffix;
+  int64_t number = 0;  // numbers that need more than 18 digits become 10^18
+  int64_t count = 0;
+};
+std::optional<NumberedName> ParseNumberedName(std::string_view name);
+
+// The files of a set without an index: the names with the same prefix, count
+// and suffix as `name`, by number.
+std::vector<std::string> FilesOfSeries(const NumberedName& name,
+                                       const std::vector<std::string>& names);
+
+// Returns whether `name` is one that `shardc split` gives to a file of shards:
+// "device-00003.safetensors".
+bool IsShardFileName(std::string_view name);
+
+// A journal's name: ".merge-00000-of-00001.journal" is process 0 of 1 of the
+// run "merge".
+struct JournalParts {
+  std::string_view tag;
+  int64_t index = 0;
+  int64_t count = 0;
+};
+std::optional<JournalParts> ParseJournalName(std::string_view name);
+// ".a.safetensors.part" -> "a.safetensors"; empty for other names.
+std::string_view NameOfPart(std::string_view name);
+
+// Each of these returns whether it has added a finding. `names` are those of
+// the folder, or of the index's files.
+//
+// Missing: a run that writes files of the folder has not finished.
+bool RefuseUnfinishedRun(const std::string& folder,
+                         const std::vector<std::string>& names,
+                         Findings& findings);
+// Missing: a numbered series has a gap, a number outside its count, or files of
+// another count.
+bool RefuseGaps(const Place& place, const std::vector<std::string>& names,
+                Findings& findings);
+// Missing: the folder holds shards of split tensors, not full tensors.
+bool RefuseShards(const std::string& folder,
+                  const std::vector<std::string>& names, Findings& findings);
+// Usage: the file at `path` is one of several of a set, read by itself.
+bool RefuseMember(const std::string& path, Findings& findings);
+// Missing: this JSON is the index of a set whose files are being replaced.
+bool RefuseUnfinishedIndex(const JsonValue& root, Findings& findings);
+
+// Detects that files were replaced while a set was being read, so that its
+// tensors could be of two sets.
+class SetWatch {
+ public:
+  // Records inode, size and time of each path. Absent files are compared, too.
+  explicit SetWatch(std::vector<std::string> paths);
+  // Adds the finding `unreadable` and returns true if a file differs by now.
+  bool RefuseChanged(Findings& findings) const;
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<std::vector<int64_t>> states_;
+};
+
+// Returns whether the file begins as the index of an unfinished set does.
+bool IsUnfinishedIndex(const std::string& path);
+
+}  // namespace shardc
+
+#endif  // SHARDC_IMPORTERS_SET_FOLDER_H_
