@@ -215,11 +215,18 @@ std::optional<Journal> Journal::Open(const std::string& path,
   };
   Journal journal;
   journal.path_ = path;
-  journal.fd_ = OpenFile(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
-  if (journal.fd_ < 0) return refuse(::strerror(errno));
-  if (!Lock(journal.fd_)) {
-    return refuse(errno == EWOULDBLOCK ? "another run is writing there"
-                                       : ::strerror(errno));
+  struct stat status = {};
+  // A run that ends removes its journal, perhaps after this one has opened it:
+  // a journal without a name cannot exclude others, so a new one is created.
+  while (status.st_nlink == 0) {
+    if (journal.fd_ >= 0) ::close(journal.fd_);
+    journal.fd_ = OpenFile(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
+    if (journal.fd_ < 0) return refuse(::strerror(errno));
+    if (!Lock(journal.fd_)) {
+      return refuse(errno == EWOULDBLOCK ? "another run is writing there"
+                                         : ::strerror(errno));
+    }
+    if (::fstat(journal.fd_, &status) != 0) return refuse(::strerror(errno));
   }
   const std::string first =
       std::string(kFirstWord) + key + " " + SourceState(transfer) + "\n";

@@ -1,7 +1,9 @@
 // Files are written under hidden names, header first, and renamed when the
-// complete set is written. Before the first rename the old index is replaced by
-// one that marks an unfinished run, and the new index is written last. A
-// directory with any other index therefore always holds one complete set.
+// complete set is written. Before the first rename over an earlier set its
+// index is replaced by one that marks an unfinished run, and the new index is
+// written last. A directory with any other index therefore always holds one
+// complete set. Without an earlier set the journal marks the run: it exists
+// until the index does.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"
@@ -140,10 +142,20 @@ bool OutputSet::Refuse(const std::string& path, Findings& findings) const {
 bool OutputSet::RetireIndex(Findings& findings) {
   if (transfer_.index_name.empty()) return true;
   const std::string index = transfer_.PathOf(transfer_.index_name);
-  if (!Exists(index) || IsResumeIndex(index)) return true;
+  if (IsResumeIndex(index)) return true;
   FileSink file(index, FileSink::Links::kReplace);
   file.Append(kResumeIndex);
   return file.Commit(findings);
+}
+
+bool OutputSet::ReplacesFiles() const {
+  bool any = false;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (!states_[i].part) continue;
+    any = true;
+    if (Exists(transfer_.PathOf(transfer_.outputs[i].name))) return true;
+  }
+  return any && Exists(transfer_.PathOf(transfer_.index_name));
 }
 
 bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
@@ -187,17 +199,16 @@ bool OutputSet::Close(size_t output, CopyTarget* target, bool sync,
 }
 
 bool OutputSet::Publish(Findings& findings) {
-  const bool any = std::any_of(states_.begin(), states_.end(),
-                               [](const State& state) { return state.part; });
-  if (any && !RetireIndex(findings)) return false;
+  if (ReplacesFiles() && !RetireIndex(findings)) return false;
   for (size_t i = 0; i < states_.size(); ++i) {
     if (!states_[i].part) continue;
     const std::string path = transfer_.PathOf(transfer_.outputs[i].name);
+    const bool created = !Exists(path);
     if (::rename(PartPath(transfer_, transfer_.outputs[i]).c_str(),
                  path.c_str()) != 0) {
       return Refuse(path, findings);
     }
-    states_[i] = {false, true};
+    states_[i] = {.part = false, .complete = true, .created = created};
   }
   const int fd =
       ::open(transfer_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -208,12 +219,19 @@ bool OutputSet::Publish(Findings& findings) {
   return true;
 }
 
-void OutputSet::Discard() {
+bool OutputSet::Discard() {
+  const bool marked = !transfer_.index_name.empty() &&
+                      IsResumeIndex(transfer_.PathOf(transfer_.index_name));
+  bool removed = true;
   for (size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i].part)
-      ::unlink(PartPath(transfer_, transfer_.outputs[i]).c_str());
+    const OutputFile& output = transfer_.outputs[i];
+    if (states_[i].part) ::unlink(PartPath(transfer_, output).c_str());
+    if (states_[i].created && !marked) {
+      removed &= ::unlink(transfer_.PathOf(output.name).c_str()) == 0;
+    }
     states_[i].part = false;
   }
+  return removed;
 }
 
 }  // namespace shardc

@@ -52,19 +52,26 @@ class OutputSet {
   // Opens an output's hidden file with full size and header. Findings: write.
   bool Open(size_t output, CopyTarget* target, Findings& findings);
   bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
-  // Renames all hidden files. An earlier set's index is first replaced by
-  // kResumeIndex; the new index is written afterwards.
+  // Renames all hidden files. If an earlier index or earlier files of the set
+  // exist, kResumeIndex is first put in the index's place; the new index is
+  // written afterwards.
   bool Publish(Findings& findings);
-  // Removes the hidden files after a failure.
-  void Discard();
+  // After a failure, removes the hidden files, and those that Publish has
+  // renamed unless kResumeIndex marks the set. Returns false if files of an
+  // incomplete set that nothing marks could not be removed.
+  bool Discard();
 
  private:
   struct State {
     bool part = false;      // our hidden file exists
     bool complete = false;  // exists under its own name
+    bool created = false;   // renamed in this run to a name that was free
   };
   bool Refuse(const std::string& path, Findings& findings) const;
+  // Puts kResumeIndex in the index's place.
   bool RetireIndex(Findings& findings);
+  // Whether publishing replaces files that readers may take for a set.
+  bool ReplacesFiles() const;
 
   const Transfer& transfer_;
   bool reuse_ = false;

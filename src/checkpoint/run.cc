@@ -13,13 +13,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <system_error>
 #include <utility>
 
 #include "checkpoint/copy.h"
 #include "checkpoint/journal.h"
+#include "checkpoint/other_runs.h"
 #include "checkpoint/output_set.h"
+#include "importers/set_folder.h"
 #include "source/directory.h"
 #include "source/file_sink.h"
 #include "source/wording.h"
@@ -29,6 +30,7 @@ namespace {
 
 constexpr size_t kSpareDescriptors = 64;
 constexpr size_t kMostAtOnce = 4096;
+constexpr int64_t kMostProcesses = 1'000'000;
 
 // The number of outputs that may be open at once, after raising the limit.
 size_t OutputsAtOnce(size_t inputs) {
@@ -62,16 +64,22 @@ class Runner {
   }
 
   bool Run(const WriteIndex& write_index) {
-    if (RefuseInputs(transfer_, findings_) || !MakeDirectory() ||
-        !CheckStrangers()) {
+    if (RefuseInputs(transfer_, findings_) || !MakeDirectory()) {
       RemoveDirectories();
       return false;
     }
     key_ = TransferKey(transfer_);
+    auto lock = StartLock::Take(transfer_.directory, findings_);
+    if (!lock || RefuseForeignFiles(transfer_, findings_) ||
+        RefuseOtherRuns(transfer_, options_.share, key_, findings_)) {
+      RemoveDirectories();
+      return false;
+    }
     if (options_.finalize) return Finalize(write_index);
     const std::string path =
         JournalPath(options_.share.index, options_.share.count);
     auto journal = Journal::Open(path, key_, transfer_, findings_);
+    lock->Release();
     if (!journal) {
       RemoveDirectories();
       return false;
@@ -79,8 +87,9 @@ class Runner {
     outputs_.TakeUp(own_, *journal, checksums_);
     CountKept();
     if (!Copy(*journal) || !Verify() || !outputs_.Publish(findings_)) {
-      outputs_.Discard();
-      journal->Remove();
+      // The journal of a set that is neither complete nor removed stays: it
+      // shows readers that files are missing.
+      if (outputs_.Discard()) journal->Remove();
       RemoveDirectories();
       return false;
     }
@@ -89,6 +98,7 @@ class Runner {
       return RefuseJournal();
     }
     if (!PutIndex(write_index)) return false;
+    RemoveLeftovers(transfer_, JournalName(transfer_.tag, 0, 1));
     journal->Remove();
     return true;
   }
@@ -101,22 +111,13 @@ class Runner {
   // The number of processes: as given, or as the names of the journals show.
   int64_t Processes() const {
     if (options_.share.count > 1) return options_.share.count;
-    const std::string first = JournalName(transfer_.tag, 0, 1);
-    const size_t head = first.find("00000-of-");
     std::error_code error;
     const auto names = NamesIn(transfer_.directory, error);
     for (const std::string& name : names.value_or(std::vector<std::string>())) {
-      if (!name.starts_with(first.substr(0, head)) ||
-          !name.ends_with(".journal")) {
-        continue;
+      const auto journal = ParseJournalName(name);
+      if (journal && journal->tag == transfer_.tag) {
+        return std::clamp<int64_t>(journal->count, 1, kMostProcesses);
       }
-      const size_t of = name.rfind("-of-");
-      int64_t count = 0;
-      for (size_t i = of + 4; i < name.size() && name[i] != '.'; ++i) {
-        if (name[i] < '0' || name[i] > '9' || count > 1'000'000) return 1;
-        count = count * 10 + (name[i] - '0');
-      }
-      return std::max<int64_t>(count, 1);
     }
     return 1;
   }
@@ -147,40 +148,6 @@ class Runner {
     findings_.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
                   "cannot make the directory `" + transfer_.directory +
                       "`: " + error.message());
-    return false;
-  }
-
-  bool InSeries(const std::string& name) const {
-    if (!name.ends_with(".safetensors")) return false;
-    return std::any_of(transfer_.series.begin(), transfer_.series.end(),
-                       [&](const std::string& series) {
-                         return name.starts_with(series) &&
-                                name.size() > series.size() &&
-                                name[series.size()] >= '0' &&
-                                name[series.size()] <= '9';
-                       });
-  }
-
-  bool CheckStrangers() {
-    std::set<std::string> ours;
-    for (const OutputFile& output : transfer_.outputs) ours.insert(output.name);
-    std::error_code error;
-    auto strangers = NamesIn(transfer_.directory, error);
-    if (!strangers) {
-      findings_.Add(
-          code::kWrite, Place{MakeSource(transfer_.directory, {})},
-          "cannot list `" + transfer_.directory + "`: " + error.message());
-      return false;
-    }
-    std::erase_if(*strangers, [&](const std::string& name) {
-      return !InSeries(name) || ours.contains(name);
-    });
-    if (strangers->empty()) return true;
-    findings_.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
-                  "`" + transfer_.directory + "` holds " +
-                      Counted(static_cast<int64_t>(strangers->size()), "file") +
-                      " of another set, such as `" + strangers->front() + "`",
-                  "choose an empty directory, or remove them first");
     return false;
   }
 
@@ -286,17 +253,25 @@ class Runner {
   bool Finalize(const WriteIndex& write_index) {
     const int64_t count = Processes();
     std::vector<std::string> unfinished;
+    bool open = false, written = false;
     for (int64_t i = 0; i < count; ++i) {
       const auto journal =
           Journal::Read(JournalPath(i, count), key_, transfer_);
+      open = open || (journal && !journal->done());
+      written = written || (journal && journal->resumed());
       if (!journal || !journal->done()) {
         unfinished.push_back(std::to_string(i));
         continue;
       }
       Merge(journal->recorded(), i, count);
     }
-    if (static_cast<int64_t>(unfinished.size()) == count && IsComplete()) {
-      report_->indexed = true;  // it was finalized earlier
+    // It was finalized earlier if no journal is left, or if a process has
+    // written files, which retires the index, and an index is there again: that
+    // run was interrupted while it removed the journals.
+    const bool none = static_cast<int64_t>(unfinished.size()) == count;
+    if (!unfinished.empty() && !open && (none || written) && IsComplete()) {
+      report_->indexed = true;
+      if (!none) RemoveLeftovers(transfer_, {});
       return true;
     }
     if (!unfinished.empty()) return RefuseUnfinished(unfinished, count);
@@ -304,6 +279,7 @@ class Runner {
       if (!CheckWritten(i)) return false;
     }
     if (!PutIndex(write_index)) return false;
+    RemoveLeftovers(transfer_, {});
     for (int64_t i = 0; i < count; ++i) ::unlink(JournalPath(i, count).c_str());
     return true;
   }

@@ -40,8 +40,9 @@ using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 // through links and any name of the directory.
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
-// Calls RefuseInputs first. On failure the earlier outputs are unchanged
-// (unless `reuse`), nothing is left behind, and one finding has the reason:
+// Calls RefuseInputs first. On failure the earlier outputs are unchanged, or
+// their index marks them as unfinished (if `reuse`, or if some were replaced
+// already); otherwise nothing is left behind. One finding has the reason:
 // write, unreadable, missing (finalize).
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,

@@ -182,6 +182,103 @@ class Safety(Base):
                 seen["old" if held == old else "new"] += 1
         self.assertGreater(seen["old"] + seen["unfinished"], 0, seen)
 
+    def stopped(self, *args):
+        """A run that is stopped while it writes; killed at the end."""
+        rows = 1 << 18
+        if not os.path.exists(self.path("m.safetensors")):
+            self.make(rows)
+        for _ in range(50):
+            run = subprocess.Popen([BIN, *args], stderr=subprocess.DEVNULL,
+                                   env=clean_env())
+            deadline = time.monotonic() + 10
+            while time.monotonic() < deadline and run.poll() is None:
+                if os.path.isdir(self.path("out")) and any(
+                        name.endswith(".part")
+                        for name in os.listdir(self.path("out"))):
+                    break
+            run.send_signal(signal.SIGSTOP)
+            # Until then some of its threads may still write.
+            os.waitid(os.P_PID, run.pid,
+                      os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if run.poll() is None and any(
+                    name.endswith(".part")
+                    for name in os.listdir(self.path("out"))):
+                self.addCleanup(run.wait)
+                self.addCleanup(run.kill)
+                return run
+            run.kill()
+            run.wait()
+            shutil.rmtree(self.path("out"), True)
+        self.fail("no run could be stopped")
+
+    def test_runs_into_one_folder_exclude_each_other(self):
+        rows = 1 << 18
+        self.make(rows)
+        plan = self.plan(rows=rows)
+        out = self.path("out")
+        source = self.path("m.safetensors")
+        split = ["split", "--plan", plan, "--checkpoint", source]
+        self.shardc(*split, "--out", self.path("pieces"))
+        merge = ["merge", self.path("pieces")]
+        sets = {"merge": [*merge, "--max-shard-size", "3MB", "--out", out],
+                "process": [*merge, "--max-shard-size", "3MB", "--out", out,
+                            "--process-index", "0", "--process-count", "2"],
+                "other sizes": [*merge, "--max-shard-size", "2MB", "--out",
+                                out],
+                "split": [*split, "--out", out],
+                "member": [*merge, "--out", os.path.join(
+                    out, "model-00001-of-00002.safetensors")],
+                "file": [*merge, "--out", os.path.join(out,
+                                                       "a.safetensors")]}
+        for first in ("merge", "process", "split", "member"):
+            run = self.stopped(*sets[first])
+            before = self.contents("out")
+            for second, args in sets.items():
+                if first == "member" and second in ("member", "file"):
+                    continue
+                other = self.shardc(*args, status=2)
+                self.assertIn("another run is writing there", other.stderr,
+                              (first, second))
+                self.assertTrue(self.contents("out") == before,
+                                (first, second))
+            run.kill()
+            run.wait()
+            shutil.rmtree(out)
+        # Files of other names are written side by side.
+        run = self.stopped(*sets["member"])
+        self.shardc(*sets["file"])
+        self.shardc(*sets["member"], status=2)
+        run.send_signal(signal.SIGCONT)
+        self.assertEqual(run.wait(), 0)
+        self.assertEqual(sorted(os.listdir(out)), [
+            "a.safetensors", "model-00001-of-00002.safetensors"])
+
+    def test_what_an_interrupted_run_left_is_removed(self):
+        self.make(8)
+        plan = self.plan()
+        split = ["split", "--plan", plan, "--checkpoint",
+                 self.path("m.safetensors"), "--out", self.path("pieces")]
+        self.shardc(*split, "--process-index", "0", "--process-count", "2")
+        for name in (".device-00007.safetensors.part", ".other.part"):
+            with open(self.path("pieces", name), "wb"):
+                pass
+        self.shardc(*split)
+        self.assertEqual([name for name in os.listdir(self.path("pieces"))
+                          if name.startswith(".")], [".other.part"])
+
+    def test_an_index_of_another_set_is_not_left_over(self):
+        self.make(8)
+        self.shardc("split", "--plan", self.plan(), "--checkpoint",
+                    self.path("m.safetensors"), "--out", self.path("pieces"))
+        os.mkdir(self.path("out"))
+        with open(self.path("out", "model.safetensors.index.json"),
+                  "w") as file:
+            file.write('{"weight_map": {"x": "old.safetensors"}}')
+        run = self.shardc("merge", self.path("pieces"), "--max-shard-size",
+                          "1GB", "--out", self.path("out"), status=2)
+        self.assertIn("of another set, such as `model.safetensors.index.json`",
+                      run.stderr)
+
     def test_an_interruption_prints_how_to_go_on(self):
         rows = 1 << 18
         self.make(rows)

@@ -1,0 +1,54 @@
+// Runs that write to the same folder: live ones exclude each other if they
+// could write the same files; what an interrupted one left is removed by the
+// next run that completes the set.
+#ifndef SHARDC_CHECKPOINT_OTHER_RUNS_H_
+#define SHARDC_CHECKPOINT_OTHER_RUNS_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/ownership.h"
+#include "checkpoint/transfer.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// An exclusive lock on a folder, held while a run checks for other runs and
+// creates its journal, so that of two runs that start together one sees the
+// other's journal. File systems that cannot lock folders (some NFS servers) are
+// used without it.
+class StartLock {
+ public:
+  // Waits up to ten seconds. Returns nullopt after a finding (write).
+  static std::optional<StartLock> Take(const std::string& folder,
+                                       Findings& findings);
+  StartLock(StartLock&& other) noexcept;
+  StartLock& operator=(StartLock&&) = delete;
+  ~StartLock();
+  void Release();
+
+ private:
+  explicit StartLock(int fd) : fd_(fd) {}
+  int fd_ = -1;
+};
+
+// Adds a finding (write) and returns true if another process is writing files
+// to the transfer's folder that this run could write, too: if either writes a
+// set, unless both are processes of the same transfer (`key`). Two runs that
+// write one file each under different names do not disturb each other.
+bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
+                     const std::string& key, Findings& findings);
+
+// Adds a finding (write) and returns true if the folder holds files or an index
+// that readers would mistake for files of this set.
+bool RefuseForeignFiles(const Transfer& transfer, Findings& findings);
+
+// Removes the journals and hidden files that earlier, interrupted runs of the
+// same kind left in the folder, except the journal `own`, whose lock keeps
+// other runs from starting. Called when the set is complete.
+void RemoveLeftovers(const Transfer& transfer, std::string_view own);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_OTHER_RUNS_H_
