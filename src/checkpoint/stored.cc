@@ -152,8 +152,9 @@ class PiecesReader {
 
   bool ReadFile(const IndexedFile& file) {
     const std::string path = Join(file.name);
+    if (!LiesIn(directory_, path, findings_)) return false;
     const auto header = ReadSafetensorsHeader(path, false, findings_);
-    if (!header || !LiesIn(directory_, path, findings_)) return false;
+    if (!header) return false;
     const auto source = Describe(path, header->data_offset, findings_);
     if (!source) return false;
     const auto id = static_cast<uint32_t>(stored_.files.size());

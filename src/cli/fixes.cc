@@ -121,6 +121,7 @@ class TargetSpecs {
     auto out = std::make_unique<TargetSpecs>();
     Findings findings;
     out->target_ = target;
+    out->boundary_ = RulesBoundary(target, inputs.asked);
     if (inputs.held.texts != nullptr) out->texts_ = *inputs.held.texts;
     out->opened_ = LoadTarget(inputs, target, common, findings);
     if (!out->opened_) return nullptr;
@@ -186,7 +187,7 @@ class TargetSpecs {
     Findings findings;
     return OpenRules(target_.rules, target_.project_dir, &opened_->manifest,
                      opened_->model ? opened_->model->model_type : "", findings,
-                     &all);
+                     &all, boundary_);
   }
 
   std::unique_ptr<const Compiled> CompileOf(RuleSet rules) const {
@@ -201,6 +202,7 @@ class TargetSpecs {
   }
 
   Target target_;
+  Boundary boundary_;
   FileTexts texts_;  // including unchanged files
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;

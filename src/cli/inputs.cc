@@ -97,8 +97,8 @@ ManifestOptions ManifestOptionsOf(const InputFlags& flags) {
 }
 
 // Options with errors are reported and left out.
-OpenOptions OpenOptionsOf(const InputFlags& flags, const Common& common,
-                          Findings& findings) {
+OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
+                          const Common& common, Findings& findings) {
   OpenOptions options;
   bool good = true;
   options.devices = ParseDevices(flags, good, findings);
@@ -109,6 +109,7 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Common& common,
     options.mesh = Mesh{};
     options.processes.reset();
   }
+  options.rules_boundary = RulesBoundary(target, flags.asked);
   options.manifest = ManifestOptionsOf(flags);
   options.policy = ParsePolicy(flags, findings).value_or(Policy{});
   options.modes =
@@ -197,7 +198,10 @@ Options ProjectInputs(InputFlags& flags) {
         .help = "project file (default: the nearest shardc.yaml upwards)"},
        {.name = "--no-project",
         .to = &flags.asked.no_project,
-        .help = "use no project file"}});
+        .help = "use no project file"},
+       {.name = "--allow-outside",
+        .to = &flags.asked.allow_outside,
+        .help = "let the project name files outside its repository"}});
 }
 
 Option IllegalInput(InputFlags& flags) {
@@ -298,7 +302,8 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
   const auto policy = ParsePolicy(flags, findings);
   if (!good || !policy) return std::nullopt;
   if (!IsNamed(target->mesh)) devices.reset();
-  auto opened = OpenResolver(*target, devices, findings);
+  auto opened = OpenResolver(*target, devices, findings, nullptr,
+                             RulesBoundary(*target, flags.asked));
   if (opened && opened->has_mesh && processes) {
     Mesh mesh = opened->resolver.mesh();
     if (!SetProcesses(mesh, *processes, findings)) return std::nullopt;
@@ -311,7 +316,7 @@ std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings) {
   if (!IsComplete(target, {}, findings)) return std::nullopt;
   const size_t before = findings.errors();
-  const OpenOptions options = OpenOptionsOf(flags, common, findings);
+  const OpenOptions options = OpenOptionsOf(flags, target, common, findings);
   auto opened = OpenTarget(target, options, findings);
   if (findings.errors() > before) return std::nullopt;
   return opened;

@@ -29,7 +29,7 @@ constexpr milliseconds kPause{40};      // without input, before a check
 constexpr milliseconds kLongest{1000};  // that findings may be out of date
 
 struct LspFlags {
-  bool stdio = false;
+  bool stdio = false, allow_outside = false;
 };
 
 // Appends the bytes that arrive within `wait` (negative: without a limit);
@@ -50,8 +50,9 @@ std::optional<bool> ReadSome(milliseconds wait, std::string& out) {
 
 class Loop {
  public:
-  explicit Loop(const Common& common)
-      : checker_(common), server_(checker_, std::string(kVersion)) {}
+  Loop(const LspFlags& flags, const Common& common)
+      : checker_(common, flags.allow_outside),
+        server_(checker_, std::string(kVersion)) {}
 
   int Run(Findings& findings) {
     std::string bytes;
@@ -104,15 +105,18 @@ class Loop {
   std::optional<Clock::time_point> first_;  // first unchecked edit
 };
 
-int RunLsp(const LspFlags&, const Common& common, Findings& findings) {
-  return Loop(common).Run(findings);
+int RunLsp(const LspFlags& flags, const Common& common, Findings& findings) {
+  return Loop(flags, common).Run(findings);
 }
 
 Options OptionsOf(LspFlags& flags) {
   return {{.name = "--stdio",
            .to = &flags.stdio,
            .help = "speak over standard input and output, which it does "
-                   "anyway"}};
+                   "anyway"},
+          {.name = "--allow-outside",
+           .to = &flags.allow_outside,
+           .help = "let a project name files outside its repository"}};
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ void GivePlaces(Findings& findings, const std::string& path) {
 InputFlags LspChecker::InputsWith(const FileTexts& texts) {
   InputFlags inputs;
   inputs.held = {&texts, &manifests_};
+  inputs.asked.allow_outside = allow_outside_;
   return inputs;
 }
 
@@ -46,7 +47,7 @@ lsp::CheckedProject LspChecker::Check(const std::string& path,
                                       const FileTexts& texts) {
   lsp::CheckedProject out;
   out.path = path;
-  const auto project = ReadProject(path, out.findings, &texts);
+  const auto project = ReadProject(path, out.findings, &texts, allow_outside_);
   auto selection = project ? Selection::Make(project->lint, false, out.findings)
                            : std::nullopt;
   std::optional<Baseline> baseline;

@@ -13,7 +13,10 @@ namespace shardc::cli {
 
 class LspChecker final : public lsp::Checker {
  public:
-  explicit LspChecker(const Common& common) : common_(common) {}
+  LspChecker(const Common& common, bool allow_outside)
+      : common_(common), allow_outside_(allow_outside) {}
+
+  bool AllowsOutside() const override { return allow_outside_; }
 
   lsp::CheckedProject Check(const std::string& project,
                             const FileTexts& texts) override;
@@ -26,6 +29,7 @@ class LspChecker final : public lsp::Checker {
   InputFlags InputsWith(const FileTexts& texts);
 
   Common common_;
+  bool allow_outside_;
   ManifestCache manifests_;
 };
 

@@ -117,7 +117,8 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
   auto rules =
       target.rules.empty()
           ? std::optional(RuleSet{})
-          : OpenRules(target.rules, target.project_dir, nullptr, "", findings);
+          : OpenRules(target.rules, target.project_dir, nullptr, "", findings,
+                      nullptr, RulesBoundary(target, flags.asked));
   if (rules) {
     SettleSeparators(*rules, '/', rules->policy.compat.value_or(Compat::kNone),
                      findings);

@@ -382,8 +382,8 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   // Without rules the axis rules take their defaults.
   std::optional<RuleSet> rules = RuleSet{};
   if (!target->rules.empty()) {
-    rules =
-        OpenRules(target->rules, target->project_dir, nullptr, "", findings);
+    rules = OpenRules(target->rules, target->project_dir, nullptr, "", findings,
+                      nullptr, RulesBoundary(*target, flags.inputs.asked));
   }
   if (!mesh || !rules) return std::nullopt;
   const auto resolver = Resolver::Make(*rules, *mesh, findings);

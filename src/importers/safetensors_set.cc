@@ -83,13 +83,13 @@ class IndexedReader {
     if (findings_.errors() > before) return std::nullopt;
     for (const std::string& name : names_) {
       const std::string path = Join(index_.directory, name);
+      // Before the header, since a message about it may quote the file.
+      if (!LiesIn(index_.directory, path, findings_)) return std::nullopt;
       Findings found;
       auto header = ReadSafetensorsHeader(path, header_only, found);
       findings_.NoteReadsOf(found);
       TellIndex(found);
-      if (!header || !LiesIn(index_.directory, path, findings_)) {
-        return std::nullopt;
-      }
+      if (!header) return std::nullopt;
       set_.files.push_back({path, std::move(*header)});
     }
     for (size_t file = 0; file < set_.files.size(); ++file) IndexFile(file);
@@ -329,6 +329,7 @@ std::optional<SafetensorsSet> ReadDirectory(const std::string& directory,
   }
   if (indices.size() == 1) {
     const std::string path = Join(base, indices.front());
+    if (!LiesIn(base, path, findings)) return std::nullopt;
     const auto index = ReadHfIndex(path, findings);
     if (!index) return std::nullopt;
     return ReadIndexedSet(*index, path, header_only, findings);
@@ -344,8 +345,10 @@ bool LiesIn(const std::string& folder, const std::string& path,
   if (!fs::is_symlink(path, error)) return true;
   const fs::path root = fs::canonical(folder, error);
   const fs::path file = error ? fs::path() : fs::canonical(path, error);
-  // A dangling link is reported when the file is opened.
-  if (error || IsUnder(root, file)) return true;
+  // A dangling link, and a link to a device, are refused when they are opened.
+  if (error || IsUnder(root, file) || !fs::is_regular_file(file, error)) {
+    return true;
+  }
   for (fs::path at = root; at.has_relative_path(); at = at.parent_path()) {
     if (at.parent_path().filename() == "snapshots" &&
         IsUnder(at.parent_path().parent_path() / "blobs", file)) {

@@ -38,6 +38,9 @@ class Checker {
  public:
   virtual ~Checker() = default;
 
+  // Whether paths may lead out of the repository.
+  virtual bool AllowsOutside() const = 0;
+
   // `texts` override the contents of files.
   virtual CheckedProject Check(const std::string& project,
                                const FileTexts& texts) = 0;

@@ -138,7 +138,12 @@ void Workspace::CheckAlone(const Document& document) {
   } else {
     Target target;
     target.rules = {document.name()};
-    alone.rules = OpenRules(target.rules, {}, nullptr, {}, findings, &texts_);
+    Boundary boundary;
+    if (!checker_.AllowsOutside() && !document.path.empty()) {
+      boundary = Boundary::Of(document.path);
+    }
+    alone.rules =
+        OpenRules(target.rules, {}, nullptr, {}, findings, &texts_, boundary);
     if (alone.rules) {
       SettleSeparators(*alone.rules, '/',
                        alone.rules->policy.compat.value_or(Compat::kNone),
@@ -146,7 +151,7 @@ void Workspace::CheckAlone(const Document& document) {
       CheckPatterns(*alone.rules, findings);
       // Resolve once more, for the findings that only a resolver makes.
       Findings own;
-      auto opened = OpenResolver(target, {}, own, &texts_);
+      auto opened = OpenResolver(target, {}, own, &texts_, boundary);
       findings.Append(std::move(own));
       if (opened) alone.resolver = std::move(opened->resolver);
     }

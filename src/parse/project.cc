@@ -15,6 +15,7 @@
 #include "parse/keys.h"
 #include "parse/mesh.h"
 #include "parse/policy_read.h"
+#include "parse/rules.h"
 #include "source/file.h"
 #include "yaml/error.h"
 #include "yaml/read.h"
@@ -30,9 +31,12 @@ constexpr char kModesText[] =
 
 class ProjectReader {
  public:
-  ProjectReader(const YamlContext& context, std::string path,
+  ProjectReader(const YamlContext& context, std::string path, Boundary boundary,
                 const FileTexts* texts)
-      : context_(context), path_(std::move(path)), texts_(texts) {}
+      : context_(context),
+        path_(std::move(path)),
+        boundary_(std::move(boundary)),
+        texts_(texts) {}
 
   Project Read() {
     Project project;
@@ -224,20 +228,26 @@ class ProjectReader {
     }
     auto text = ReadText(context_, node, "`mesh`", true);
     if (!text) return;
-    const std::string file = PathBeside(path_, *text);
-    if (IsMeshText(*text) && !IsThere(file, texts_)) {
+    std::string file = PathBeside(path_, *text);
+    const bool axes = IsMeshText(*text);
+    if (axes && (!boundary_.Holds(file) || !IsThere(file, texts_))) {
       mesh.text = std::move(*text);
-    } else {
-      mesh.file = file;
+    } else if (IsInside(node, "mesh", *text)) {
+      mesh.file = std::move(file);
     }
   }
 
   void ReadRuleNames(const YamlNode& node, std::vector<std::string>& out) {
     auto names = ReadTexts(context_, node, "`rules`");
     if (!names) return;
-    for (std::string& name : *names) {
-      const bool pack = name == "auto" || name.starts_with("builtin:");
-      out.push_back(pack ? std::move(name) : PathBeside(path_, name));
+    const auto nodes = ItemsOf(node);
+    for (size_t i = 0; i < names->size(); ++i) {
+      std::string& name = (*names)[i];
+      if (name == "auto" || name.starts_with("builtin:")) {
+        out.push_back(std::move(name));
+      } else if (IsInside(i < nodes.size() ? nodes[i] : node, "rules", name)) {
+        out.push_back(PathBeside(path_, name));
+      }
     }
   }
 
@@ -248,9 +258,21 @@ class ProjectReader {
         ReadText(context_, *node, "`" + std::string(key) + "`", true);
     if (path && path->empty()) {
       context_.Add(code::kSchema, *node, "`" + std::string(key) + "` is empty");
-    } else if (path) {
+    } else if (path && IsInside(*node, key, *path)) {
       out = PathBeside(path_, *path);
     }
+  }
+
+  // Whether a path of the project leads to a place inside its repository; a
+  // finding if not. The file is neither opened nor looked for.
+  bool IsInside(const YamlNode& node, std::string_view key,
+                const std::string& path) {
+    if (boundary_.Holds(PathBeside(path_, path))) return true;
+    context_.Add(code::kPath, node,
+                 "`" + std::string(key) +
+                     "` leads out of the project's repository: `" + path + "`",
+                 std::string(kOutsideHelp));
+    return false;
   }
 
   void ReadCount(const Fields& fields, std::string_view key,
@@ -315,6 +337,7 @@ class ProjectReader {
 
   const YamlContext& context_;
   std::string path_;
+  Boundary boundary_;
   const FileTexts* texts_;  // may be null
 };
 
@@ -336,14 +359,21 @@ std::optional<std::string> FindProject(const std::string& directory) {
 }
 
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
-                                   const FileTexts* texts) {
+                                   const FileTexts* texts, bool allow_outside) {
   const size_t before = findings.errors();
+  const Boundary boundary = allow_outside ? Boundary() : Boundary::Of(path);
+  if (!boundary.Holds(path)) {
+    findings.Add(code::kPath, Place{MakeSource(path, {})},
+                 "`" + path + "` is a link that leads out of its repository",
+                 std::string(kOutsideHelp));
+    return std::nullopt;
+  }
   SourceRef source = ReadSource(path, texts, findings);
   if (source == nullptr) return std::nullopt;
   const auto document = YamlDocument::Parse(std::move(source), findings);
   if (!document) return std::nullopt;
   const YamlContext context{*document, findings};
-  Project project = ProjectReader(context, path, texts).Read();
+  Project project = ProjectReader(context, path, boundary, texts).Read();
   if (findings.errors() > before) return std::nullopt;
   return project;
 }

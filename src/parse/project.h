@@ -14,10 +14,12 @@ namespace shardc {
 // Returns the nearest shardc.yaml from `directory` upwards to the repository's
 // root (the folder that holds .git), or nullopt.
 std::optional<std::string> FindProject(const std::string& directory);
-// `texts` replaces the content of files; may be null. Returns nullopt after a
-// finding.
+// A path of the project that leads out of its repository is a finding unless
+// `allow_outside`. `texts` replaces the content of files; may be null. Returns
+// nullopt after a finding.
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
-                                   const FileTexts* texts = nullptr);
+                                   const FileTexts* texts = nullptr,
+                                   bool allow_outside = false);
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings);
 

@@ -33,8 +33,12 @@ bool IsBuiltin(std::string_view name) { return name.starts_with(kBuiltin); }
 
 class Collector {
  public:
-  Collector(const PackLookup& packs, const FileTexts* texts, Findings& findings)
-      : packs_(packs), texts_(texts), findings_(findings) {}
+  Collector(const PackLookup& packs, const FileTexts* texts,
+            const Boundary& boundary, Findings& findings)
+      : packs_(packs),
+        texts_(texts),
+        boundary_(boundary),
+        findings_(findings) {}
 
   // `place` is the entry that extends, or empty for the command line.
   void Visit(const std::string& name, const Place& place) {
@@ -165,6 +169,13 @@ class Collector {
       }
       return source;
     }
+    if (!boundary_.Holds(name)) {
+      findings_.Add(
+          code::kPath, place.source ? place : Place{MakeSource(name, {})},
+          "a rules file leads out of the project's repository: `" + name + "`",
+          std::string(kOutsideHelp));
+      return nullptr;
+    }
     Findings own;
     SourceRef source = ReadSource(name, texts_, own);
     findings_.NoteReadsOf(own);
@@ -227,6 +238,7 @@ class Collector {
 
   const PackLookup& packs_;
   const FileTexts* texts_;  // may be null
+  const Boundary& boundary_;
   Findings& findings_;
   RuleSet set_;
   std::vector<std::string> stack_;  // identities of the files being read
@@ -248,9 +260,10 @@ class Collector {
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors,
-                                 const FileTexts* texts) {
+                                 const FileTexts* texts,
+                                 const Boundary& boundary) {
   const size_t before = findings.errors();
-  Collector collector(packs, texts, findings);
+  Collector collector(packs, texts, boundary, findings);
   for (const std::string& file : files) collector.Visit(file, {});
   RuleSet set = collector.Take();
   if (findings.errors() > before) {

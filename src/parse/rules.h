@@ -9,10 +9,16 @@
 #include <string_view>
 
 #include "model/rules.h"
+#include "source/boundary.h"
 #include "source/file_texts.h"
 #include "source/finding.h"
 
 namespace shardc {
+
+// What to do about a path of a project that leads out of its repository.
+inline constexpr std::string_view kOutsideHelp =
+    "paths stay inside the folder that holds `.git`, or without one inside the "
+    "project's folder; if you trust the project, pass `--allow-outside`";
 
 // Returns the source of a built-in pack, or null. `name` is as written:
 // `builtin:llama`, `builtin:llama/hf`, or `auto`. Supplied by a caller that
@@ -23,11 +29,12 @@ using PackLookup = std::function<SourceRef(std::string_view name)>;
 // twice is read once. Earlier files are nearer: settings are merged key by key
 // and the nearest wins. Cycles are findings. Returns nullopt after an error;
 // `despite_errors` then receives what could be read, so that its patterns can
-// be checked too.
+// be checked too. A file that others extend must be inside `boundary`.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors = nullptr,
-                                 const FileTexts* texts = nullptr);
+                                 const FileTexts* texts = nullptr,
+                                 const Boundary& boundary = {});
 
 // Reads a single spec as it may follow `spec:` (except `like`), for the command
 // line of `shardc resolve`.

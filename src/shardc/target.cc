@@ -23,6 +23,7 @@ shardc::TargetRequest RequestOf(const TargetRequest& asked) {
   out.rules = asked.rules;
   out.manifest = asked.manifest;
   out.model = asked.model;
+  out.allow_outside = asked.allow_outside;
   return out;
 }
 
@@ -67,6 +68,7 @@ std::optional<Target> OpenTarget(const TargetRequest& request,
   }
   OpenOptions options;
   options.devices = request.devices;
+  options.rules_boundary = RulesBoundary(*chosen, asked);
   auto opened = shardc::OpenTarget(*chosen, options, all);
   if (!opened) return std::nullopt;
   if (opened->options.weight_decay_exclude) {

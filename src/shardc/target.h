@@ -27,6 +27,8 @@ struct TargetRequest {
   std::string manifest = {};
   std::string model = {};  // path of the model's config.json
   std::optional<int64_t> devices = std::nullopt;  // needed if an axis is -1
+  // Let the project file name files outside its repository.
+  bool allow_outside = false;
 };
 
 // The arguments for Compile(mesh, rules, manifest, plan) and Check(..., check).

@@ -67,8 +67,9 @@ void NoteInputs(const Project& project, Findings& findings) {
   }
 }
 
-std::optional<Project> Read(const std::string& path, Findings& findings) {
-  auto project = ReadProject(path, findings);
+std::optional<Project> Read(const std::string& path, bool allow_outside,
+                            Findings& findings) {
+  auto project = ReadProject(path, findings, nullptr, allow_outside);
   if (project) NoteInputs(*project, findings);
   return project;
 }
@@ -78,16 +79,18 @@ std::optional<Project> Read(const std::string& path, Findings& findings) {
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings) {
   if (request.no_project) return std::nullopt;
-  if (!request.project.empty()) return Read(request.project, findings);
+  if (!request.project.empty())
+    return Read(request.project, request.allow_outside, findings);
   std::error_code error;
   const auto here = std::filesystem::current_path(error);
   const auto path = FindProject(error ? "." : here.string());
   if (!path) return std::nullopt;
   // A path relative to the working directory, so that no message depends on
-  // this machine's folders.
+  // this machine's folders. Links are not followed: a project file that is a
+  // link keeps its place in the repository.
   const std::string shown =
-      std::filesystem::proximate(*path, here, error).string();
-  return Read(error ? *path : shown, findings);
+      std::filesystem::path(*path).lexically_proximate(here).string();
+  return Read(shown, request.allow_outside, findings);
 }
 
 std::optional<Target> ChooseTarget(const TargetRequest& request,
@@ -116,6 +119,13 @@ std::optional<Target> ChooseTarget(const TargetRequest& request,
   }
   LayOver(request, target);
   return target;
+}
+
+Boundary RulesBoundary(const Target& target, const TargetRequest& request) {
+  const bool of_project = !target.project_dir.empty() && request.rules.empty();
+  if (!of_project || request.allow_outside) return {};
+  return Boundary::Of(
+      (std::filesystem::path(target.project_dir) / "shardc.yaml").string());
 }
 
 std::optional<std::vector<Target>> ChooseTargets(

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/project.h"
+#include "source/boundary.h"
 #include "source/finding.h"
 
 namespace shardc {
@@ -19,8 +20,11 @@ namespace shardc {
 // The inputs of a command line. An empty one is taken from the project's
 // target.
 struct TargetRequest {
-  std::string project;             // project file; empty: the nearest upwards
-  bool no_project = false;         // read no project file
+  std::string project;      // project file; empty: the nearest upwards
+  bool no_project = false;  // read no project file
+  // The project's paths may lead out of its repository. Paths of the request
+  // itself always may.
+  bool allow_outside = false;
   std::string target;              // its name
   std::string mesh;                // a file, or axes such as `dp:2,tp:4`
   std::vector<std::string> rules;  // files, `builtin:PACK` or `auto`
@@ -41,6 +45,10 @@ std::optional<Project> OpenProject(const TargetRequest& request,
 // the target that it names, or the project's only target if it names no input.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
+
+// The boundary of the rules files of a chosen target and of what they extend.
+// Rules that the request names have none.
+Boundary RulesBoundary(const Target& target, const TargetRequest& request);
 
 // The targets of these names. Without names: all targets of the project, or the
 // one that the request's inputs make.

@@ -173,7 +173,8 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
                                  const std::string& project_dir,
                                  const Manifest* manifest,
                                  const std::string& model_type,
-                                 Findings& findings, const FileTexts* texts) {
+                                 Findings& findings, const FileTexts* texts,
+                                 const Boundary& boundary) {
   if (files.empty()) {
     findings.Add(code::kUsage, {}, "no rules are given",
                  "write `--rules FILE`, `--rules builtin:llama` or `--rules "
@@ -193,7 +194,7 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
   auto rules = ReadRules(
       named,
       [separator](std::string_view name) { return FindPack(name, separator); },
-      findings, &broken, texts);
+      findings, &broken, texts, boundary);
   if (rules) {
     NameSources(*rules, named, project_dir);
   } else {
@@ -275,9 +276,10 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (!manifest) std::erase(files, "auto");
   std::optional<RuleSet> rules;
   if (!files.empty()) {
-    rules = OpenRules(
-        files, target.project_dir, manifest ? &*manifest : nullptr,
-        out.model ? out.model->model_type : "", findings, options.held.texts);
+    rules =
+        OpenRules(files, target.project_dir, manifest ? &*manifest : nullptr,
+                  out.model ? out.model->model_type : "", findings,
+                  options.held.texts, options.rules_boundary);
   }
   if (findings.errors() > before || !mesh || !manifest || !rules) {
     return std::nullopt;

@@ -20,6 +20,7 @@
 #include "model/rules.h"
 #include "parse/rules.h"
 #include "plan/compile.h"
+#include "source/boundary.h"
 #include "source/file_texts.h"
 #include "source/finding.h"
 #include "target/manifest_cache.h"
@@ -38,6 +39,7 @@ struct OpenOptions {
   std::optional<int64_t> processes;  // default: the mesh's own
   std::optional<Mesh> mesh;          // replaces the target's
   ManifestOptions manifest;
+  Boundary rules_boundary;  // RulesBoundary (target/choose.h)
   Policy policy;            // wins over files' and rules' own
   std::vector<Mode> modes;  // empty: the target's, or all modes
   int threads = 0;          // 0: one per core
@@ -63,14 +65,13 @@ std::optional<Manifest> OpenManifest(const std::string& path,
                                      ManifestCache* cache = nullptr);
 // Reads files, packs and `auto`; earlier files win. The rules' files are named
 // relative to `project_dir`, or if that is empty to the folder of the first
-// file. `manifest` may be null: packs then take flax names. `texts` may be
-// null; they replace the contents of files.
-std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
-                                 const std::string& project_dir,
-                                 const Manifest* manifest,
-                                 const std::string& model_type,
-                                 Findings& findings,
-                                 const FileTexts* texts = nullptr);
+// file. Rules files and what they extend must be inside `boundary`. `manifest`
+// may be null: packs then take flax names. `texts` may be null; they replace
+// the contents of files.
+std::optional<RuleSet> OpenRules(
+    const std::vector<std::string>& files, const std::string& project_dir,
+    const Manifest* manifest, const std::string& model_type, Findings& findings,
+    const FileTexts* texts = nullptr, const Boundary& boundary = {});
 
 // Reports bad patterns, which the reader of rules files does not compile.
 void CheckPatterns(const RuleSet& rules, Findings& findings);

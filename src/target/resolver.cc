@@ -59,12 +59,13 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
 std::optional<OpenedResolver> OpenResolver(const Target& target,
                                            std::optional<int64_t> devices,
                                            Findings& findings,
-                                           const FileTexts* texts) {
+                                           const FileTexts* texts,
+                                           const Boundary& boundary) {
   const size_t before = findings.errors();
   RuleSet rules;
   if (!target.rules.empty()) {
     if (auto read = OpenRules(target.rules, target.project_dir, nullptr, "",
-                              findings, texts)) {
+                              findings, texts, boundary)) {
       rules = std::move(*read);
     }
   }

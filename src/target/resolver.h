@@ -8,6 +8,7 @@
 #include "model/project.h"
 #include "model/rules.h"
 #include "resolve/resolve.h"
+#include "source/boundary.h"
 #include "source/file_texts.h"
 #include "source/finding.h"
 #include "target/choose.h"
@@ -27,11 +28,13 @@ struct OpenedResolver {
   bool has_mesh = false;
   Policy policy;  // the rules' own
 };
-// `texts` replace the contents of files; may be null.
+// `texts` replace the contents of files; may be null. Rules files must be
+// inside `boundary`.
 std::optional<OpenedResolver> OpenResolver(const Target& target,
                                            std::optional<int64_t> devices,
                                            Findings& findings,
-                                           const FileTexts* texts = nullptr);
+                                           const FileTexts* texts = nullptr,
+                                           const Boundary& boundary = {});
 
 }  // namespace shardc
 

@@ -332,6 +332,7 @@ class Baselines(Folder):
         self.assertEqual(len(left["params"]), 16)
 
     def test_the_project_names_its_baseline(self):
+        os.mkdir(self.path(".git"))  # the project's paths stay below it
         self.write("sub/shardc.yaml", """\
 version: 1
 targets:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import unittest
 
 import jsonschema
@@ -338,16 +339,17 @@ class LockedStep(Folder):
         self.project()
 
     def project(self, *, mesh="fsdp:2,tp:2", more=""):
-        models = os.path.join(TESTDATA, "models", "llama-3-8b.hf")
-        configs = os.path.join(TESTDATA, "configs", "llama-3-8b")
+        for name in ("models/llama-3-8b.hf.manifest.json",
+                     "configs/llama-3-8b.config.json"):
+            shutil.copy(os.path.join(TESTDATA, name), self.folder.name)
         self.write("shardc.yaml", f"""\
 version: 1
 targets:
   one:
     mesh: {mesh}
     rules: [r.yaml]
-    manifest: {models}.manifest.json
-    model: {configs}.config.json
+    manifest: llama-3-8b.hf.manifest.json
+    model: llama-3-8b.config.json
     batch: 8
     step: one.step.json
 {more}""")

@@ -445,6 +445,7 @@ class Places(Files):
             self.assertTrue(client.findings(untitled))
 
     def test_several_projects_and_files_of_no_target(self):
+        self.write(".git/HEAD", "")  # both projects are in one repository
         self.write("sub/shardc.yaml", PROJECT.replace("small", "other"))
         self.write("sub/mesh.yaml", MESH)
         self.write("sub/rules.yaml", RULES.replace("./base", "../base"))

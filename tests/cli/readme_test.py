@@ -87,11 +87,11 @@ class Folder:
 
     def __init__(self):
         self.path = tempfile.mkdtemp()
-        for name in ("testdata", "rules", "schemas"):
-            os.symlink(os.path.join(ROOT, name),
-                       os.path.join(self.path, name))
-        shutil.copytree(os.path.join(ROOT, "examples"),
-                        os.path.join(self.path, "examples"))
+        # Copies, not links: a project's paths stay inside its repository.
+        os.mkdir(os.path.join(self.path, ".git"))
+        for name in ("testdata", "rules", "schemas", "examples"):
+            shutil.copytree(os.path.join(ROOT, name),
+                            os.path.join(self.path, name), symlinks=True)
         # As where the wheel is installed.
         self.env = dict(os.environ, TERM="dumb", SHARDC=BIN,
                         PATH=os.path.dirname(BIN) + ":" + os.environ["PATH"],

@@ -19,6 +19,7 @@ namespace {
 // Of projects there are none, as no file is there.
 class NoProjects final : public lsp::Checker {
  public:
+  bool AllowsOutside() const override { return true; }
   lsp::CheckedProject Check(const std::string& project,
                             const FileTexts&) override {
     return {project, {}, {}};

@@ -1,0 +1,93 @@
+// Follows paths as the kernel does, one component after the other, so that `..`
+// after a link leaves the folder that the link leads to. A path whose last
+// components do not exist is followed as far as it exists, because a command
+// may create the file later:
+//
+//   root /repo, /repo/data -> /etc:  data/passwd    ->  /etc/passwd, outside
+//                                    data/../x.json ->  /x.json, outside
+//                                    plans/new.json ->  /repo/plans/new.json
+#include "source/boundary.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLinkLimit = 40;  // of one path, as in Linux
+
+// Returns the path without links, or an empty path if it has too many of them.
+fs::path Followed(const fs::path& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path.empty() ? "." : path, error);
+  if (error) return {};
+  // The components that are still to be followed, the next one last.
+  std::vector<fs::path> rest;
+  const auto add = [&rest](const fs::path& more) {
+    const size_t before = rest.size();
+    for (const fs::path& part : more.relative_path()) rest.push_back(part);
+    std::reverse(rest.begin() + static_cast<ptrdiff_t>(before), rest.end());
+  };
+  add(full);
+  fs::path at = full.root_path();
+  int links = 0;
+  while (!rest.empty()) {
+    const fs::path part = rest.back();
+    rest.pop_back();
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      at = at.parent_path();
+      continue;
+    }
+    const fs::path target = fs::read_symlink(at / part, error);
+    if (error) {
+      at /= part;
+      continue;
+    }
+    if (++links > kLinkLimit) return {};
+    if (target.is_absolute()) at = target.root_path();
+    add(target);
+  }
+  return at;
+}
+
+// Returns the nearest folder upwards that holds `.git`, or an empty path.
+fs::path GitRoot(fs::path folder) {
+  for (;; folder = folder.parent_path()) {
+    std::error_code error;
+    if (fs::exists(folder / ".git", error)) return folder;
+    if (folder == folder.parent_path()) return {};
+  }
+}
+
+}  // namespace
+
+Boundary Boundary::Of(const std::string& project_file) {
+  std::error_code error;
+  const fs::path folder = fs::absolute(project_file, error).parent_path();
+  // First as written: a folder of the repository that is a link to another
+  // place does not move the boundary there.
+  fs::path root = GitRoot(folder.lexically_normal());
+  if (root.empty()) root = GitRoot(Followed(folder));
+  if (root.empty()) root = folder;
+  Boundary out;
+  out.root_ = Followed(root).string();
+  // A root that cannot be followed holds nothing but itself.
+  if (out.root_.empty()) out.root_ = root.string();
+  return out;
+}
+
+bool Boundary::Holds(const std::string& path) const {
+  if (root_.empty()) return true;
+  const fs::path full = Followed(path);
+  const fs::path root = root_;
+  return !full.empty() &&
+         std::mismatch(root.begin(), root.end(), full.begin(), full.end())
+                 .first == root.end();
+}
+
+}  // namespace shardc

@@ -1,0 +1,28 @@
+// The folder that the paths of a project must stay inside.
+#ifndef SHARDC_SOURCE_BOUNDARY_H_
+#define SHARDC_SOURCE_BOUNDARY_H_
+
+#include <string>
+
+namespace shardc {
+
+// A project file may come from somebody who is not trusted, such as the author
+// of a pull request. Its paths may only name files of its own repository, so
+// that no message can quote another file. A default Boundary holds every path.
+class Boundary {
+ public:
+  // Returns the boundary of a project file: the nearest folder upwards that
+  // holds `.git`, or else the folder of the file.
+  static Boundary Of(const std::string& project_file);
+
+  // Returns whether the path, followed through all links, leads to a place
+  // below the boundary. The file need not exist.
+  bool Holds(const std::string& path) const;
+
+ private:
+  std::string root_;  // absolute, without links; empty: no boundary
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_SOURCE_BOUNDARY_H_
