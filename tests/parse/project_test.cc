@@ -40,7 +40,15 @@ lint:
   baseline: known/b.json
 )");
   Findings findings;
-  const auto project = ReadProject(folder / "shardc.yaml", findings);
+  // `/abs.yaml` is outside the project's folder.
+  CHECK_FALSE(ReadProject(folder / "shardc.yaml", findings));
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].code == &code::kPath);
+  CHECK(findings.all()[0].place.ToString() ==
+        (folder / "shardc.yaml") + ":5:51");
+  findings = {};
+  const auto project =
+      ReadProject(folder / "shardc.yaml", findings, nullptr, true);
   CHECK(findings.empty());
   REQUIRE(project);
   REQUIRE(project->targets.size() == 3);
