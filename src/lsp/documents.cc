@@ -1,6 +1,5 @@
 #include "lsp/documents.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "lsp/uri.h"
@@ -47,18 +46,6 @@ FileTexts Documents::Texts() const {
     out[FileIdOf(document.name())] = document.text;
   }
   return out;
-}
-
-void Apply(const Change& change, Encoding encoding, std::string& text) {
-  if (!change.range) {
-    text = change.text;
-    return;
-  }
-  const Lines lines(text);
-  const size_t start = lines.OffsetOf(change.range->start, encoding);
-  const size_t end =
-      std::max(start, lines.OffsetOf(change.range->end, encoding));
-  text.replace(start, end - start, change.text);
 }
 
 }  // namespace shardc::lsp

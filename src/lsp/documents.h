@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "lsp/position.h"
 #include "source/file_texts.h"
 
 namespace shardc::lsp {
@@ -21,12 +20,6 @@ struct Document {
 
   // The name of the document in findings.
   const std::string& name() const { return path.empty() ? uri : path; }
-};
-
-// A part of a text with its replacement; nullopt: the entire text.
-struct Change {
-  std::optional<Range> range;
-  std::string text;
 };
 
 class Documents {
@@ -46,8 +39,6 @@ class Documents {
  private:
   std::map<std::string, Document> open_;  // by uri
 };
-
-void Apply(const Change& change, Encoding encoding, std::string& text);
 
 }  // namespace shardc::lsp
 

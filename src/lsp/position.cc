@@ -49,9 +49,30 @@ std::optional<Encoding> ParseEncoding(std::string_view name) {
   return std::nullopt;
 }
 
+size_t FindBreak(std::string_view text, size_t at) {
+  while (at < text.size() && text[at] != '\n' && text[at] != '\r') ++at;
+  return at;
+}
+
+size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding) {
+  size_t at = 0;
+  while (at < line.size() && column > 0) {
+    // A character of ASCII is one byte and one unit in every encoding.
+    if (static_cast<unsigned char>(line[at]) < 0x80) {
+      ++at, --column;
+      continue;
+    }
+    const Units units = UnitsAt(line, at, encoding);
+    if (column < units.units) break;
+    column -= units.units;
+    at += units.bytes;
+  }
+  return at;
+}
+
 Lines::Lines(std::string_view text) : text_(text), starts_{0} {
-  for (size_t at = text.find_first_of("\r\n"); at != std::string_view::npos;
-       at = text.find_first_of("\r\n", at)) {
+  for (size_t at = FindBreak(text, 0); at < text.size();
+       at = FindBreak(text, at)) {
     at += text.substr(at, 2) == "\r\n" ? 2 : 1;
     starts_.push_back(at);
   }
@@ -76,16 +97,7 @@ size_t Lines::OffsetOf(Position position, Encoding encoding) const {
     return text_.size();
   }
   const auto line = AsIndex(position.line);
-  const size_t end = End(line);
-  size_t at = starts_[line];
-  int64_t left = position.character;
-  while (at < end) {
-    const Units units = UnitsAt(text_.substr(0, end), at, encoding);
-    if (left < units.units) break;
-    left -= units.units;
-    at += units.bytes;
-  }
-  return at;
+  return Begin(line) + OffsetInLine(Text(line), position.character, encoding);
 }
 
 Position Lines::PositionOf(size_t offset, Encoding encoding) const {

@@ -29,6 +29,13 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// Returns the offset of the next \n or \r at or after `at`; the size if none.
+size_t FindBreak(std::string_view text, size_t at);
+
+// Returns the offset of the character at this column of a line, limited to the
+// line; a column inside a character is the start of the character.
+size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding);
+
 // The lines of a text, ended by \n, \r\n or \r. Offsets are in bytes.
 class Lines {
  public:

@@ -10,6 +10,7 @@
 #include "lsp/actions.h"
 #include "lsp/complete.h"
 #include "lsp/define.h"
+#include "lsp/edit_buffer.h"
 #include "lsp/hover.h"
 #include "lsp/results.h"
 #include "lsp/uri.h"
@@ -221,6 +222,7 @@ void Server::Change(const Message& message) {
     return Log("a change of no document that is open");
   }
   edited_ = true;
+  EditBuffer buffer(std::move(document->text));
   for (const JsonValue change : changes->items()) {
     auto text = TextBelow(change, {"text"});
     const auto written = Below(change, {"range"});
@@ -231,8 +233,9 @@ void Server::Change(const Message& message) {
       workspace_.documents().Close(*uri);
       return Log("a change that cannot be read; the document is left alone");
     }
-    Apply(one, encoding_, document->text);
+    buffer.Apply(std::move(one), encoding_);
   }
+  document->text = buffer.Take();
   document->version = NumberBelow(message.params, {"textDocument", "version"});
 }
 

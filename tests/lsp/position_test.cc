@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 
-#include "lsp/documents.h"
+#include "draws.h"
+#include "lsp/edit_buffer.h"
 #include "lsp/uri.h"
 
 namespace shardc::lsp {
@@ -72,9 +76,76 @@ TEST_CASE("documents: changes of a range, of all, and past the end") {
     std::string text =
         "a\xF0\x9F\x98\x80"
         "b\r\nc";
-    Apply(one.change, Encoding::kUtf16, text);
-    CHECK(text == one.after);
+    EditBuffer buffer(text);
+    buffer.Apply(one.change, Encoding::kUtf16);
+    CHECK(buffer.Take() == one.after);
   }
+}
+
+// What a change means, by the lines of the entire text.
+void ApplySlowly(const Change& change, std::string& text) {
+  if (!change.range) {
+    text = change.text;
+    return;
+  }
+  const Lines lines(text);
+  const size_t start = lines.OffsetOf(change.range->start, Encoding::kUtf16);
+  const size_t end =
+      std::max(start, lines.OffsetOf(change.range->end, Encoding::kUtf16));
+  text.replace(start, end - start, change.text);
+}
+
+TEST_CASE("documents: many changes give the text that single changes give") {
+  Draws draws(7);
+  const auto between = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(draws() %
+                                      static_cast<uint64_t>(high - low + 1));
+  };
+  const std::string_view pieces[] = {
+      "\r", "\n", "\r\n", "a", "\xC3\xA9", "\xF0\x9F\x98\x80", "", "\n\n"};
+  const auto piece = [&] {
+    return std::string(pieces[draws() % std::size(pieces)]);
+  };
+  for (int round = 0; round < 60; ++round) {
+    std::string text;
+    // Texts of one block and of several, with long lines and with short ones.
+    for (int64_t i = between(0, round % 3 == 0 ? 20 : 6000); i > 0; --i) {
+      text += between(0, round % 2 == 0 ? 3 : 400) == 0 ? piece() : "b";
+    }
+    EditBuffer buffer(text);
+    for (int i = 0; i < 40; ++i) {
+      const auto lines = static_cast<int64_t>(Lines(text).count());
+      const auto position = [&] {
+        return Position{between(-1, lines + 1), between(-1, 9)};
+      };
+      Change change{Range{position(), position()}, ""};
+      if (between(0, 2) > 0) change.range->end = change.range->start;
+      if (between(0, 30) == 0) change.range.reset();
+      for (int64_t k = between(0, 3); k > 0; --k) change.text += piece();
+      if (between(0, 20) == 0) change.text += std::string(9000, '\n');
+      ApplySlowly(change, text);
+      buffer.Apply(std::move(change), Encoding::kUtf16);
+    }
+    CHECK(buffer.Take() == text);
+  }
+}
+
+TEST_CASE("documents: 2,000 changes of one message do not read the text each") {
+  std::string text;
+  constexpr int64_t kLines = 50'000;
+  for (int64_t i = 0; i < kLines; ++i) {
+    text += "  - {match: 'layer.*.weight$', spec: [TP, FSDP]}\n";
+  }
+  const auto size = static_cast<int64_t>(text.size());
+  EditBuffer buffer(std::move(text));
+  for (int64_t i = 0; i < 2000; ++i) {
+    const Position at{i * 7919 % kLines, 4};
+    buffer.Apply({Range{at, at}, "x"}, Encoding::kUtf16);
+  }
+  CHECK(static_cast<int64_t>(buffer.Take().size()) == size + 2000);
+  // Dividing the text, joining it, and a few blocks for each change. Reading
+  // all lines for each change would be 2,000 times the size.
+  CHECK(buffer.work() < 10 * size);
 }
 
 TEST_CASE("uris: paths there and back") {

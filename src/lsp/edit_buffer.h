@@ -1,0 +1,63 @@
+// A text in blocks of lines, to which many changes are applied one after the
+// other: each costs the size of a few blocks, not of the text.
+#ifndef SHARDC_LSP_EDIT_BUFFER_H_
+#define SHARDC_LSP_EDIT_BUFFER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lsp/position.h"
+
+namespace shardc::lsp {
+
+// A part of a text with its replacement; nullopt: the entire text.
+struct Change {
+  std::optional<Range> range;
+  std::string text;
+};
+
+class EditBuffer {
+ public:
+  explicit EditBuffer(std::string text) : text_(std::move(text)) {}
+
+  // Positions refer to the text after the earlier changes. They are limited to
+  // the text as by Lines::OffsetOf; an end before the start counts as the
+  // start.
+  void Apply(Change change, Encoding encoding);
+  // Returns the text and leaves the buffer empty.
+  std::string Take();
+
+  // The bytes that have been copied or searched so far, for tests of the
+  // effort.
+  int64_t work() const { return work_; }
+
+ private:
+  // A number of complete lines; the last block also has the text after the last
+  // line break. A \r\n is never divided.
+  struct Block {
+    std::string text;
+    size_t breaks = 0;
+  };
+  struct Spot {
+    size_t block = 0;
+    size_t offset = 0;
+    auto operator<=>(const Spot&) const = default;
+  };
+
+  void Divide();
+  std::vector<Block> Blocks(std::string text);
+  Spot SpotOf(const Position& position, Encoding encoding);
+  void Replace(Spot start, const Spot& end, std::string_view text);
+
+  std::string text_;  // if there are no blocks
+  std::vector<Block> blocks_;
+  int64_t work_ = 0;
+};
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_EDIT_BUFFER_H_
