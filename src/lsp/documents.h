@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,7 @@ struct Document {
   std::string path;  // empty: not a file
   std::string text;
   std::optional<int64_t> version;
+  FileId file;  // of the name, when the document was opened or all were checked
 
   // The name of the document in findings.
   const std::string& name() const { return path.empty() ? uri : path; }
@@ -25,7 +27,9 @@ struct Document {
 class Documents {
  public:
   void Open(std::string uri, std::string text, std::optional<int64_t> version);
-  void Close(const std::string& uri) { open_.erase(uri); }
+  void Close(const std::string& uri);
+  // Looks up the files of all documents again.
+  void RefreshFiles();
 
   Document* Find(const std::string& uri);
   const Document* Find(const std::string& uri) const;
@@ -33,11 +37,15 @@ class Documents {
   const Document* Showing(const std::string& path) const;
   const std::map<std::string, Document>& all() const { return open_; }
 
+  // The number of documents that show this file.
+  int64_t CountOf(const FileId& file) const;
+
   // The texts of all open documents, which override the contents of files.
   FileTexts Texts() const;
 
  private:
-  std::map<std::string, Document> open_;  // by uri
+  std::map<std::string, Document> open_;               // by uri
+  std::map<std::string, std::set<std::string>> uris_;  // by name
 };
 
 }  // namespace shardc::lsp

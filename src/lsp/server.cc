@@ -128,7 +128,7 @@ void Server::HandleNotification(const Message& message) {
     Close(message);
   } else if (method == "textDocument/didSave" ||
              method == "workspace/didChangeWatchedFiles") {
-    edited_ = true;
+    check_all_ = true;
   }
 }
 
@@ -211,7 +211,7 @@ void Server::Open(const Message& message) {
   workspace_.documents().Open(
       std::move(*uri), std::move(*text),
       NumberBelow(message.params, {"textDocument", "version"}));
-  edited_ = true;
+  check_all_ = true;
 }
 
 void Server::Change(const Message& message) {
@@ -221,7 +221,7 @@ void Server::Change(const Message& message) {
   if (document == nullptr || !changes || !changes->IsArray()) {
     return Log("a change of no document that is open");
   }
-  edited_ = true;
+  changed_.insert(*uri);
   EditBuffer buffer(std::move(document->text));
   for (const JsonValue change : changes->items()) {
     auto text = TextBelow(change, {"text"});
@@ -231,6 +231,7 @@ void Server::Change(const Message& message) {
     if (!text || (!whole && !one.range)) {
       // Its text is unknown until the document is opened again.
       workspace_.documents().Close(*uri);
+      check_all_ = true;
       return Log("a change that cannot be read; the document is left alone");
     }
     buffer.Apply(std::move(one), encoding_);
@@ -243,16 +244,20 @@ void Server::Close(const Message& message) {
   const auto uri = TextBelow(message.params, {"textDocument", "uri"});
   if (!uri) return;
   workspace_.documents().Close(*uri);
-  edited_ = true;
+  check_all_ = true;
 }
 
 void Server::EnsureChecked() {
-  if (edited_) CheckNow();
+  if (HasEdits()) CheckNow();
 }
 
 void Server::CheckNow() {
-  edited_ = false;
-  workspace_.Check();
+  if (std::exchange(check_all_, false)) {
+    workspace_.Check();
+  } else {
+    workspace_.CheckChanges(changed_);
+  }
+  changed_.clear();
   Publish();
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -28,7 +29,7 @@ class Server {
   // Handles one message; returns false if none is complete.
   bool Step();
   // Whether texts have changed since the last check.
-  bool HasEdits() const { return edited_; }
+  bool HasEdits() const { return check_all_ || !changed_.empty(); }
   // Checks all open documents and publishes the findings.
   void CheckNow();
   // The bytes to send; empty at the next call.
@@ -70,7 +71,9 @@ class Server {
   Encoding encoding_ = Encoding::kUtf16;
   bool initialized_ = false;
   bool shutdown_ = false;
-  bool edited_ = false;
+  // What the next check covers: everything, or what reads these documents.
+  bool check_all_ = false;
+  std::set<std::string> changed_;  // uris
   bool can_watch_ = false;
   bool versioned_edits_ = false;
   std::optional<int> exit_;

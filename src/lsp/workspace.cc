@@ -1,5 +1,7 @@
 // A check covers everything that is open: the project of each document (the
-// nearest upwards), and each document that no project reads. The last plan that
+// nearest upwards), and each document that no project reads. After an edit only
+// the projects and documents that read the edited one are checked; opening,
+// closing, saving and changes on the disk check everything. The last plan that
 // a target compiled to is kept for names and completions while its files have
 // errors:
 //
@@ -39,8 +41,10 @@ bool Same(const Finding& a, const Finding& b) {
          a.message == b.message && a.targets == b.targets;
 }
 
-bool Reads(const CheckedProject& project, const FileId& file) {
-  if (FileIdOf(project.path) == file) return true;
+// `own`: the project's file.
+bool Reads(const CheckedProject& project, const FileId& own,
+           const FileId& file) {
+  if (own == file) return true;
   return std::any_of(
       project.targets.begin(), project.targets.end(),
       [&](const CheckedTarget& target) { return target.errors.WasRead(file); });
@@ -54,39 +58,105 @@ FileKind Workspace::KindOf(const Document& document) const {
                             : at->second;
 }
 
+// Half-written rules may look like a mesh file, or like no file of shardc.
+FileKind Workspace::NewKindOf(const Document& document) const {
+  const FileKind kind = lsp::KindOf(document.name(), document.text);
+  const FileKind before = KindOf(document);
+  return kind == FileKind::kOther || before == FileKind::kRules ? before : kind;
+}
+
 void Workspace::Check() {
+  documents_.RefreshFiles();
   texts_ = documents_.Texts();
-  found_.clear();
   alone_.clear();
+  projects_.clear();
+  nearest_.clear();
+  readers_.clear();
   std::map<std::string, FileKind> kinds;
+  std::set<std::string> wanted;
   for (const auto& [uri, document] : documents_.all()) {
-    FileKind kind = lsp::KindOf(document.name(), document.text);
-    // Half-written rules may look like a mesh file, or like no file of shardc.
-    const FileKind before = KindOf(document);
-    if (kind == FileKind::kOther || before == FileKind::kRules) kind = before;
-    kinds[uri] = kind;
+    kinds[uri] = NewKindOf(document);
+    const auto& project = nearest_[uri] = ProjectOf(document);
+    if (project) wanted.insert(*project);
   }
   kinds_ = std::move(kinds);
-  CheckProjects();
+  std::erase_if(kept_,
+                [&](const auto& one) { return !wanted.contains(one.first); });
+  for (const std::string& path : wanted) CheckProject(path);
+  CheckThoseAlone({});
+  ReportAll();
+}
+
+void Workspace::CheckChanges(const std::set<std::string>& uris) {
+  std::set<FileId> changed;
+  std::set<std::string> wanted;
+  for (const std::string& uri : uris) {
+    Document* const document = documents_.Find(uri);
+    // A document without a result, one whose file was replaced, or one that is
+    // open twice.
+    if (document == nullptr || !nearest_.contains(uri) ||
+        FileIdOf(document->name()) != document->file ||
+        documents_.CountOf(document->file) > 1) {
+      return Check();
+    }
+    texts_[document->file] = document->text;
+    changed.insert(document->file);
+    kinds_[uri] = NewKindOf(*document);
+    if (nearest_[uri]) wanted.insert(*nearest_[uri]);
+    wanted.insert(readers_[uri].begin(), readers_[uri].end());
+  }
+  for (const std::string& path : wanted) CheckProject(path);
+  CheckThoseAlone(changed);
+  ReportAll();
+}
+
+// Checks the project and records which documents it reads.
+void Workspace::CheckProject(const std::string& path) {
+  ++checks_;
+  projects_.erase(path);
+  for (auto& [uri, readers] : readers_) readers.erase(path);
+  CheckedProject project = checker_.Check(path, texts_);
+  if (!IsOpen(project)) return;
+  Keep(project);
+  const FileId own = FileIdOf(path);
   for (const auto& [uri, document] : documents_.all()) {
-    if (ProjectsOf(document).empty()) CheckAlone(document);
+    if (!document.path.empty() && Reads(project, own, document.file)) {
+      readers_[uri].insert(path);
+    }
+  }
+  projects_.emplace(path, std::move(project));
+}
+
+// Checks the documents that no project reads, if they have no result or have
+// read one of these files.
+void Workspace::CheckThoseAlone(const std::set<FileId>& changed) {
+  for (const auto& [uri, document] : documents_.all()) {
+    const auto known = alone_.find(uri);
+    const auto readers = readers_.find(uri);
+    if (readers != readers_.end() && !readers->second.empty()) {
+      if (known != alone_.end()) alone_.erase(known);
+      continue;
+    }
+    const bool valid =
+        known != alone_.end() && !changed.contains(document.file) &&
+        std::none_of(changed.begin(), changed.end(), [&](const FileId& file) {
+          return known->second.findings.WasRead(file);
+        });
+    if (!valid) CheckAlone(document);
   }
 }
 
-void Workspace::CheckProjects() {
-  std::set<std::string> wanted;
-  for (const auto& [uri, document] : documents_.all()) {
-    if (auto project = ProjectOf(document)) wanted.insert(std::move(*project));
-  }
-  projects_.clear();
-  std::erase_if(kept_,
-                [&](const auto& one) { return !wanted.contains(one.first); });
-  for (const std::string& path : wanted) {
-    CheckedProject project = checker_.Check(path, texts_);
-    if (!IsOpen(project)) continue;
+// Gathers the findings of all results by file.
+void Workspace::ReportAll() {
+  found_.clear();
+  for (const auto& [path, project] : projects_) {
     for (const Finding& finding : project.findings.all()) Report(finding, path);
-    Keep(project);
-    projects_.emplace(path, std::move(project));
+  }
+  for (const auto& [uri, alone] : alone_) {
+    const Document* const document = documents_.Find(uri);
+    if (document == nullptr) continue;
+    const std::string& name = document->name();
+    for (const Finding& finding : alone.findings.all()) Report(finding, name);
   }
 }
 
@@ -97,13 +167,12 @@ bool Workspace::IsOpen(const CheckedProject& project) {
   for (const auto& [uri, document] : documents_.all()) {
     FileKind& kind = kinds_[uri];
     if (kind != FileKind::kOther) {
-      open = open || ProjectOf(document) == project.path;
+      open = open || nearest_[uri] == project.path;
       continue;
     }
-    const FileId file = FileIdOf(document.name());
     for (const CheckedTarget& target : project.targets) {
-      if (!target.errors.WasRead(file)) continue;
-      const bool mesh = FileIdOf(target.target.mesh.file) == file;
+      if (!target.errors.WasRead(document.file)) continue;
+      const bool mesh = FileIdOf(target.target.mesh.file) == document.file;
       kind = mesh ? FileKind::kMesh : FileKind::kRules;
       open = true;
     }
@@ -129,9 +198,11 @@ void Workspace::Keep(const CheckedProject& project) {
 }
 
 void Workspace::CheckAlone(const Document& document) {
+  LoneDocument& alone = alone_[document.uri];
+  alone = {};
   const FileKind kind = kinds_[document.uri];
   if (kind != FileKind::kRules && kind != FileKind::kMesh) return;
-  LoneDocument& alone = alone_[document.uri];
+  ++checks_;
   Findings& findings = alone.findings;
   if (kind == FileKind::kMesh) {
     ParseMesh(MakeSource(document.name(), document.text), {}, findings);
@@ -157,8 +228,6 @@ void Workspace::CheckAlone(const Document& document) {
     }
   }
   findings.Sort();
-  for (const Finding& finding : findings.all())
-    Report(finding, document.name());
 }
 
 void Workspace::Report(Finding finding, const std::string& otherwise) {
@@ -184,10 +253,10 @@ void Workspace::Report(Finding finding, const std::string& otherwise) {
 std::vector<const CheckedProject*> Workspace::ProjectsOf(
     const Document& document) const {
   std::vector<const CheckedProject*> out;
-  if (document.path.empty()) return out;
-  const FileId file = FileIdOf(document.path);
-  for (const auto& [path, project] : projects_) {
-    if (Reads(project, file)) out.push_back(&project);
+  const auto readers = readers_.find(document.uri);
+  if (readers == readers_.end()) return out;
+  for (const std::string& path : readers->second) {
+    out.push_back(&projects_.at(path));
   }
   return out;
 }

@@ -3,9 +3,11 @@
 #ifndef SHARDC_LSP_WORKSPACE_H_
 #define SHARDC_LSP_WORKSPACE_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,12 +41,19 @@ class Workspace {
 
   // Checks all open documents in their current state.
   void Check();
+  // The same if, since the last check, only the texts of these documents have
+  // changed: checks what reads them, and keeps the other results.
+  void CheckChanges(const std::set<std::string>& uris);
 
   // Findings by file (by the document's name if it is not a file).
   using FileFindings = std::map<std::string, std::vector<Finding>>;
   const FileFindings& found() const { return found_; }
   // the texts of the last check
   const FileTexts& texts() const { return texts_; }
+
+  // The number of documents and projects checked so far, for tests of the
+  // effort.
+  int64_t checks() const { return checks_; }
 
   FileKind KindOf(const Document& document) const;
   // The projects that read a document.
@@ -63,8 +72,11 @@ class Workspace {
     Findings reads;
   };
 
-  void CheckProjects();
+  FileKind NewKindOf(const Document& document) const;
+  void CheckProject(const std::string& path);
   void CheckAlone(const Document& document);
+  void CheckThoseAlone(const std::set<FileId>& changed);
+  void ReportAll();
   bool IsOpen(const CheckedProject& project);
   void Keep(const CheckedProject& project);
   void Report(Finding finding, const std::string& otherwise);
@@ -75,6 +87,11 @@ class Workspace {
   FileFindings found_;
   std::map<std::string, CheckedProject> projects_;  // by path
   std::map<std::string, LoneDocument> alone_;       // by uri
+  // Of each open document, by uri: the nearest project upwards, if there is
+  // one, and the projects that read the document.
+  std::map<std::string, std::optional<std::string>> nearest_;
+  std::map<std::string, std::set<std::string>> readers_;
+  int64_t checks_ = 0;
   // By project and target.
   std::map<std::string, std::map<std::string, LastPlan>> kept_;
   // Kinds of documents; a rules file keeps its kind while it is being typed.
