@@ -4,7 +4,8 @@ Commands that write sets of files are killed at a system call or by the clock,
 or one of their system calls fails. Then every command that reads a checkpoint
 reads the folder. Each must return exactly what it returns for the earlier set
 or for the new one, or end with status 2 and an error. Afterwards the same
-command, run again, must complete the set.
+command, run again, must complete the set. The same holds for readers that run
+while two sets replace each other.
 
     partial_sets_test.py                        a sample, in seconds
     SHARDC_KILLS=1000 partial_sets_test.py      that many kills, and a fifth as
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = os.environ["SHARDC_SOURCE_ROOT"]
@@ -119,7 +121,8 @@ class Trial:
     def __init__(self, bench, chance):
         self.bench = bench
         self.chance = chance
-        self.kills = self.faults = self.reads = self.refused = 0
+        self.kills = self.faults = self.races = 0
+        self.reads = self.refused = 0
         self.failed = []
 
     def read(self, args):
@@ -251,6 +254,43 @@ class Trial:
             self.judge(writer, f"{call} {n} of {calls} fails with {how}")
 
 
+    def race(self, name, new, old, index, seconds):
+        """Reads while two sets replace each other; `index` is then removed."""
+        place = self.bench.at("out/parts")
+        reader = ["split", "--plan", self.bench.at("in/plan.json"),
+                  "--checkpoint", place, "--threads", "1", "--no-sync",
+                  "--out", self.bench.at("out/read/made")]
+        self.bench.clear()
+        valid = []
+        for command in (new, old):
+            self.bench.good(*command)
+            valid.append(self.read(reader)[0][2])
+        require(valid[0] != valid[1], "two sets of the same tensors")
+        ended = threading.Event()
+
+        def write():
+            while not ended.is_set():
+                for command in (new, old):
+                    self.bench.run(command)
+                    if index and os.path.exists(f"{place}/{index}"):
+                        os.unlink(f"{place}/{index}")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            (status, _, made), message = self.read(reader)
+            self.reads += 1
+            self.races += 1
+            if status == 2 and b"error" in message:
+                self.refused += 1
+            elif status != 0 or made not in valid:
+                self.failed.append(f"{name}: {status}, a mixture is read")
+                print(self.failed[-1], flush=True)
+        ended.set()
+        writer.join()
+
+
 def main():
     kills = int(os.environ.get("SHARDC_KILLS", "0"))
     only = sys.argv[1:]
@@ -272,8 +312,15 @@ def main():
             each = -(-kills // len(chosen)) if kills else 2
             trial.kill(writer, each)
             trial.fail(writer, each // 5 if kills else 1)
+        for writer in chosen:
+            if writer.name in ("merge over a set",
+                               "merge over a set without index"):
+                trial.race(writer.name, writer.args, writer.before[0],
+                           next(iter(writer.without), None),
+                           30 if kills else 1)
         print(f"{trial.kills} kills, {trial.faults} faults, {trial.reads} "
-              f"reads after them, {trial.refused} refused, "
+              f"reads ({trial.races} while sets were replaced), "
+              f"{trial.refused} refused, "
               f"{len(trial.failed)} failed (SHARDC_SEED={seed})")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
