@@ -112,6 +112,10 @@ std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process) {
 std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,
                                               int64_t processes) {
+  const auto total = CheckedProduct(global);
+  if (!total || total != CheckedMul(local_devices, processes)) {
+    return std::nullopt;
+  }
   std::vector<int64_t> out(global.begin(), global.end());
   int64_t remaining = processes;
   for (int64_t& size : out) {

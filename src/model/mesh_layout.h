@@ -43,7 +43,8 @@ std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process);
 
 // Returns the part of the mesh that one process holds: the number of processes
 // is divided out of the axis sizes from the first axis on. Returns nullopt if
-// that leaves a remainder.
+// that leaves a remainder, or if the mesh has another number of devices than
+// the processes together.
 std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,
                                               int64_t processes);

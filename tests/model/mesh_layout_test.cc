@@ -99,6 +99,9 @@ TEST_CASE("processes are taken from the leading axes") {
       {{}, 1, 1, {std::vector<int64_t>{}}},
       {{3, 4}, 6, 2, std::nullopt},
       {{6, 4}, 3, 8, std::nullopt},
+      // Six devices, but two processes of two have four.
+      {{3, 2}, 2, 2, std::nullopt},
+      {{1, 1, 8}, 2, 3, std::nullopt},
   };
   for (const auto& c : cases) {
     CHECK(HostShape(c.global, c.local, c.processes) == c.expected);

@@ -125,10 +125,11 @@ class Plans(unittest.TestCase):
             "export", "hf-tp-plan", "--no-project", "--mesh", "fsdp:2,tp:2",
             "--rules", rules, "--manifest", manifest)
         self.assertEqual(json.loads(done.stdout), {"down": "rowwise"})
-        for words in ("`up` whole: `colwise` splits a bias",
-                      "`norm` whole: a style splits matrices",
-                      "`wide` whole: other axes split the dimension",
-                      "`h.*.w` whole: modules of this name are cut unlike"):
+        for words in ("`up` replicated: `colwise` shards the bias",
+                      "`norm` replicated: styles shard matrices",
+                      "`wide` replicated: other axes shard the dimension",
+                      "`h.*.w` replicated: modules of this name have "
+                      "different shardings"):
             self.assertIn(words, done.stderr)
         self.assertEqual(done.stderr.count("warning["), 4)
 
@@ -151,7 +152,7 @@ class Plans(unittest.TestCase):
             self.assertEqual(list(said.values()), styles)
         for version in ("4.49", "new", "5.x", "-1"):
             done = self.run_program(*command, version, rc=2)
-            self.assertIn("no version of transformers", done.stderr)
+            self.assertIn("not a version of transformers", done.stderr)
 
     def test_bad_plans(self):
         out = self.path("out.yaml")
