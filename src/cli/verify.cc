@@ -167,7 +167,7 @@ Sizes are reduced to the smallest that keep which axes divide heads, lengths,
 batch and packed tokens, and how heads nest in devices; `--full` runs the sizes
 given. A case that cannot run at the sizes given is reported with those sizes,
 and the last column is what the given sizes would send, by formula. One long
-case in bfloat16 always runs.
+case in bfloat16 always runs; a note reports it where `--dtype` names other dtypes.
 
 Settings of operations come from flags, from `--settings` (see
 shardc-operations(5)), and from the model's `config.json`: the scale of its

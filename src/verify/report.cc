@@ -13,6 +13,7 @@
 
 #include "source/index.h"
 #include "source/thread_pool.h"
+#include "source/wording.h"
 #include "verify/cases/stress_cases.h"
 #include "verify/judge/given.h"
 #include "verify/traces/cache_trace.h"
@@ -185,13 +186,28 @@ class Runner {
   std::mutex lock_;
 };
 
+// Remarks on long cases in bfloat16 that were added to other dtypes.
+void RemarkOnDtype(const Request& request,
+                   const std::vector<Case>& stress_cases, Report& out) {
+  const auto& dtypes = request.dtypes;
+  const auto added = std::count_if(
+      stress_cases.begin(), stress_cases.end(), [&](const Case& test) {
+        return std::find(dtypes.begin(), dtypes.end(), test.dtype) ==
+               dtypes.end();
+      });
+  if (added == 0) return;
+  out.remarks.push_back(
+      "added " + Counted(added, "case") +
+      " of about 512 keys in bfloat16, one for each operation: short sums do "
+      "not show an accumulator of too few bits");
+}
+
 // Remarks on cases that have reduced sizes even with --full.
 void RemarkOnSizes(bool stress_cases, Report& out) {
   if (stress_cases) {
     out.remarks.emplace_back(
-        "the long cases and those of large logits that go with the full ones "
-        "have "
-        "reduced sizes");
+        "the long cases and those of large logits that are added to the full "
+        "ones have reduced sizes");
   }
   for (const Case& test : out.cases) {
     if (!test.trace || !test.trace->pages) continue;
@@ -219,6 +235,7 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   const size_t begin = out.cases.size();
   std::vector<Case> stress_cases =
       StressCases(request, matrix.least, out.cases, out.results);
+  RemarkOnDtype(request, stress_cases, out);
   if (request.full) {
     RemarkOnSizes(!stress_cases.empty() && !(matrix.least == matrix.used), out);
   }
