@@ -8,8 +8,7 @@ output, whose words are string literals of the source), string literals without
 a space (keys, names and patterns), and what QUOTED lists: text of other
 systems, and words that have their everyday meaning in one place.
 
-`language_test.py --list [--exempt] [PATH...]` lists what is found below the
-paths; with `--exempt` also in the files that EXEMPT still leaves out.
+`language_test.py --list [PATH...]` lists what is found below the paths.
 """
 
 import bisect
@@ -76,23 +75,6 @@ QUOTED = [
     (r"", r"clash-moves-activation"),
     # A notice of copyright, and the level of GitHub's annotations.
     (r"", r"\b(copyright|license) notices?|::notice|`notice`|\|notice\)"),
-]
-
-# Files and folders whose prose is still to be written in these terms.
-EXEMPT = [
-    "man/commands.json",
-    "src/cli",
-    "src/cost/report.cc",
-    "src/emit/exports",
-    "src/emit/pictures/array_text.cc",
-    "src/emit/pictures/bars_text.cc",
-    "src/emit/plans/plan_summary.cc",
-    "src/emit/report",
-    "src/emit/verify/step_text.cc",
-    "src/pch/lint.h",
-    "tests/cli",
-    "tests/cost",
-    "tests/runtimes/hf_plans_test.py",
 ]
 
 SKIPPED = {"build", ".git", "__pycache__", "node_modules"}
@@ -262,11 +244,6 @@ def files():
                 yield path
 
 
-def exempt(path):
-    return any(path == one or path.startswith(one.rstrip("/") + "/")
-               for one in EXEMPT)
-
-
 def report(path):
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         source = file.read()
@@ -276,8 +253,7 @@ def report(path):
 
 class Language(unittest.TestCase):
     def test_no_file_has_a_word_that_has_a_term(self):
-        lines = [line for path in files() if not exempt(path)
-                 for line in report(path)]
+        lines = [line for path in files() for line in report(path)]
         self.assertFalse(lines, "\n" + "\n".join(lines[:100]))
 
     def test_each_kind_of_text_is_read(self):
@@ -303,12 +279,9 @@ class Language(unittest.TestCase):
 
 
 def main(arguments):
-    all_files = "--exempt" in arguments
-    paths = [one.rstrip("/") for one in arguments if one != "--exempt"]
+    paths = [one.rstrip("/") for one in arguments]
     count = 0
     for path in files():
-        if exempt(path) and not all_files:
-            continue
         if any(path == one or path.startswith(one + "/") for one in paths):
             for line in report(path):
                 print(line)

@@ -479,8 +479,8 @@ bool CheckUnchanged(const Transfer& transfer,
       continue;
     }
     findings.Add(code::kUnreadable, Place{MakeSource(source.path, {})},
-                 "`" + source.path + "` has changed while it was read",
-                 "run again when nothing writes to it");
+                 "`" + source.path + "` changed while it was read",
+                 "run the command again when nothing writes to it");
     return false;
   }
   return true;

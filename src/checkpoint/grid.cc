@@ -121,7 +121,8 @@ std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
   for (const Box& part : tensor.parts) grid.parts_.push_back(region(part));
   if (whole_bytes) return grid;
   *why = "`" + tensor.name + "`, " + ShapeText(tensor.shape) + " of " +
-         std::string(DtypeName(tensor.from)) + ", would be split inside a byte";
+         std::string(DtypeName(tensor.from)) +
+         ", would start or end inside a byte";
   return std::nullopt;
 }
 

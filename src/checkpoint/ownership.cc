@@ -51,7 +51,7 @@ std::optional<ProcessShare> DetectProcess(const Variable& variable,
                    "`" + std::string(launcher.index) + "=" +
                        std::string(seat->index_text) + "` and `" +
                        launcher.count + "=" + std::string(seat->count_text) +
-                       "` do not say which process this is",
+                       "` do not identify this process",
                    "give --process-index and --process-count");
       return std::nullopt;
     }

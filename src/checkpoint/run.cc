@@ -220,10 +220,11 @@ class Runner {
         checksums_[output]) {
       return true;
     }
-    findings_.Add(code::kWrite, Place{MakeSource(path, {})},
-                  "`" + transfer_.PathOf(transfer_.outputs[output].name) +
-                      "` does not hold what was written to it",
-                  "run again; if it stays so, the disk is at fault");
+    findings_.Add(
+        code::kWrite, Place{MakeSource(path, {})},
+        "`" + transfer_.PathOf(transfer_.outputs[output].name) +
+            "` differs from what was written to it",
+        "run the command again; if the error repeats, check the disk");
     return false;
   }
 

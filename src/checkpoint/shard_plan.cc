@@ -83,13 +83,13 @@ class Planner {
       findings_.Add(code::kLimit, {},
                     "the plan has " + CountText(mesh.devices) +
                         " devices, more than the " + CountText(kMaxDevices) +
-                        " for which checkpoints are split");
+                        " that a checkpoint can be split for");
       return false;
     }
     if (mesh.processes < 1 || mesh.devices % mesh.processes != 0) {
       findings_.Add(code::kDeviceCount, {},
                     CountText(mesh.devices) +
-                        " devices cannot be dealt out to " +
+                        " devices cannot be divided evenly among " +
                         Counted(mesh.processes, "process", "processes"));
       return false;
     }
@@ -139,8 +139,8 @@ class Planner {
     if (dtype_differs_ > 0) {
       job_.notes.push_back(
           Counted(dtype_differs_, "tensor has", "tensors have") +
-          " another data type than the plan, such as " + dtype_example_ +
-          "; --dtype casts");
+          " another dtype than the plan, such as " + dtype_example_ +
+          "; --dtype casts them");
     }
   }
 
@@ -174,8 +174,9 @@ class Planner {
       moved.parts.push_back(cut->BoxOf(i));
     }
     if (const auto fault = CheckByteCuts(moved)) {
-      findings_.Add(code::kSpec, param.place, *fault,
-                    "its elements are packed: cut it along another dimension");
+      findings_.Add(
+          code::kSpec, param.place, *fault,
+          "its elements are packed: split it along another dimension");
       return;
     }
     LaidTensor laid{std::move(*cut), {}};
@@ -260,10 +261,10 @@ Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted) {
 
 void AddNothingSelected(size_t params, Findings& findings) {
   findings.Add(code::kUsage, {},
-               "--select finds none of the " +
+               "--select matches none of the " +
                    Counted(static_cast<int64_t>(params), "parameter"),
-               "it is searched in names as they are in the checkpoint; "
-               "`shardc manifest` lists them");
+               "it is matched against the names in the checkpoint; `shardc "
+               "manifest` lists them");
 }
 
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,

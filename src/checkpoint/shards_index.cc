@@ -57,7 +57,7 @@ class IndexReader {
     const auto schema = root.Find("schema");
     if (!schema || schema->string() != kSchemaName) {
       Refuse(code::kSchema, schema ? *schema : root,
-             "this is no index of shards: its `schema` is not `" +
+             "this is not an index of shards: its `schema` is not `" +
                  std::string(kSchemaName) + "`");
       return std::nullopt;
     }
@@ -95,7 +95,7 @@ class IndexReader {
     const auto mesh = Member(root, "mesh", JsonKind::kObject);
     if (!mode || !per || !mesh) return false;
     const auto parsed_mode = ParseMode(mode->string());
-    if (!parsed_mode) return Refuse(code::kSchema, *mode, "this is no mode");
+    if (!parsed_mode) return Refuse(code::kSchema, *mode, "this is not a mode");
     const auto parsed_per = ParsePer(per->string());
     if (!parsed_per) {
       return Refuse(code::kSchema, *per, "`per` is device, process or shard");
@@ -136,7 +136,7 @@ class IndexReader {
     }
     const auto parsed = ParseDtype(dtype->string());
     if (!parsed) {
-      return Refuse(code::kDtype, *dtype, "this data type is not known");
+      return Refuse(code::kDtype, *dtype, "this dtype is unknown");
     }
     param.dtype = *parsed;
     const auto elements = CheckedProduct(param.shape);

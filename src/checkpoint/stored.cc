@@ -120,7 +120,7 @@ class PiecesReader {
     for (const StoredTensor& tensor : stored_.tensors) {
       if (MakeWhole(tensor)) continue;
       findings_.Add(code::kTensorMissing, place_,
-                    "the pieces of `" + tensor.name + "` do not make " +
+                    "the pieces of `" + tensor.name + "` do not cover " +
                         ShapeText(tensor.shape) + " whole");
     }
     if (findings_.errors() > before || watch.RefuseChanged(findings_)) {
@@ -168,7 +168,7 @@ class PiecesReader {
       if (entry == entries.end()) {
         return Refuse(code::kTensorMissing, "`" + piece.key + "` is not in `" +
                                                 path +
-                                                "`, where the index has it");
+                                                "`, where the index places it");
       }
       if (!AddPiece(piece, *entry->second, id, header->data_offset, path)) {
         return false;
@@ -186,7 +186,7 @@ class PiecesReader {
       return Refuse(code::kSize, "`" + piece.key + "` in `" + path + "` is " +
                                      ShapeText(entry.shape) + " of " +
                                      std::string(DtypeName(entry.dtype)) +
-                                     ", and the index has " +
+                                     ", but the index has " +
                                      ShapeText(piece.box.shape) + " of " +
                                      std::string(DtypeName(tensor.dtype)));
     }

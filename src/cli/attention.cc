@@ -88,15 +88,15 @@ Options OptionsOf(AttentionFlags& flags) {
       {.name = "--layout",
        .to = &flags.layout,
        .value = "bthd|bhtd|thd",
-       .help = "order of the dimensions (default: bthd); thd is packed tokens, "
-               "which the reference systems lack"},
+       .help =
+           "order of the dimensions (default: bthd); thd holds packed tokens"},
       {.name = "--mni",
        .to = &flags.mni,
        .help = "key and value have as many heads as the query"},
       {.name = "--softmax-aux-rank",
        .to = &flags.softmax_aux_rank,
        .value = "N",
-       .help = "show softmax_aux (attention sinks) of this rank"}};
+       .help = "show softmax_aux (attention sinks) with this rank"}};
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
@@ -107,7 +107,7 @@ Options OptionsOf(AttentionFlags& flags) {
 
 const Command kAttention = {
     .name = "attention",
-    .summary = "the specs of attention's tensors",
+    .summary = "print the specs of the tensors of attention",
     .about = "Prints the specs of the tensors that take part in attention.",
     .example = "shardc attention --mode decode --layout bthd --format json",
     .formats = "text|json",

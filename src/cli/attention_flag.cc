@@ -47,7 +47,7 @@ std::optional<AttentionFlag> ParseAttention(const std::string& text,
       for (const auto& [name, value] : keys) known.push_back(name);
       const auto nearest = Nearest(key, known);
       findings.Add(code::kUsage, {},
-                   "`" + item + "` in `--attention` is no size",
+                   "`" + item + "` in `--attention` is not a size",
                    nearest ? "did you mean `" + *nearest + "=N`?"
                            : "give heads=32,kv_heads=8,head_dim=128,batch=4,"
                              "q_len=128,kv_len=4096");
@@ -55,7 +55,7 @@ std::optional<AttentionFlag> ParseAttention(const std::string& text,
     }
     if (*at->second) {
       findings.Add(code::kUsage, {},
-                   "`" + key + "` is given twice in `--attention`");
+                   "`" + key + "` occurs twice in `--attention`");
       return std::nullopt;
     }
     const auto value = ParseInteger("--attention " + key,

@@ -82,7 +82,7 @@ bool ParseSeverity(const std::vector<std::string>& given,
                      [&](const auto& entry) { return entry.first == level; });
     if (at == std::end(kLevels)) {
       findings.Add(code::kUsage, {},
-                   "`" + text + "` in `--severity` gives no level",
+                   "`" + text + "` in `--severity` has no level",
                    "write CODE=error, CODE=warning or CODE=note");
       return false;
     }
@@ -192,22 +192,20 @@ std::string Diffs(const FixResult& fixed) {
 void PrintFixes(const FixResult& fixed, const CheckFlags& flags,
                 const Common& common) {
   if (!flags.diff && fixed.made > 0) {
-    PrintMessage(common,
-                 Counted(fixed.made, "finding") + " fixed" +
-                     (fixed.proven ? ", and no name gets another spec, of this "
-                                     "tree or another"
-                                   : "") +
-                     "\n");
+    PrintMessage(
+        common,
+        Counted(fixed.made, "finding") + " fixed" +
+            (fixed.proven ? ", and no possible name gets another spec" : "") +
+            "\n");
   }
   if (fixed.unsafe == 0) return;
   if (flags.unsafe_fixes) {
     PrintMessage(common,
                  fixed.changes.empty() ? "no plan changes\n" : fixed.changes);
   } else {
-    PrintMessage(common,
-                 Counted(fixed.unsafe, "fix", "fixes") +
-                     " left out, as specs would change: `--unsafe-fixes` "
-                     "shows how\n");
+    PrintMessage(common, Counted(fixed.unsafe, "fix", "fixes") +
+                             " not applied, because specs would change: add "
+                             "`--unsafe-fixes` to apply them\n");
   }
 }
 
@@ -216,8 +214,8 @@ bool CheckLocked(const std::vector<Target>& targets, Findings& findings) {
     if (!target.plan.empty() || !target.step.empty()) return true;
   }
   findings.Add(code::kUsage, {}, "no target has a committed plan to compare",
-               "give the target one: `plan: plans/NAME.plan.json`, and write it"
-               " with `shardc plan --write-locked`");
+               "add `plan: plans/NAME.plan.json` to the target, and write the "
+               "plan with `shardc plan --write-locked`");
   return false;
 }
 
@@ -396,21 +394,21 @@ Options OptionsOf(CheckFlags& flags) {
       {{.name = "--attention",
         .to = &flags.attention,
         .value = "SETTINGS",
-        .help = "heads=32,kv_heads=8,head_dim=128,batch=4,kv_len=4096: stands "
-                "in for a config.json"},
+        .help = "sizes to use instead of a config.json, such as "
+                "heads=32,kv_heads=8,head_dim=128,batch=4,kv_len=4096"},
        {.name = "--memory",
         .to = &flags.memory,
         .value = "SIZE",
-        .help = "a device's memory, such as 80GiB"},
+        .help = "memory of a device, such as 80GiB"},
        {.name = "--select",
         .to = &flags.select,
         .value = "CODE,...",
-        .help = "run these only: codes, names or families such as SHD1",
+        .help = "run only these lints: codes, names or families such as SHD1",
         .several = Several::kCommas},
        {.name = "--ignore",
         .to = &flags.ignore,
         .value = "CODE,...",
-        .help = "run all but these",
+        .help = "run all lints but these",
         .several = Several::kCommas},
        {.name = "--severity",
         .to = &flags.severity,
@@ -420,10 +418,11 @@ Options OptionsOf(CheckFlags& flags) {
        {.name = "--fail-on",
         .to = &flags.fail_on,
         .value = "error|warning|note|never",
-        .help = "exit 1 from this level on (default: error)"},
+        .help = "exit 1 if a finding has this level or a higher one (default: "
+                "error)"},
        {.name = "--preview",
         .to = &flags.preview,
-        .help = "run lints in preview too"},
+        .help = "run preview lints too"},
        {.name = "--baseline",
         .to = &flags.baseline,
         .value = "FILE",
@@ -435,22 +434,22 @@ Options OptionsOf(CheckFlags& flags) {
         .help = "write the findings to a baseline"},
        {.name = "--notes",
         .to = &flags.notes,
-        .help = "show notes too, which text only counts"},
+        .help = "show notes too; without it text output only counts them"},
        {.name = "--statistics",
         .to = &flags.statistics,
         .help = "count findings by code"},
        {.name = "--locked",
         .to = &flags.options.locked,
-        .help = "the committed plan is what the inputs give"},
+        .help = "check that the committed plans match what the inputs give"},
        {.name = "--diff",
         .to = &flags.diff,
-        .help = "show what --fix would change"},
+        .help = "print what --fix would change as a diff, and change nothing"},
        {.name = "--fix",
         .to = &flags.fix,
-        .help = "make the mechanical fixes that change no parameter's spec"},
+        .help = "apply the fixes that change no parameter's spec"},
        {.name = "--unsafe-fixes",
         .to = &flags.unsafe_fixes,
-        .help = "make the others too, and show what they change in plans"},
+        .help = "apply all fixes, and print what they change in plans"},
        OutputOption(&flags.output)});
   return options;
 }
@@ -459,12 +458,12 @@ Options OptionsOf(CheckFlags& flags) {
 
 const Command kCheck = {
     .name = "check",
-    .summary = "lint: every check that the inputs allow",
+    .summary = "run every lint that the inputs allow",
     .about = R"(
 Runs every lint that the inputs allow, over the targets of the project or over
-the files given, and lists those that were skipped. A comment
-`# shardc: ignore[CODE] reason` on a line of a rules file, or on the line above
-it, silences a code there.)",
+the given files, and lists the skipped lints. The comment
+`# shardc: ignore[CODE] reason`, on a line of a rules file or on the line above,
+suppresses the findings with that code for the line.)",
     .example =
         "shardc check --mesh fsdp:8,tp:4 --rules rules.yaml "
         "--manifest manifest.json",

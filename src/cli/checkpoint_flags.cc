@@ -72,9 +72,10 @@ bool ReadShare(const CheckpointFlags& flags, ProcessShare* share,
   if (flags.process_count.empty() ||
       (flags.process_index.empty() && !flags.finalize &&
        flags.process_count != "1")) {
-    findings.Add(code::kUsage, {},
-                 "one of several processes needs both its number and theirs",
-                 "give --process-index and --process-count together");
+    findings.Add(
+        code::kUsage, {},
+        "one process of several needs its index and the number of processes",
+        "give --process-index and --process-count together");
     return false;
   }
   const auto count =
@@ -109,8 +110,8 @@ std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
     return dtype;
   }
   findings.Add(code::kDtype, {MakeSource("--dtype", text), 0, text.size()},
-               "`" + text + "` is not a type that is cast to",
-               "f32, bf16 and f16 are");
+               "`" + text + "` is not a dtype to cast to",
+               "use f32, bf16 or f16");
   return std::nullopt;
 }
 
@@ -128,9 +129,10 @@ bool ReadDtypes(const Strings& given, DtypeOf* dtype, Findings& findings) {
     const auto type = ReadDtype(all ? text : text.substr(equals + 1), findings);
     if (!type) return false;
     if (all && rest) {
-      findings.Add(code::kUsage, {},
-                   "`--dtype " + text + "` is the second type for all names",
-                   "give one for all, and others as `PATTERN=" + text + "`");
+      findings.Add(
+          code::kUsage, {},
+          "`--dtype " + text + "` is a second dtype for all names",
+          "give one dtype for all, and others as `PATTERN=" + text + "`");
       return false;
     }
     if (all) {
@@ -219,15 +221,15 @@ void TellReport(const Transfer& transfer, const RunOptions& run,
           : transfer.directory;
   std::string text;
   if (run.finalize) {
-    text = "all parts are there: " + transfer.directory + " is complete\n";
+    text = "all parts are present: " + transfer.directory + " is complete\n";
   } else {
     text = "wrote " + SizeText(report.size) + " to " + where;
     if (report.pieces_kept > 0) {
       text += "; " + Counted(report.pieces_kept, "piece was", "pieces were") +
-              " there already";
+              " already written";
     }
     if (verified > 0) {
-      text += "; " + Counted(verified, "checksum") + " of what was read hold" +
+      text += "; " + Counted(verified, "checksum") + " of the input verified" +
               (verified == 1 ? "s" : "");
     }
     text += '\n';
@@ -236,7 +238,8 @@ void TellReport(const Transfer& transfer, const RunOptions& run,
              std::to_string(run.share.count) +
              (run.share.from.empty() ? "" : " (" + run.share.from + ")") +
              ": " + text +
-             "when all have ended, run it once more with --finalize\n";
+             "after all processes have ended, run the command once more with "
+             "--finalize\n";
     }
   }
   PrintMessage(common, text);
@@ -249,45 +252,46 @@ Options OptionsOf(CheckpointFlags& flags) {
       {.name = "--dtype",
        .to = &flags.dtype,
        .value = "TYPE|REGEX=TYPE",
-       .help =
-           "cast the floating types while copying, rounded to nearest: f32, "
-           "bf16 or f16; for names in which a pattern is found, and for "
-           "the rest",
+       .help = "cast floating-point tensors while copying, rounding to "
+               "nearest: f32, bf16 or f16; with PATTERN=, only tensors whose "
+               "name the pattern matches",
        .words = {"f32", "bf16", "f16"}},
       {.name = "--select",
        .to = &flags.select,
        .value = "REGEX",
-       .help = "only parameters in whose names this is found"},
+       .help = "copy only parameters whose names match this pattern"},
       {.name = "--dry-run",
        .to = &flags.dry_run,
-       .help = "say what would be read and written, in bytes"},
+       .help =
+           "print what would be read and written, in bytes, and write nothing"},
       {.name = "--verify",
        .to = &flags.verify,
-       .help = "read everything that was written again and compare checksums"},
+       .help = "read back all written data and compare checksums"},
       {.name = "--no-verify",
        .to = &flags.no_verify,
-       .help = "do not compare the pieces that are read with their stored "
+       .help = "do not compare the pieces that are read with their recorded "
                "checksums"},
       {.name = "--process-index",
        .to = &flags.process_index,
        .value = "I",
-       .help = "which of several processes this is (default: what SLURM, "
-               "Open MPI or torchrun say)"},
+       .help = "index of this process among several (default: from SLURM, Open "
+               "MPI or torchrun)"},
       {.name = "--process-count",
        .to = &flags.process_count,
        .value = "N",
-       .help = "how many processes share the work"},
+       .help = "number of processes that share the work"},
       {.name = "--finalize",
        .to = &flags.finalize,
        .help = "check that all processes have written their parts, and write "
                "the index"},
       {.name = "--reuse",
        .to = &flags.reuse,
-       .help = "write into an earlier set's files instead of keeping them "
-               "until the new set is whole: no second copy on the disk"},
+       .help = "overwrite the files of an earlier set in place instead of "
+               "keeping them until the new set is complete; needs no second "
+               "copy on the disk"},
       {.name = "--no-sync",
        .to = &flags.no_sync,
-       .help = "do not wait for the disk: a power cut may lose the set"}};
+       .help = "do not wait for the disk; a power failure may lose the set"}};
 }
 
 std::optional<CheckpointSettings> ReadCheckpointFlags(
@@ -335,10 +339,9 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
   bool good = false;
   {
     const InterruptNotice notice(
-        "\nshardc: interrupted; what is complete so far lies in hidden files "
-        "in " +
+        "\nshardc: interrupted; the complete pieces are in hidden files in " +
         Printable(transfer.directory) +
-        ", and the same command goes on from there\n");
+        ", and the same command continues from there\n");
     Progress progress;
     if (!common.quiet && ::isatty(STDERR_FILENO) == 1) {
       settings.run.progress = std::ref(progress);

@@ -1,4 +1,4 @@
-// The committed plan of a target: found, and told where it is not there.
+// Finds the committed plan of a target, or reports that there is none.
 #ifndef SHARDC_CLI_COMMITTED_PLAN_H_
 #define SHARDC_CLI_COMMITTED_PLAN_H_
 

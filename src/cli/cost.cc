@@ -109,15 +109,16 @@ Options OptionsOf(CostCommand& command) {
       {.name = "--plan",
        .to = &command.plan,
        .value = "FILE",
-       .help = "a plan that was written, in place of the inputs"},
+       .help = "plan file to use instead of the inputs"},
       {.name = "--explain",
        .to = &command.explain,
-       .help = "with what is taken for granted, and the tensors "
-               "of a layer"}};
-  Append(options, {{.name = "--profiles",
-                    .to = &command.profiles,
-                    .help = "list the accelerators that figures are known of, "
-                            "with their sources"}});
+       .help = "also list the assumptions, and the tensors of a layer"}};
+  Append(
+      options,
+      {{.name = "--profiles",
+        .to = &command.profiles,
+        .help =
+            "list the known accelerators, with the sources of their figures"}});
   Append(options, OptionsOfCost(command.flags));
   Append(options, {OutputOption(&command.output)});
   return options;
@@ -127,28 +128,29 @@ Options OptionsOf(CostCommand& command) {
 
 const Command kCost = {
     .name = "cost",
-    .summary = "what a plan costs: memory, communication and time",
+    .summary = "compute what a plan costs: memory, communication and time",
     .about = R"(
-Says what each device holds: parameters, gradients, the optimizer's states, the
-KV cache, activations as a gradient checkpoint policy leaves them, logits, and
-the weights of one layer made whole; of the fullest and of the emptiest device,
-against a device's memory.
+Prints the memory of the fullest and of the emptiest device: parameters,
+gradients, optimizer states, the KV cache, activations under a
+rematerialisation policy, logits, and the gathered weights of one layer; and
+compares it with a device's memory.
 
-Then what each device sends in a step, collective by collective with its axes,
-forward and backward. Where the rules describe the model (`verify step`) and
-batch and length are known, it is read from the step's program; else formulas of
-a layer say it, and what stood in the way is told. And with a profile (`--profile`, or the mesh's device) how
-long that takes over its links, beside the products at its peak rate and the
-reading of what is held. A mesh's processes, slices and memory win over the
-profile's. `--profiles` lists the accelerators, each figure with its source.
+Then it prints what each device sends in a step: each collective with its axes,
+forward and backward. If the rules describe the model (`verify step`) and
+batch and length are known, these come from the step's program, otherwise from
+formulas of a layer, with the reason. With a profile (`--profile`, or the
+mesh's device) it estimates the time of communication over the profile's links,
+of the matrix products at its peak rate, and of reading memory. The mesh's
+processes, slices and memory override those of the profile. `--profiles` lists
+the accelerators, each figure with its source.
 
-What is not known is said and left out of the total, never guessed: activations
-need `--batch` and `--seq`, the KV cache `--model`, `--batch` and `--kv-len`.
-`--explain` says what each figure takes for granted.
+Unknown parts are listed and left out of the total, never guessed: activations
+need `--batch` and `--seq`, the KV cache needs `--model`, `--batch` and
+`--kv-len`. `--explain` lists the assumptions of each figure.
 
 `--format json` is shardc.cost/v1.
 
-Exits with 1 when a device's memory is known and does not suffice.)",
+Exits with 1 if a device's memory is known and too small.)",
     .example =
         "shardc cost --mesh fsdp:8,tp:8 --rules auto "
         "--manifest model.safetensors.index.json --model config.json "

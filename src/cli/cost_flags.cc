@@ -55,9 +55,10 @@ class CostFlagParser {
     if (text.empty()) return;
     to = ParseDtype(text);
     if (!to || DtypeBits(*to) < 8) {
-      findings_.Add(
-          code::kUsage, FlagPlace(flag, text),
-          ShortQuote(text) + " is no dtype of whole bytes, such as bfloat16");
+      findings_.Add(code::kUsage, FlagPlace(flag, text),
+                    ShortQuote(text) +
+                        " is not a dtype of at least one byte per element, "
+                        "such as bfloat16");
     }
   }
 
@@ -143,75 +144,73 @@ Options OptionsOfCost(CostFlags& flags) {
       {.name = "--batch",
        .to = &flags.batch,
        .value = "N",
-       .help = "rows of all devices together, in a step (default: the "
-               "target's)"},
+       .help = "rows per step over all devices (default: the target's)"},
       {.name = "--seq",
        .to = &flags.length,
        .value = "N",
-       .help = "tokens of a row, in training and prefill"},
+       .help = "tokens per row, in training and prefill"},
       {.name = "--kv-len",
        .to = &flags.kv_length,
        .value = "N",
-       .help = "tokens that the cache has room for (default: the target's)"},
+       .help = "tokens that the cache can hold (default: the target's)"},
       {.name = "--microbatches",
        .to = &flags.microbatches,
        .value = "N",
-       .help = "parts that a step's rows are run in, one after the other "
-               "(default: 1)"},
+       .help = "number of micro-batches per step (default: 1)"},
       {.name = "--optimizer",
        .to = &flags.optimizer,
        .value = "adamw|adafactor|lion|momentum|muon|sgd",
-       .help = "whose states are kept (default: adamw)"},
+       .help = "optimizer, for the bytes of its states (default: adamw)"},
       {.name = "--master-dtype",
        .to = &flags.master_dtype,
        .value = "DTYPE|none",
-       .help = "of the optimizer's copy of the parameters (default: float32 "
-               "of narrower ones)"},
+       .help = "dtype of the optimizer's copy of the parameters (default: "
+               "float32 for narrower parameters)"},
       {.name = "--moments-dtype",
        .to = &flags.moments_dtype,
        .value = "DTYPE[,DTYPE]",
-       .help = "of the first and the second moments (default: float32)"},
+       .help = "dtypes of the first and the second moments (default: float32)"},
       {.name = "--grad-dtype",
        .to = &flags.grad_dtype,
        .value = "DTYPE",
-       .help = "of gradients (default: their parameters')"},
+       .help = "dtype of gradients (default: that of their parameters)"},
       {.name = "--zero",
        .to = &flags.zero,
        .value = "0|1|2|3",
-       .help = "what replicas divide beyond the plan: 1 the optimizer's "
+       .help = "ZeRO stage, which shards over replicas: 1 the optimizer's "
                "states, 2 gradients too, 3 parameters too (default: 0)"},
       RematOption(&flags.remat),
       {.name = "--dtype",
        .to = &flags.dtype,
        .value = "DTYPE",
-       .help = "of activations (default: bfloat16)"},
+       .help = "dtype of activations (default: bfloat16)"},
       {.name = "--logits-dtype",
        .to = &flags.logits_dtype,
        .value = "DTYPE",
-       .help = "of the logits (default: float32)"},
+       .help = "dtype of the logits (default: float32)"},
       {.name = "--kv-dtype",
        .to = &flags.kv_dtype,
        .value = "DTYPE",
-       .help = "of the cache; int8 has a float32 scale a token and head "
-               "(default: bfloat16)"},
+       .help = "dtype of the KV cache; int8 has a float32 scale per token and "
+               "head (default: bfloat16)"},
       {.name = "--operation",
        .to = &flags.operation,
        .value = "NAME",
-       .help = "of attention (default: the target's, else flash_attn2, and "
-               "flash_decoding in decode)"},
+       .help = "operation that computes attention (default: the target's, else "
+               "flash_attn2, and flash_decoding in decode)"},
       {.name = "--pipeline-axis",
        .to = &flags.pipeline_axis,
        .value = "AXIS",
-       .help = "whose devices have layers one after the other"},
+       .help = "axis of pipeline stages"},
       {.name = "--profile",
        .to = &flags.profile,
        .value = "NAME",
-       .help = "the accelerator, such as h100-sxm (default: the mesh's)",
+       .help = "accelerator, such as h100-sxm (default: the mesh's)",
        .words = {}},
       {.name = "--memory",
        .to = &flags.memory,
        .value = "SIZE",
-       .help = "a device's memory, such as 80GiB"}};
+       .help = "memory of a device, such as 80GiB"}};
   for (Option& option : options) {
     if (option.name != "--profile") continue;
     for (std::string_view name : DeviceNames()) {
@@ -259,7 +258,7 @@ Option RematOption(std::string* to) {
           .to = to,
           .value = "POLICY",
           .help =
-              "gradient checkpoint policy, such as nothing_saveable or "
+              "rematerialisation policy, such as nothing_saveable or "
               "'save_only_these_names(q_proj,context)' (default: "
               "everything_saveable)"};
 }
@@ -270,7 +269,7 @@ bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings) {
   auto policy = step::ParseRemat(text, why);
   if (!policy) {
     findings.Add(code::kUsage, FlagPlace("--remat", text), why,
-                 "there are: " + ListOf(step::RematNames()));
+                 "the policies are: " + ListOf(step::RematNames()));
     return false;
   }
   out = std::move(*policy);

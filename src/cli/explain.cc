@@ -99,22 +99,22 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
 }
 
 Options OptionsOf(ExplainFlags& flags) {
-  Options options = {{.name = "WHAT",
-                      .to = &flags.what,
-                      .value = "PARAM|CODE",
-                      .help = "a parameter's name, or a code or its name"},
-                     {.name = "--codes",
-                      .to = &flags.codes,
-                      .help = "list every diagnostic as Markdown"},
-                     {.name = "--step",
-                      .to = &flags.steps_of,
-                      .value = "MODE,...",
-                      .help = "of a parameter: the ops of a step that take it, "
-                              "what is sent for it and its gradient: train, "
-                              "prefill, decode",
-                      .several = Several::kCommas,
-                      .words = {"train", "prefill", "decode"}},
-                     DeviceInput(flags.device)};
+  Options options = {
+      {.name = "WHAT",
+       .to = &flags.what,
+       .value = "PARAM|CODE",
+       .help = "name of a parameter, or code or name of a diagnostic"},
+      {.name = "--codes",
+       .to = &flags.codes,
+       .help = "list every diagnostic as Markdown"},
+      {.name = "--step",
+       .to = &flags.steps_of,
+       .value = "MODE,...",
+       .help = "list the ops of a step that use the parameter, and what is "
+               "sent for it and its gradient: train, prefill, decode",
+       .several = Several::kCommas,
+       .words = {"train", "prefill", "decode"}},
+      DeviceInput(flags.device)};
   Append(options, AllInputs(flags.inputs));
   return options;
 }
@@ -123,17 +123,18 @@ Options OptionsOf(ExplainFlags& flags) {
 
 const Command kExplain = {
     .name = "explain",
-    .summary = "why a parameter got its spec, or what a diagnostic means",
+    .summary =
+        "explain why a parameter got its spec, or what a diagnostic means",
     .about = R"(
-With the name of a parameter, tells how it got its spec: the rules tried, each
-token resolved in each mode, corrections and bytes. With a code such as
-`SHD203` or a code's name, tells what the diagnostic means and how to fix
+For the name of a parameter, prints how it got its spec: the rules tried, each
+logical axis resolved in each mode, corrections and bytes. For a code such as
+`SHD203`, or the name of a code, prints what the diagnostic means and how to fix
 it.
 
-With `--step` tells what a step of the model does with the parameter: the ops
-that take it, the collectives that move it, how its gradient is reduced, and
-what a device sends for it at the target's batch and 4096 tokens. The rules need
-a `model:` section.)",
+`--step` prints what a step of the model does with the parameter: the ops that
+use it, the collectives that move it, how its gradient is reduced, and what a
+device sends for it at the target's batch and 4096 tokens. This needs rules
+with a `model:` section.)",
     .example =
         "shardc explain model/embed_tokens/embedding --mesh fsdp:8,tp:4 "
         "--rules builtin:llama --manifest manifest.json",

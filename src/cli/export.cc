@@ -57,14 +57,14 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
       continue;
     }
     findings.Add(code::kUsage, {},
-                 "`" + std::string(flag) + "` says nothing to `" +
+                 "`" + std::string(flag) + "` does not apply to the format `" +
                      std::string(exporter.name) + "`");
     return false;
   }
   if (common.format == "json" &&
       exporter.formats.find("json") == std::string_view::npos) {
     findings.Add(code::kUsage, {},
-                 "`" + std::string(exporter.name) + "` has no form in JSON");
+                 "`" + std::string(exporter.name) + "` has no JSON form");
     return false;
   }
   return true;
@@ -80,7 +80,7 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
       return ReadPlanFile(flags.plan, findings);
     }
     findings.Add(code::kUsage, {},
-                 "`--plan` and the inputs of a plan both say what to export",
+                 "`--plan` and the inputs of a plan are both given",
                  "give one of them");
     return std::nullopt;
   }
@@ -111,7 +111,7 @@ bool HasMode(const ReadPlan& plan, Mode mode, Findings& findings) {
   }
   findings.Add(code::kUsage, {},
                "the plan has no mode `" + std::string(ModeName(mode)) + "`",
-               "make it with `--modes`");
+               "compile the plan with `--modes`");
   return false;
 }
 
@@ -180,11 +180,14 @@ Options OptionsOf(ExportFlags& flags) {
                       .help = FormatsText(),
                       .required = true,
                       .words = FormatNames()}};
-  Append(options, Under("Inputs", {{.name = "--plan",
-                                    .to = &flags.plan,
-                                    .value = "PLAN",
-                                    .help = "a plan that was written; without "
-                                            "it, mesh, rules and manifest"}}));
+  Append(
+      options,
+      Under(
+          "Inputs",
+          {{.name = "--plan",
+            .to = &flags.plan,
+            .value = "PLAN",
+            .help = "plan file (default: compile mesh, rules and manifest)"}}));
   Append(options, AllInputs(flags.inputs));
   exports::Options& own = flags.options;
   Append(
@@ -193,44 +196,47 @@ Options OptionsOf(ExportFlags& flags) {
        {.name = "--mode",
         .to = &flags.mode,
         .value = "MODE",
-        .help = "the mode of formats that hold one (default: train)",
+        .help = "mode, for formats that hold one (default: train)",
         .words = ModeNames()},
        {.name = "--form",
         .to = &own.form,
         .value = "iota|list|mesh",
-        .help = "hlo: how devices are written, by default iota; a list is "
-                "what older programs have, mesh what the newest",
+        .help = "hlo: form of the device list: iota (default), list for older "
+                "programs, mesh for the newest",
         .checked = true},
        {.name = "--open",
         .to = &own.open,
-        .help = "shardy: dimensions that may be split further"},
+        .help = "shardy: mark dimensions as open, so that propagation may "
+                "shard them further"},
        {.name = "--replicated",
         .to = &own.replicated,
-        .help = "shardy: name the axes that split nothing as replicated"},
+        .help = "shardy: list the axes that shard no dimension as replicated"},
        {.name = "--priorities",
         .to = &own.priorities,
         .value = "AXES",
-        .help = "shardy: the rounds in which axes are propagated, such as "
-                "dp,tp; those not named come last",
+        .help = "shardy: order in which axes are propagated, such as dp,tp; "
+                "all others come last",
         .several = Several::kCommas},
        {.name = "--no-strided",
         .to = &own.no_strided,
-        .help = "dtensor: refuse what only the private _StridedShard says"},
+        .help =
+            "dtensor: report an error if the private _StridedShard is needed"},
        {.name = "--axis",
         .to = &own.axis,
         .value = "AXIS",
-        .help = "hf-tp-plan, megatron, vllm: the axis of tensor "
-                "parallelism (default: tp)"},
+        .help = "hf-tp-plan, megatron, vllm: axis of tensor parallelism "
+                "(default: tp)"},
        {.name = "--transformers",
         .to = &own.version,
         .value = "VERSION",
-        .help = "hf-tp-plan: the version whose words are taken, such as "
-                "4.57 (default: the newest)"},
+        .help = "hf-tp-plan: version of transformers, such as 4.57 (default: "
+                "the newest)"},
        {.name = "--names",
         .to = &flags.names,
         .value = "FILE",
-        .help = "maxtext: logical names of the parameters' dimensions: "
-                "MaxText's logical_shardings.json, or a list by name"}});
+        .help = "maxtext: file with the logical names of the parameters' "
+                "dimensions: MaxText's logical_shardings.json, or a list by "
+                "name"}});
   return options;
 }
 
@@ -238,15 +244,15 @@ Options OptionsOf(ExportFlags& flags) {
 
 const Command kExport = {
     .name = "export",
-    .summary = "write a plan in another system's words",
+    .summary = "write a plan in the format of another system",
     .about = R"(
 Writes a plan, given with `--plan` or compiled from mesh, rules and manifest,
 in another system's format.
 
-What the format cannot say, such as a tensor that lives at one coordinate of an
-axis, is an error that names the parameters, and nothing is written. Formats
-that hold one mode take it from `--mode`; `jax`, `jax-json`, `csv` and
-`markdown` hold all that the plan has.)",
+If the format cannot express a part of the plan, such as a tensor that is placed
+at one coordinate of an axis, the command reports the parameters and writes
+nothing. Formats that hold one mode take it from `--mode`; `jax`, `jax-json`,
+`csv` and `markdown` hold all modes of the plan.)",
     .example = "shardc export jax --plan plan.json -o shardings.py",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunExport); },

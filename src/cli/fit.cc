@@ -134,7 +134,7 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
               CountText(static_cast<int64_t>(kMostMeshes)) + " meshes of " +
               CountText(*devices) + " devices over " +
               Counted(static_cast<int64_t>(axes.size()), "axis", "axes"),
-          "name fewer with --axes");
+          "give fewer axes with --axes");
       return kFailed;
     }
     for (const Mesh& mesh : *meshes) {
@@ -176,20 +176,20 @@ int RunFit(const FitCommand& command, const Common& common,
 }
 
 Options OptionsOf(FitCommand& command) {
-  Options options = {{.name = "--axes",
-                      .to = &command.axes,
-                      .value = "AXIS,...",
-                      .help = "axes to try, the outermost first (default: "
-                              "those of data, fully sharded, expert and "
-                              "tensor parallelism)",
-                      .several = Several::kCommas},
-                     {.name = "--limit",
-                      .to = &command.limit,
-                      .value = "N",
-                      .help = "meshes that are shown (default: 10)"},
-                     {.name = "--all",
-                      .to = &command.all,
-                      .help = "show meshes that do not fit, too"}};
+  Options options = {
+      {.name = "--axes",
+       .to = &command.axes,
+       .value = "AXIS,...",
+       .help = "axes to try, outermost first (default: those of data, fully "
+               "sharded data, expert and tensor parallelism)",
+       .several = Several::kCommas},
+      {.name = "--limit",
+       .to = &command.limit,
+       .value = "N",
+       .help = "number of meshes to list (default: 10)"},
+      {.name = "--all",
+       .to = &command.all,
+       .help = "list meshes that do not fit, too"}};
   Append(options, OptionsOfCost(command.flags));
   Append(options, {OutputOption(&command.output)});
   return options;
@@ -199,22 +199,22 @@ Options OptionsOf(FitCommand& command) {
 
 const Command kFit = {
     .name = "fit",
-    .summary = "which mesh sizes are legal for a model, and what each costs",
+    .summary = "find the mesh sizes that are legal for a model, with costs",
     .about = R"(
-Tries each axis alone, size by size: a size is legal where every dimension that
-the axis splits divides, where no head, no KV head and no block of quantised
-weights is cut inside, and where rows and tokens divide. A legal one is shown
-with what a device holds and sends, another with the reasons.
+Tries each axis alone with each size. A size is legal if it divides every
+dimension that the axis shards, splits no head, no KV head and no block of
+quantised weights, and divides the rows and tokens. A legal size is shown with
+what a device holds and sends, an illegal one with the reasons.
 
-With `--devices` every way to share that many devices among the axes is tried,
-under the rules as they are (or a pack, `--rules auto`), and those that fit in a
-device's memory (`--memory`, `--profile`) are listed, the best first: the
-fastest where a profile gives times, else the one that sends least. Of two alike
-the emptier one. No mesh is needed; one that is given says the device only.
+With `--devices`, tries every factorisation of that number over the axes, under
+the given rules (or a pack, `--rules auto`), and lists the meshes that fit in a
+device's memory (`--memory`, `--profile`): the fastest first if a profile gives
+times, otherwise the one that sends least; of two equal ones, the one that needs
+less memory. No mesh is needed; a given mesh only defines the device.
 
 `--format json` is shardc.fit/v1, with all meshes that were tried.
 
-Exits with 1 when no mesh fits, and says which is nearest.)",
+Exits with 1 if no mesh fits, and prints the one that is closest to fitting.)",
     .example =
         "shardc fit --devices 64 --profile h100-sxm --rules auto "
         "--manifest model.safetensors.index.json --model config.json "

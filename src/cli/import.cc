@@ -56,7 +56,7 @@ bool TakesFlags(const imports::Importer& importer, const ImportFlags& flags,
       continue;
     }
     findings.Add(code::kUsage, {},
-                 "`" + std::string(flag) + "` says nothing to `" +
+                 "`" + std::string(flag) + "` does not apply to the format `" +
                      std::string(importer.name) + "`");
     return false;
   }
@@ -135,15 +135,15 @@ bool Prove(const Imported& imported, const Manifest& manifest,
     if (!imported.winner || imported.winner(names[i]) == ours) continue;
     findings.Add(code::kInexpressible, {manifest.source},
                  ShortQuote(names[i]) +
-                     " is matched otherwise by the patterns than by the "
-                     "system that they come from");
+                     " gets another spec from the written patterns than from "
+                     "the source system");
     return false;
   }
   PrintMessage(
       common,
       CountText(matched) + " of " +
           Counted(static_cast<int64_t>(names.size()), "name") + " have a rule" +
-          (imported.winner ? ", each the one that the source gives it" : "") +
+          (imported.winner ? ", each the same as in the source system" : "") +
           "\n");
   return true;
 }
@@ -165,8 +165,8 @@ bool WriteMesh(const Imported& imported, const std::string& path,
                Findings& findings) {
   if (path.empty()) return true;
   if (!imported.mesh) {
-    findings.Add(code::kUsage, {}, "the source has no mesh to write",
-                 "leave `--mesh-output` out");
+    findings.Add(code::kUsage, {}, "the source has no mesh",
+                 "omit `--mesh-output`");
     return false;
   }
   return PutResult(MeshFileYaml(*imported.mesh), path, findings);
@@ -207,7 +207,7 @@ int RunImport(const ImportFlags& flags, const Common& common,
   if (AreOneFile(flags.output, flags.mesh_output)) {
     findings.Add(code::kUsage, {},
                  "`--output` and `--mesh-output` name one file",
-                 "give each a file of its own");
+                 "give two different files");
     return kFailed;
   }
   const auto imported = ReadImport(flags, findings);
@@ -263,34 +263,32 @@ Options OptionsOf(ImportFlags& flags) {
       {.name = "--mesh-output",
        .to = &flags.mesh_output,
        .value = "FILE",
-       .help = "where the source's mesh goes, if it has one"},
+       .help = "file to write the source's mesh to, if it has one"},
       {.name = "--symbol",
        .to = &flags.request.symbol,
        .value = "NAME",
-       .help = "which rule set of a file with several, such as "
+       .help = "rule set to read from a file with several, such as "
                "LlamaConfig.get_partition_rules"},
       {.name = "--set",
        .to = &flags.values,
        .value = "NAME=VALUE",
-       .help = "a flag that the source branches on; may be "
-               "repeated"},
+       .help = "value of a flag that the source branches on; may be repeated"},
       {.name = "--matching",
        .to = &flags.request.matching,
        .value = "search|whole|start|glob|name",
-       .help = "how the source matches names, by default search "
-               "for lists and name for dicts",
+       .help = "how the source matches names (default: search for lists, name "
+               "for dicts)",
        .checked = true}};
-  Append(options, {{.name = "--names",
-                    .to = &flags.names,
-                    .value = "FILE",
-                    .help = "logical names of the parameters' dimensions: "
-                            "MaxText's logical_shardings.json, or a list by "
-                            "name"},
-                   {.name = "--axis",
-                    .to = &flags.request.axis,
-                    .value = "AXIS",
-                    .help = "hf-tp-plan: the mesh axis that it splits over "
-                            "(default: tp)"}});
+  Append(options,
+         {{.name = "--names",
+           .to = &flags.names,
+           .value = "FILE",
+           .help = "file with the logical names of the parameters' dimensions: "
+                   "MaxText's logical_shardings.json, or a list by name"},
+          {.name = "--axis",
+           .to = &flags.request.axis,
+           .value = "AXIS",
+           .help = "hf-tp-plan: mesh axis to shard over (default: tp)"}});
   Append(options, MeshInputs(flags.inputs));
   Append(options, ManifestInputs(flags.inputs));
   return options;
@@ -300,16 +298,16 @@ Options OptionsOf(ImportFlags& flags) {
 
 const Command kImport = {
     .name = "import",
-    .summary = "read another system's configuration",
+    .summary = "convert another system's configuration to a rules file",
     .about = R"(
-Reads another system's rules and writes them as shardc-rules(5), and its mesh
-as shardc-mesh(5) where it has one. Files are read, never run.
+Reads another system's rules and writes them as shardc-rules(5), and its mesh,
+if it has one, as shardc-mesh(5). Files are parsed, never run.
 
-What cannot be carried over is an error at its place, and nothing is written:
-a value that is not in the file, a branch on a flag that `--set` does not give,
-a pattern that RE2 cannot say. Where a system matches names otherwise than by
-searching a pattern in them, the patterns that are written mean the same; with
-`--manifest` that is proved on its names.)",
+What cannot be converted is an error with its place, and nothing is written: a
+value that is not in the file, a branch on a flag that `--set` does not give, a
+pattern that RE2 does not support. If a system does not search patterns in
+names, the written patterns are changed to match the same names; `--manifest`
+checks that on the manifest's names.)",
     .example = "shardc import eformer partition_axis.json -o axes.yaml",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunImport); },

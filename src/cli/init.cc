@@ -156,8 +156,8 @@ struct Rules {
 };
 
 std::string PackText(const std::string& pack) {
-  return "# Rules of this project. What is written here wins over the pack "
-         "below it.\nversion: 1\nextends: [" +
+  return "# Rules of this project. Rules in this file win over those of the "
+         "pack.\nversion: 1\nextends: [" +
          pack + "]\nrules: []\n";
 }
 
@@ -279,8 +279,9 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   // Written last, so that a project file exists only with all other files.
   out.push_back(
       {"shardc.yaml",
-       "# What `shardc check --locked` holds the repository to; `shardc plan "
-       "--write-locked`\n# writes the plan anew.\nversion: 1\ntargets:\n  " +
+       "# `shardc check --locked` compares the committed plan with what these "
+       "inputs give;\n# `shardc plan --write-locked` updates the "
+       "plan.\nversion: 1\ntargets:\n  " +
            Quoted(inputs.name) + ":\n    mesh: \"" + MeshWords(mesh) +
            "\"\n    rules: [rules.yaml]\n    manifest: " + Quoted(manifest) +
            "\n" + (model.empty() ? "" : "    model: " + Quoted(model) + "\n") +
@@ -305,7 +306,7 @@ bool Proven(const InitFlags& flags, const Common& common, Findings& findings) {
       TextOf([&](Sink& sink) { WritePlanJson(compiled->plan, {}, sink); });
   if (written->text() == now) return true;
   findings.Add(code::kWrite, {written},
-               "the plan that was written is not what the project gives");
+               "the written plan differs from what the project compiles to");
   return false;
 }
 
@@ -324,16 +325,16 @@ std::string DoneText(const InitFlags& flags, const std::vector<NewFile>& files,
   out += "\nNext:\n";
   if (flags.folder != ".") out += "  cd " + Printable(flags.folder) + "\n";
   return out +
-         "  shardc check --locked          # what CI runs\n"
-         "  shardc plan --diff             # what a change of rules changes\n"
-         "  shardc plan --write-locked     # once it is meant so\n";
+         "  shardc check --locked          # what CI runs\n  shardc plan "
+         "--diff             # what a change of rules changes\n  shardc plan "
+         "--write-locked     # accepts that change\n";
 }
 
 int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
   std::error_code error;
   if (!fs::is_directory(flags.folder, error)) {
     findings.Add(code::kMissing, {},
-                 "there is no folder `" + Printable(flags.folder) + "`");
+                 "the folder `" + Printable(flags.folder) + "` does not exist");
     return kFailed;
   }
   // Reports existing files before any long computation.
@@ -383,26 +384,29 @@ Options OptionsOf(InitFlags& flags) {
                       .required = true}};
   Append(options, MeshInputs(flags.inputs));
   Append(options, MeshChoice(flags.mesh));
+  Append(
+      options,
+      Under("Inputs",
+            {{.name = "--model",
+              .to = &flags.inputs.asked.model,
+              .value = "FILE",
+              .help = "the model's config.json, if it is not in the "
+                      "checkpoint's folder"},
+             {.name = "--naming",
+              .to = &flags.naming,
+              .value = "hf|hf-files|flax|easydel",
+              .help =
+                  "naming of the parameters that are built from a config.json",
+              .checked = true},
+             {.name = "--header-only",
+              .to = &flags.inputs.header_only,
+              .help = "do not compare safetensors headers with the size of the "
+                      "file"}}));
   Append(options,
-         Under("Inputs",
-               {{.name = "--model",
-                 .to = &flags.inputs.asked.model,
-                 .value = "FILE",
-                 .help = "the model's config.json, where it is not beside the "
-                         "checkpoint"},
-                {.name = "--naming",
-                 .to = &flags.naming,
-                 .value = "hf|hf-files|flax|easydel",
-                 .help = "how parameters are called that a config.json makes",
-                 .checked = true},
-                {.name = "--header-only",
-                 .to = &flags.inputs.header_only,
-                 .help = "do not check safetensors headers against the file's "
-                         "size"}}));
-  Append(options, {{.name = "--folder",
-                    .to = &flags.folder,
-                    .value = "FOLDER",
-                    .help = "where the project goes (default: here)"}});
+         {{.name = "--folder",
+           .to = &flags.folder,
+           .value = "FOLDER",
+           .help = "folder of the project (default: the current one)"}});
   return options;
 }
 
@@ -410,20 +414,21 @@ Options OptionsOf(InitFlags& flags) {
 
 const Command kInit = {
     .name = "init",
-    .summary = "begin a project: rules, committed plan, CI",
+    .summary = "create a project: rules, committed plan, CI workflow",
     .about = R"(
 Writes a project into a folder: `shardc.yaml` with one target, `rules.yaml`, the
-committed plan, a manifest where the source is no file that a repository would
-hold, and a workflow for GitHub. It asks nothing and writes over nothing: where
-one of the files is there already it stops, and nothing is written.
+committed plan, a manifest if the source is not a file for a repository, and a
+workflow for GitHub. If one of the files exists already, the command fails and
+writes nothing.
 
-The rules are the pack that knows the model's names, if shardc-check(1) finds
-nothing in it on the mesh; else they are suggested, as shardc-suggest(1) does.
-From a config.json alone, or an index without its files, the tree is built from
-the configuration, as shardc-manifest(1) does. Without `--mesh` the mesh is
-chosen for `--devices` of `--memory`, 8 of 80 GiB unless said otherwise.
+The rules are the pack that matches the model's names, if shardc-check(1)
+reports nothing for it on the mesh; otherwise they are suggested, as by
+shardc-suggest(1). From a config.json alone, or an index without its files, the
+parameter tree is built from the configuration, as by shardc-manifest(1).
+Without `--mesh` the mesh is chosen for `--devices` of `--memory`, by default 8
+devices of 80 GiB.
 
-What was written is read back before the command ends, so
+The files are read back before the command ends, so that
 `shardc check --locked` and `shardc plan` pass in that folder.)",
     .example = "shardc init checkpoints/llama-3-8b --devices 64",
     .declare = [] { return Declare(OptionsOf, RunInit); },

@@ -132,7 +132,7 @@ Options MeshInputs(InputFlags& flags) {
        {.name = "--devices",
         .to = &flags.devices,
         .value = "N",
-        .help = "number of devices, needed where an axis is -1"},
+        .help = "number of devices, needed if an axis is -1"},
        {.name = "--processes",
         .to = &flags.processes,
         .value = "N",
@@ -143,7 +143,7 @@ Option DeviceInput(std::string& number) {
   return {.name = "--device",
           .to = &number,
           .value = "N",
-          .help = "show one device, by its number in the mesh's grid"};
+          .help = "device to show, by its number in the mesh's grid"};
 }
 
 std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
@@ -158,14 +158,12 @@ std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
 }
 
 Options RulesInputs(InputFlags& flags) {
-  return Under(
-      "Inputs",
-      {{.name = "--rules",
-        .to = &flags.asked.rules,
-        .value = "FILE",
-        .help = "rules file, builtin:PACK or auto; may be repeated, earlier "
-                "files win",
-        .words = PackNames()}});
+  return Under("Inputs", {{.name = "--rules",
+                           .to = &flags.asked.rules,
+                           .value = "FILE",
+                           .help = "rules file, builtin:PACK or auto; may be "
+                                   "repeated, rules of earlier files win",
+                           .words = PackNames()}});
 }
 
 Options ManifestInputs(InputFlags& flags) {
@@ -174,15 +172,16 @@ Options ManifestInputs(InputFlags& flags) {
       {{.name = "--manifest",
         .to = &flags.asked.manifest,
         .value = "FILE",
-        .help = "parameters: JSON, safetensors, an index or a directory; - "
-                "is standard input"},
+        .help = "parameters of the model: JSON, safetensors, an index or a "
+                "directory; - is standard input"},
        {.name = "--stdin-filename",
         .to = &flags.stdin_filename,
         .value = "NAME",
-        .help = "what messages call standard input"},
+        .help = "name of standard input in messages"},
        {.name = "--header-only",
         .to = &flags.header_only,
-        .help = "do not check safetensors headers against the file's size"}});
+        .help =
+            "do not compare safetensors headers with the size of the file"}});
 }
 
 Options ProjectInputs(InputFlags& flags) {
@@ -191,7 +190,7 @@ Options ProjectInputs(InputFlags& flags) {
       {{.name = "--target",
         .to = &flags.asked.target,
         .value = "NAME",
-        .help = "a target of the project file"},
+        .help = "target of the project file"},
        {.name = "--project",
         .to = &flags.asked.project,
         .value = "FILE",
@@ -208,7 +207,7 @@ Option IllegalInput(InputFlags& flags) {
   return {.name = "--illegal",
           .to = &flags.illegal,
           .value = "error|drop|shrink",
-          .help = "for specs that are not legal"};
+          .help = "what to do about illegal specs"};
 }
 
 Options AllInputs(InputFlags& flags) {
@@ -232,7 +231,7 @@ Options AllInputs(InputFlags& flags) {
              {.name = "--unmatched",
               .to = &flags.unmatched,
               .value = "error|replicate",
-              .help = "for parameters that no rule matches"},
+              .help = "what to do about parameters that no rule matches"},
              IllegalInput(flags),
              {.name = "--min-size",
               .to = &flags.min_size,
@@ -241,7 +240,7 @@ Options AllInputs(InputFlags& flags) {
              {.name = "--compat",
               .to = &flags.compat,
               .value = "none|eformer|fjformer",
-              .help = "follow a reference system to the letter"}}));
+              .help = "follow a reference system exactly"}}));
   return options;
 }
 

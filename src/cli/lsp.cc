@@ -95,7 +95,7 @@ class Loop {
   bool Send(Findings& findings) {
     const std::string output = server_.TakeOutput();
     if (output.empty() || WriteAll(STDOUT_FILENO, output)) return true;
-    findings.Add(code::kWrite, {}, "the client does not take what is sent");
+    findings.Add(code::kWrite, {}, "the client does not read the output");
     return false;
   }
 
@@ -112,8 +112,8 @@ int RunLsp(const LspFlags& flags, const Common& common, Findings& findings) {
 Options OptionsOf(LspFlags& flags) {
   return {{.name = "--stdio",
            .to = &flags.stdio,
-           .help = "speak over standard input and output, which it does "
-                   "anyway"},
+           .help = "use standard input and output (always on; for editors that "
+                   "pass it)"},
           {.name = "--allow-outside",
            .to = &flags.allow_outside,
            .help = "let a project name files outside its repository"}};
@@ -123,16 +123,17 @@ Options OptionsOf(LspFlags& flags) {
 
 const Command kLsp = {
     .name = "lsp",
-    .summary = "a language server, which editors start",
+    .summary = "run a language server for editors",
     .about = R"(
-Speaks the Language Server Protocol over standard input and output, for rules,
-mesh and project files: what `shardc check` finds, of texts as they are in the
-editor, saved or not; what a pattern matches and what a name means in each mode;
-completion, definitions, symbols, fixes, and comments that ignore a finding.
+Runs a server of the Language Server Protocol over standard input and output,
+for rules, mesh and project files. It reports the findings of `shardc check` for
+the texts in the editor, saved or not; shows what a pattern matches and what a
+name means in each mode; and offers completion, definitions, symbols, fixes, and
+comments that ignore a finding.
 
-A file belongs to the nearest `shardc.yaml` upwards, and is checked with all its
-targets. A rules or mesh file that no project reads is checked by itself. The
-texts are those that the editor sends; all else is read from disk.)",
+A file belongs to the nearest `shardc.yaml` upwards, and is checked with all
+targets of that project. A rules or mesh file that no project reads is checked
+on its own. Files that are not open in the editor are read from disk.)",
     .example = "shardc lsp --stdio",
     .declare = [] { return Declare(OptionsOf, RunLsp); },
 };

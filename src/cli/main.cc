@@ -43,9 +43,8 @@ void Say(std::string_view text) {
 // complete pieces at the next run.
 [[noreturn]] void EndWithoutMemory() {
   RemoveUnfinished();
-  Say("error: there is not enough memory\n"
-      "  = help: give it more, or fewer parameters, devices or threads at a "
-      "time\n");
+  Say("error: out of memory\n  = help: use a machine with more memory, or "
+      "fewer parameters, devices or threads\n");
   ::_exit(kFailed);
 }
 
@@ -88,8 +87,8 @@ int main(int argc, char** argv) {
     shardc::cli::EndWithoutMemory();  // larger than any possible size
   } catch (const std::exception&) {
     shardc::cli::Say(
-        "error: shardc cannot go on, for a fault of its own\n"
-        "  = help: report it with the command and its files\n");
+        "error: internal error in shardc\n  = help: report it with the command "
+        "and its files\n");
     return shardc::cli::kFailed;
   }
 }

@@ -23,8 +23,9 @@ struct ManifestFlags {
 std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
   if (!flags.inputs.asked.manifest.empty()) {
     findings.Add(code::kUsage, {},
-                 "`--manifest` and `--model` are two trees, and one is shown",
-                 "leave one of them out");
+                 "`--manifest` and `--model` each give a parameter tree, and "
+                 "one can be shown",
+                 "omit one of them");
     return std::nullopt;
   }
   const std::string naming = flags.naming.empty() ? "hf" : flags.naming;
@@ -45,8 +46,8 @@ std::optional<Manifest> Load(const ManifestFlags& flags, Findings& findings) {
   if (!flags.inputs.asked.model.empty()) return Build(flags, findings);
   if (!flags.naming.empty()) {
     findings.Add(code::kUsage, {},
-                 "`--naming` says how `--model` calls its parameters",
-                 "a manifest has its own names");
+                 "`--naming` applies to the parameters of `--model`",
+                 "omit it: a manifest has its own names");
     return std::nullopt;
   }
   const auto target = ChooseTarget(flags.inputs.asked, findings);
@@ -72,14 +73,16 @@ Options OptionsOf(ManifestFlags& flags) {
   Options options = ManifestInputs(flags.inputs);
   Append(
       options,
-      Under("Inputs", {{.name = "--model",
-                        .to = &flags.inputs.asked.model,
-                        .value = "FILE",
-                        .help = "a model's config.json, whose tree is built"},
-                       {.name = "--naming",
-                        .to = &flags.naming,
-                        .value = "hf|hf-files|flax|easydel",
-                        .help = "how it calls its parameters (default: hf)"}}));
+      Under(
+          "Inputs",
+          {{.name = "--model",
+            .to = &flags.inputs.asked.model,
+            .value = "FILE",
+            .help = "config.json of a model, to build the parameter tree from"},
+           {.name = "--naming",
+            .to = &flags.naming,
+            .value = "hf|hf-files|flax|easydel",
+            .help = "naming of the parameters (default: hf)"}}));
   Append(options, ProjectInputs(flags.inputs));
   return options;
 }
@@ -88,10 +91,10 @@ Options OptionsOf(ManifestFlags& flags) {
 
 const Command kManifest = {
     .name = "manifest",
-    .summary = "show a parameter tree with its totals",
+    .summary = "print a parameter tree with its totals",
     .about =
-        "Shows a parameter tree with its totals: a file's, or the one "
-        "that a model's config.json makes.",
+        "Prints a parameter tree with its totals: that of a file, or one built "
+        "from a model's config.json.",
     .example = "shardc manifest --manifest model.safetensors",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunManifest); },

@@ -61,7 +61,7 @@ Options OptionsOf(MergeFlags& flags) {
       {.name = "--max-shard-size",
        .to = &flags.max_shard_size,
        .value = "SIZE",
-       .help = "files of at most this much data, with a Hugging Face index"}};
+       .help = "most data per file, such as 5GB; writes a Hugging Face index"}};
   Append(options, OptionsOf(flags.checkpoint));
   return options;
 }
@@ -70,8 +70,8 @@ Options OptionsOf(MergeFlags& flags) {
 
 const Command kMerge = {
     .name = "merge",
-    .summary = "put the pieces of a checkpoint together again",
-    .about = "Puts the files of `shardc split` together again.",
+    .summary = "join the pieces of a checkpoint to full tensors",
+    .about = "Joins the files of `shardc split` to full tensors.",
     .example = "shardc merge pieces --out model.safetensors",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunMerge); },

@@ -43,12 +43,11 @@ int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
 }
 
 Options OptionsOf(MeshFlags& flags) {
-  Options options = {
-      {.name = "--ranks",
-       .to = &flags.ranks,
-       .help = "each process's devices, and its ranks in data and model "
-               "parallelism"},
-      DeviceInput(flags.device)};
+  Options options = {{.name = "--ranks",
+                      .to = &flags.ranks,
+                      .help = "list each process's devices, and its ranks in "
+                              "data and model parallelism"},
+                     DeviceInput(flags.device)};
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
@@ -59,10 +58,9 @@ Options OptionsOf(MeshFlags& flags) {
 
 const Command kMesh = {
     .name = "mesh",
-    .summary = "show a mesh: its device grid, processes and ranks",
+    .summary = "print a mesh: its device grid, processes and ranks",
     .about = R"(
-Shows a mesh: its axes, its grid of devices, its processes and the ranks of
-each.)",
+Prints a mesh: its axes, its grid of devices, its processes and their ranks.)",
     .example = "shardc mesh --mesh dp:2,fsdp:-1,tp:4 --devices 64 --ranks",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunMesh); },

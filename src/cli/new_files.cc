@@ -19,8 +19,8 @@ bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
       continue;
     }
     findings.Add(code::kWrite, {},
-                 "`" + Printable(path.string()) + "` is there already",
-                 "init writes over nothing: name another folder with "
+                 "`" + Printable(path.string()) + "` exists already",
+                 "init overwrites no file: give another folder with "
                  "`--folder`, or move the file away");
     good = false;
   }

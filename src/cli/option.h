@@ -60,9 +60,9 @@ using Options = std::vector<Option>;
 void Append(Options& options, Options more);
 
 // `-o FILE`: the output of a command.
-Option OutputOption(std::string* to, std::string help =
-                                         "where the result goes (default: "
-                                         "stdout)");
+Option OutputOption(
+    std::string* to,
+    std::string help = "file to write the result to (default: stdout)");
 
 // Sets the heading of options that have none.
 Options Under(std::string_view heading, Options options);

@@ -142,10 +142,10 @@ void UnknownCommand(const std::string& word, Findings& findings) {
       names.emplace_back(command->name);
     }
   }
-  findings.Add(
-      code::kUsage, {},
-      word.empty() ? "no command is given" : "`" + word + "` is not a command",
-      DidYouMean(word, names, "`shardc --help` lists the commands"));
+  findings.Add(code::kUsage, {},
+               word.empty() ? "no command is given"
+                            : "`" + word + "` is not a shardc command",
+               DidYouMean(word, names, "`shardc --help` lists the commands"));
 }
 
 // Rewrites `help`, `help plan` and `version` to the options they stand for.
@@ -213,12 +213,12 @@ std::string QuickStart() {
 
   shardc plan --mesh dp:2,fsdp:8,tp:4 --rules auto \
       --manifest model.safetensors.index.json -o plan.json
-                           what every device holds of every parameter
-  shardc check ...         what is wrong with the rules
-  shardc explain NAME ...  why one parameter got its spec
-  shardc verify ...        that sharded attention computes what dense does
+                           compile the sharding of every parameter
+  shardc check ...         list mistakes in the rules
+  shardc explain NAME ...  explain why a parameter got its spec
+  shardc verify ...        prove that sharded attention equals dense attention
 
-With a `shardc.yaml` here or above, `shardc check` needs no flags.
+With a `shardc.yaml` here or above, `shardc check` needs no options.
 `shardc help` lists the commands, `shardc help plan` the options of one.
 )";
 }

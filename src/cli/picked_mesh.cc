@@ -51,8 +51,8 @@ std::optional<suggest::MeshRequest> ReadRequest(const MeshFlags& flags,
   if (*count > kMost || *sequence > kMost * kMost / 1024 ||
       out.batch.value_or(1) > kMost) {
     findings.Add(code::kUsage, {},
-                 "so many devices or tokens are more than can be judged",
-                 "up to 1,048,576 devices and sequences");
+                 "the number of devices or sequences is too large",
+                 "use at most 1,048,576 devices and sequences");
     return std::nullopt;
   }
   out.devices = *count;
@@ -78,7 +78,7 @@ std::string MeshesText(const std::vector<suggest::MeshOption>& options,
         std::string(i == 0 && option.fits ? "          * " : "            ") +
         words + "  " + BytesText(static_cast<int64_t>(option.bytes)) +
         " per device, " + TimeText(option.nanoseconds) + " a token" +
-        (option.fits ? "" : ", too large") + "\n";
+        (option.fits ? "" : ", exceeds the memory") + "\n";
   }
   return out;
 }
@@ -88,8 +88,8 @@ void SayNoneFits(const std::vector<suggest::MeshOption>& options,
   if (options.empty()) {
     findings.Add(code::kInexpressible, {},
                  "no mesh of " + CountText(request.devices) +
-                     " devices divides the model",
-                 "take another number of devices, or give a mesh");
+                     " devices divides the sizes of the model",
+                 "give another number of devices, or a mesh");
     return;
   }
   const suggest::MeshOption& least = options.front();
@@ -102,38 +102,38 @@ void SayNoneFits(const std::vector<suggest::MeshOption>& options,
          devices < (int64_t{1} << 40)) {
     devices *= 2;
   }
-  findings.Add(
-      code::kInexpressible, {},
-      "no mesh of " + CountText(request.devices) + " devices of " +
-          BytesText(request.memory) +
-          " holds the model in training: the least is " +
-          BytesText(static_cast<int64_t>(least.bytes)) + " per device, on " +
-          MeshWords(least.mesh),
-      "about " + CountText(devices) + " such devices would; or name a mesh");
+  findings.Add(code::kInexpressible, {},
+               "no mesh of " + CountText(request.devices) + " devices of " +
+                   BytesText(request.memory) +
+                   " holds the model in training: the smallest need is " +
+                   BytesText(static_cast<int64_t>(least.bytes)) +
+                   " per device, on " + MeshWords(least.mesh),
+               "about " + CountText(devices) +
+                   " such devices would be enough; or give a mesh");
 }
 
 }  // namespace
 
 Options MeshChoice(MeshFlags& flags) {
-  return Under("Without a mesh",
-               {{.name = "--memory",
-                 .to = &flags.memory,
-                 .value = "SIZE",
-                 .help = "memory of a device, such as 80GiB: the best mesh of "
-                         "--devices that holds the model in training"},
-                {.name = "--batch",
-                 .to = &flags.batch,
-                 .value = "N",
-                 .help = "sequences of a step (default: one for each data "
-                         "shard)"},
-                {.name = "--seq",
-                 .to = &flags.sequence,
-                 .value = "N",
-                 .help = "tokens of a sequence (default: 8192)"},
-                {.name = "--per-host",
-                 .to = &flags.per_host,
-                 .value = "N",
-                 .help = "devices with fast links among them (default: 8)"}});
+  return Under(
+      "Without a mesh",
+      {{.name = "--memory",
+        .to = &flags.memory,
+        .value = "SIZE",
+        .help = "memory of a device, such as 80GiB; chooses the fastest mesh "
+                "of --devices that holds the model in training"},
+       {.name = "--batch",
+        .to = &flags.batch,
+        .value = "N",
+        .help = "sequences per step (default: one per data shard)"},
+       {.name = "--seq",
+        .to = &flags.sequence,
+        .value = "N",
+        .help = "tokens per sequence (default: 8192)"},
+       {.name = "--per-host",
+        .to = &flags.per_host,
+        .value = "N",
+        .help = "devices per host, which fast links join (default: 8)"}});
 }
 
 std::string MeshWords(const Mesh& mesh) {

@@ -42,13 +42,13 @@ int64_t TerminalWidth() {
 Options OptionsOf(PictureFlags& flags) {
   return {{.name = "--ascii",
            .to = &flags.ascii,
-           .help = "draw with ASCII alone (default: where a terminal's locale "
-                   "is not UTF-8)"},
+           .help = "draw with ASCII only (default: if a terminal's locale is "
+                   "not UTF-8)"},
           {.name = "--width",
            .to = &flags.width,
            .value = "N",
-           .help = "columns to draw in, 60 to 1000 (default: the terminal's, "
-                   "else 80)"}};
+           .help = "width of the drawing in columns, 60 to 1000 (default: the "
+                   "terminal's, else 80)"}};
 }
 
 std::optional<PictureStyle> StyleOf(const PictureFlags& flags,

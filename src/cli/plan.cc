@@ -41,9 +41,11 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
                                            Findings& findings) {
   if (!flags.write_locked && !flags.diff) {
     if (flags.inputs.targets.size() > 1) {
-      findings.Add(code::kUsage, {}, "one plan is of one target",
-                   "give one `--target`; `--write-locked` and `--diff` take "
-                   "several");
+      findings.Add(
+          code::kUsage, {},
+          "without `--write-locked` or `--diff`, one target can be planned",
+          "give one `--target`; `--write-locked` and `--diff` take "
+          "several");
       return std::nullopt;
     }
     TargetRequest asked = flags.inputs.asked;
@@ -53,12 +55,12 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
     return std::vector<Target>{std::move(*target)};
   }
   if (!flags.output.empty() || (flags.write_locked && flags.diff)) {
-    findings.Add(code::kUsage, {},
-                 flags.output.empty()
-                     ? "`--write-locked` writes what `--diff` compares with"
-                     : "`--output` and the committed plan both say where the "
-                       "plan goes",
-                 "give one of them");
+    findings.Add(
+        code::kUsage, {},
+        flags.output.empty()
+            ? "`--write-locked` and `--diff` cannot be combined"
+            : "`--output` and `--write-locked` or `--diff` cannot be combined",
+        "give one of them");
     return std::nullopt;
   }
   auto all = ChooseTargets(flags.inputs.asked, flags.inputs.targets, findings);
@@ -69,7 +71,7 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
       out.push_back(std::move(target));
     } else if (all->size() > 1 && flags.inputs.targets.empty()) {
       PrintMessage(common,
-                   "target `" + target.name + "` has no `plan`: left out\n");
+                   "target `" + target.name + "` has no `plan`: skipped\n");
     } else {
       out.clear();
       all->front() = target;
@@ -119,8 +121,9 @@ std::string CheckLine(const Target& target, const Compiled& compiled,
   if (result->findings.empty()) return out + "nothing found\n";
   return out + Counted(counts[0], "error") + ", " +
          Counted(counts[1], "warning") + ", " + Counted(counts[2], "note") +
-         (counts[0] + counts[1] > 0 ? ": `shardc check` tells them\n"
-                                    : ": `shardc check --notes` tells them\n");
+         (counts[0] + counts[1] > 0
+              ? ": run `shardc check` to list them\n"
+              : ": run `shardc check --notes` to list them\n");
 }
 
 using StepReports = std::vector<verify::StepReport>;
@@ -140,16 +143,17 @@ bool HoldsTheSame(const Write& write, const std::string& path,
   MatchingSink sink(held->text());
   write(sink);
   if (sink.Matches()) return true;
-  findings.Add(code::kUsage, target.place,
-               "`" + path + "` is committed already, and is not the same here",
-               "give every `plan` and every `step` a file of its own");
+  findings.Add(
+      code::kUsage, target.place,
+      "`" + path + "` is shared by several targets, whose contents differ",
+      "give each target's `plan` and `step` their own file");
   return false;
 }
 
 int ShowDifference(const PlanDifference& difference, const std::string& path,
                    const Common& common, std::string& out) {
   if (difference.empty()) {
-    PrintMessage(common, path + ": nothing changes\n");
+    PrintMessage(common, path + ": no changes\n");
     return kDone;
   }
   out += Printable(path) + "\n";
@@ -224,17 +228,17 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
 
 // Plans one target; counts findings if there are settings for it.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
-            const std::optional<LintSettings>& told_by, Outcome& outcome,
+            const std::optional<LintSettings>& settings, Outcome& outcome,
             Findings& findings) {
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
-  if (told_by) {
+  if (settings) {
     PrintMessage(common,
                  PlanSummaryText(*compiled) +
-                     CheckLine(target, *compiled, model, *told_by, findings));
+                     CheckLine(target, *compiled, model, *settings, findings));
   }
   if (!refused) findings.Append(ReplicatedFindings(*compiled));
   int status = refused ? kFound : kDone;
@@ -280,9 +284,9 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
   if (flags.write_locked && targets->size() > 1) {
     NoteReads(flags, *targets, common, findings);
   }
-  std::optional<LintSettings> told_by;
+  std::optional<LintSettings> settings;
   if (!flags.diff && !common.quiet) {
-    told_by = ProjectLintSettings(flags.inputs.asked, findings);
+    settings = ProjectLintSettings(flags.inputs.asked, findings);
   }
   int status = kDone;
   Outcome outcome;
@@ -292,8 +296,8 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
     if (targets->size() > 1 && !flags.diff) {
       PrintMessage(common, "target      " + target.name + "\n");
     }
-    status =
-        std::max(status, PlanOne(flags, target, common, told_by, outcome, own));
+    status = std::max(status,
+                      PlanOne(flags, target, common, settings, outcome, own));
     for (Finding finding : own.all()) {
       if (targets->size() > 1) finding.targets = {target.name};
       findings.Add(std::move(finding));
@@ -306,26 +310,26 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
 Options OptionsOf(PlanFlags& flags) {
   Options options = AllInputs(flags.inputs);
   TakeSeveralTargets(options, flags.inputs);
-  Append(
-      options,
-      {OutputOption(&flags.output, "where the plan goes (default: stdout)"),
-       {.name = "--keep-going",
-        .to = &flags.keep_going,
-        .help = "write the plan with its diagnostics even when parameters are "
-                "unmatched or illegal"},
-       {.name = "--write-locked",
-        .to = &flags.write_locked,
-        .help = "write the committed plans of the targets, all by default"},
-       {.name = "--diff",
-        .to = &flags.diff,
-        .help = "show what would change in the committed plans; exit 1 if "
-                "anything does"},
-       {.name = "--weight-decay-exclude",
-        .to = &flags.weight_decay_exclude,
-        .value = "REGEX",
-        .help = "patterns of parameters that take no weight decay: adds a "
-                "boolean to each parameter of the plan",
-        .several = Several::kWords}});
+  Append(options,
+         {OutputOption(&flags.output,
+                       "file to write the plan to (default: stdout)"),
+          {.name = "--keep-going",
+           .to = &flags.keep_going,
+           .help = "write the plan, with its diagnostics, even if parameters "
+                   "are unmatched or specs are illegal"},
+          {.name = "--write-locked",
+           .to = &flags.write_locked,
+           .help = "write the committed plans of the targets, all by default"},
+          {.name = "--diff",
+           .to = &flags.diff,
+           .help = "print what would change in the committed plans; exit 1 if "
+                   "anything would"},
+          {.name = "--weight-decay-exclude",
+           .to = &flags.weight_decay_exclude,
+           .value = "REGEX",
+           .help = "patterns of parameters without weight decay; adds a "
+                   "boolean to each parameter of the plan",
+           .several = Several::kWords}});
   return options;
 }
 
@@ -335,20 +339,20 @@ const Command kPlan = {
     .name = "plan",
     .summary = "compile mesh, rules and manifest to a plan",
     .about = R"(
-Compiles a plan and writes it as JSON, with a summary for people on standard
-error: totals, the largest replicated parameters, hits by rule, corrections
-and what no rule matches. Where a parameter is unmatched or a spec is illegal
-nothing is written, unless `--keep-going` asks for it.
+Compiles a plan and writes it as JSON, with a summary on standard error: totals,
+the largest replicated parameters, the parameters that each rule won,
+corrections, and unmatched parameters. If a parameter is unmatched or a spec is
+illegal, nothing is written unless `--keep-going` is given.
 
-The summary ends with the number of findings that `shardc check` has. Where
-most of the model lies whole on every device, a warning says so.
+The summary ends with the number of findings that `shardc check` reports. If
+most of the model is replicated on every device, a warning is printed.
 
 `--write-locked` writes the committed plans of the project's targets, of all or
-of those that `--target` names; `--diff` shows what it would change in
-them. A target that names a `step` has its step program written and compared
-too: what `verify step` reports of its modes without running them, at the
-target's batch and 4096 tokens. Neither is written over a file that is
-something else.)",
+of those that `--target` names; `--diff` prints what it would change in them. If
+a target names a `step`, its step program is written and compared too: what
+`verify step` prints for its modes without running them, at the target's batch
+and 4096 tokens. A file that is not a plan or a step program is never
+overwritten.)",
     .example =
         "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest model.safetensors.index.json -o plan.json",

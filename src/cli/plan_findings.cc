@@ -20,7 +20,7 @@ namespace {
 // The bytes of the model, and of parameters that are replicated on every
 // device.
 struct Share {
-  int64_t whole = 0;
+  int64_t replicated = 0;
   int64_t all = 0;
 };
 
@@ -40,7 +40,7 @@ Share ReplicatedShare(const Plan& plan) {
   for (const PlannedParam& param : plan.params) {
     const Share& one = of_layouts[param.layout];
     out.all += one.all;
-    if (!param.coordinate) out.whole += one.whole;
+    if (!param.coordinate) out.replicated += one.replicated;
   }
   return out;
 }
@@ -64,7 +64,8 @@ Findings ReplicatedFindings(const Compiled& compiled) {
   Findings findings;
   const Plan& plan = compiled.plan;
   const Share share = ReplicatedShare(plan);
-  if (plan.mesh.devices <= 1 || share.whole <= share.all / 2) return findings;
+  if (plan.mesh.devices <= 1 || share.replicated <= share.all / 2)
+    return findings;
   LintInputs inputs;
   inputs.compiled = &compiled;
   const Facts facts(inputs);
@@ -78,12 +79,13 @@ Findings ReplicatedFindings(const Compiled& compiled) {
     findings.Add(std::move(finding));
     return findings;
   }
-  Finding& finding = findings.Add(
-      kLargeReplicated.code, {compiled.manifest.source},
-      BytesText(share.whole) + " (" + PercentText(share.whole, share.all) +
-          " of the model) lie whole on every one of " +
-          Counted(plan.mesh.devices, "device"),
-      "split the largest parameters over an axis of the mesh");
+  Finding& finding =
+      findings.Add(kLargeReplicated.code, {compiled.manifest.source},
+                   BytesText(share.replicated) + " (" +
+                       PercentText(share.replicated, share.all) +
+                       " of the model) are replicated on each of " +
+                       Counted(plan.mesh.devices, "device"),
+                   "shard the largest parameters over an axis of the mesh");
   finding.level = Level::kWarning;
   return findings;
 }

@@ -40,8 +40,9 @@ std::optional<PlanTable> ReadTable(const std::string& path,
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings) {
   std::string text =
       TextOf([&](Sink& out) { WritePlanJson(compiled.plan, {}, out); });
-  auto table =
-      ReadPlanTable(MakeSource("the inputs' plan", std::move(text)), findings);
+  auto table = ReadPlanTable(
+      MakeSource("the plan compiled from the inputs", std::move(text)),
+      findings);
   if (table) table->classes.plan.mesh = compiled.mesh;
   return table;
 }

@@ -12,7 +12,7 @@ std::optional<cost::Communication> ProgramTraffic(
     const cost::CostInputs& work, const cost::Settings& settings,
     std::string& why) {
   if (compiled.rules.model == nullptr) {
-    why = "no rules file describes the model";
+    why = "no rules file has a `model:` section";
     return std::nullopt;
   }
   why = cost::AgainstProgram(work, settings);
@@ -29,7 +29,7 @@ std::optional<cost::Communication> ProgramTraffic(
   Findings findings;
   const auto step = BuildStep(request, {}, findings);
   if (!step) {
-    why = findings.all().empty() ? "the model has no step"
+    why = findings.all().empty() ? "the model has no step program"
                                  : findings.all().front().message;
     return std::nullopt;
   }
@@ -43,7 +43,7 @@ cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
                     const cost::CostInputs& work,
                     const cost::Settings& settings) {
-  std::string why = "a plan does not describe the model";
+  std::string why = "a plan file does not describe the model";
   std::optional<cost::Communication> program;
   if (compiled != nullptr) {
     program = ProgramTraffic(*compiled, model, work, settings, why);

@@ -194,11 +194,11 @@ std::optional<Ranks> Ranks::Join(Findings& findings) {
   auto mpi = std::make_unique<Mpi>();
   if (mpi->ranks() != launched.ranks) {
     Refuse(launched,
-           std::string(launched.by) + " says " +
+           std::string(launched.by) + " reports " +
                std::to_string(launched.ranks) + " processes and MPI " +
                std::to_string(mpi->ranks()),
-           "start them with mpirun of the MPI that shardc was built with, or "
-           "with srun --mpi=pmix",
+           "start them with the mpirun of the MPI that shardc was built with, "
+           "or with srun --mpi=pmix",
            findings);
     return std::nullopt;
   }
@@ -222,8 +222,8 @@ int Ranks::Threads(int wanted) const {
 
 std::string Ranks::MovedText(int64_t recorded, int64_t moved,
                              int64_t crossed) const {
-  return "note: " + std::to_string(count()) + " ranks handed over " +
-         std::to_string(moved) + " bytes between devices, the ledger has " +
+  return "note: " + std::to_string(count()) + " ranks exchanged " +
+         std::to_string(moved) + " bytes between devices, the ledger records " +
          std::to_string(recorded) + "; " + std::to_string(crossed) +
          " of them went to another rank by MPI\n";
 }

@@ -172,23 +172,24 @@ Options OptionsOf(ReportCommand& command) {
       {.name = "--plan",
        .to = &command.plan,
        .value = "FILE",
-       .help = "a plan that was written, in place of the inputs; what is wrong "
-               "with it is not looked for"},
+       .help = "plan file to use instead of the inputs; then no findings are "
+               "shown"},
       {.name = "--base",
        .to = &command.base,
        .value = "FILE",
-       .help = "a plan to compare with, such as that of the main branch"},
+       .help = "plan file to compare with, such as that of the main branch"},
       {.name = "--verified",
        .to = &command.verified,
        .value = "FILE",
-       .help = "what `shardc verify --format json` wrote for the same mesh, of "
-               "attention or of whole steps; may be repeated"}};
+       .help = "output of `shardc verify --format json` for the same mesh, for "
+               "attention or steps; may be repeated"}};
   Options costs = OptionsOfCost(command.flags);
   std::erase_if(costs,
                 [](const Option& option) { return option.name == "--mode"; });
   Append(options, std::move(costs));
-  Append(options, {OutputOption(&command.output,
-                                "where the page goes (default: stdout)")});
+  Append(options,
+         {OutputOption(&command.output,
+                       "file to write the page to (default: stdout)")});
   return options;
 }
 
@@ -196,23 +197,23 @@ Options OptionsOf(ReportCommand& command) {
 
 const Command kReport = {
     .name = "report",
-    .summary = "a plan as one page of HTML",
+    .summary = "write a plan as one HTML page",
     .about = R"(
-Writes one page that answers what a reviewer asks: whether the model fits, what
-is wrong, what changed, where each parameter lies and what a step sends. It
-shows the findings of `shardc check`, the mesh with its hosts, memory by mode
-and a map of the fullest device, the parameters with a filter, a drawing of each
-way in which arrays are cut, rules with what they won, attention's specs, who
-owns the KV cache, communication, with `--base` what differs from another plan,
-and with `--verified` what verification found. What is not known is said or left
-out.
+Writes one HTML page for reviewers: whether the model fits, findings, changes,
+the sharding of each parameter and what a step sends. It shows the findings of
+`shardc check`, the mesh with its hosts, memory by mode and a treemap of the
+fullest device, the parameters with a filter, a drawing of each distinct
+sharding, the rules with the parameters they won, the specs of attention, the
+owners of the KV cache, and communication; with `--base` also the differences to
+another plan, and with `--verified` the results of verification. Unknown values
+are marked or left out.
 
-The page needs nothing else: it loads nothing, sends nothing, can be read
-without scripts, in the light and in the dark, on a phone and on paper. The same
-inputs make the same bytes; there is no time, host or folder in it.
+The page is self-contained: it loads nothing and sends nothing, and works
+without scripts, in light and dark mode, on a phone and on paper. The same
+inputs give the same bytes; the page contains no time, host or folder.
 
-Exits with 1, the page written, when `check` finds an error, a device's memory
-is known and does not suffice, or what was verified failed.)",
+Exits with 1, with the page written, if `check` reports an error, a device's
+memory is known and too small, or a verification failed.)",
     .example =
         "shardc report --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest manifest.json --base main.plan.json -o report.html",

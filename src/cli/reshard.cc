@@ -38,10 +38,10 @@ Options OptionsOf(ReshardFlags& flags) {
 
 const Command kReshard = {
     .name = "reshard",
-    .summary = "turn one plan's pieces into another's",
+    .summary = "convert the pieces of one plan to those of another",
     .about =
-        "Turns a checkpoint that was split by one plan into one split by "
-        "another.",
+        "Converts a checkpoint that was split by one plan to the pieces of "
+        "another plan.",
     .example = "shardc reshard pieces --plan new.plan.json --out new-pieces",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunReshard); },

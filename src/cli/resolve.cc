@@ -15,6 +15,7 @@
 #include "legalize/legalize.h"
 #include "lint/rules/all.h"
 #include "parse/rules.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -51,9 +52,9 @@ std::optional<Mode> ModeByShape(int64_t dim, const Shape& shape,
   findings.Add(
       code::kUsage, {},
       shape.empty()
-          ? "the mode is taken from dimension " + std::to_string(dim) +
+          ? "the mode depends on dimension " + std::to_string(dim) +
                 " of a shape, and no shape is given"
-          : "the mode is taken from dimension " + std::to_string(dim) +
+          : "the mode depends on dimension " + std::to_string(dim) +
                 ", but shape `" + shape_text + "` has " +
                 Counted(static_cast<int64_t>(shape.size()), "dimension"),
       "give `--shape 4,1,4096`, or the mode itself with `--mode`");
@@ -101,7 +102,7 @@ std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
       return "the spec names axis `" + edit.axis + "`, which the mesh (" +
              MeshText(mesh) + ") lacks";
     case Reason::kRepeatedAxis:
-      return "axis `" + edit.axis + "` stands twice in the spec, " +
+      return "axis `" + edit.axis + "` occurs twice in the spec, " +
              SpecText(spec);
     case Reason::kTooLong:
       return "the spec has " +
@@ -111,7 +112,7 @@ std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
     default:
       return "dimension " + std::to_string(edit.dim.value_or(0)) + " is " +
              std::to_string(edit.size) + ", which " + GroupText(edit.from) +
-             " cuts into " + std::to_string(edit.parts) +
+             " splits into " + std::to_string(edit.parts) +
              " parts: " + std::to_string(edit.size) + " % " +
              std::to_string(edit.parts) + " = " +
              std::to_string(edit.size % edit.parts);
@@ -122,7 +123,7 @@ std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
 Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   const auto* list = std::get_if<SpecList>(&written);
   if (list == nullptr || !edit.dim) return whole;
-  const auto dim = static_cast<size_t>(*edit.dim);
+  const auto dim = AsIndex(*edit.dim);
   if (dim >= list->entries.size() || list->entries[dim].names.empty()) {
     return whole;
   }
@@ -145,7 +146,7 @@ Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
     finding.message = EditText(edit, spec, shape, mesh);
     if (!stands) {
       finding.message += edit.reason == Reason::kTooLong
-                             ? "; the surplus goes"
+                             ? "; the surplus entries are dropped"
                              : "; it becomes " + GroupText(edit.to);
     }
     finding.place = PlaceOf(written, edit, whole);
@@ -183,15 +184,15 @@ void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
 }
 
 // The result of one resolution.
-struct Answer {
+struct Resolution {
   SpecList axes;  // as written, or those of the bundle
   Mode mode = Mode::kTrain;
   Spec spec;
   std::optional<Legal> legal;  // if shape and mesh are known
 };
 
-void WriteAnswer(const Answer& answer, const ResolveFlags& flags, bool as_json,
-                 JsonWriter& json) {
+void WriteAnswer(const Resolution& answer, const ResolveFlags& flags,
+                 bool as_json, JsonWriter& json) {
   const std::vector<std::string> names = NamesIn(answer.spec);
   if (!as_json) {
     if (flags.names) {
@@ -218,8 +219,8 @@ void WriteAnswer(const Answer& answer, const ResolveFlags& flags, bool as_json,
   json.EndObject();
 }
 
-std::optional<Answer> FindAnswer(const ResolveFlags& flags,
-                                 Findings& findings) {
+std::optional<Resolution> FindAnswer(const ResolveFlags& flags,
+                                     Findings& findings) {
   const auto opened = LoadResolver(flags.inputs, findings);
   const SourceRef source = MakeSource("AXES", flags.axes);
   auto written = ParseSpec(source, findings);
@@ -227,8 +228,7 @@ std::optional<Answer> FindAnswer(const ResolveFlags& flags,
   if (!opened || !written || !shape) return std::nullopt;
   const bool judged = !flags.shape.empty() && opened->has_mesh;
   if (!judged && !flags.inputs.illegal.empty()) {
-    findings.Add(code::kUsage, {},
-                 "`--illegal` needs a shape and a mesh to judge the spec by",
+    findings.Add(code::kUsage, {}, "`--illegal` needs a shape and a mesh",
                  "give `--shape 4,128,4096` and `--mesh dp:2,tp:4`");
     return std::nullopt;
   }
@@ -239,7 +239,7 @@ std::optional<Answer> FindAnswer(const ResolveFlags& flags,
   if (!mode) return std::nullopt;
   auto resolved = opened->resolver.Resolve(*written, *mode, findings);
   if (!resolved) return std::nullopt;
-  Answer out;
+  Resolution out;
   out.mode = *mode;
   const auto* list = std::get_if<SpecList>(&*written);
   out.axes = list != nullptr ? *list : bundle->axes;
@@ -267,28 +267,27 @@ Options OptionsOf(ResolveFlags& flags) {
   Options options = {
       {.name = "AXES",
        .to = &flags.axes,
-       .help = "semantic axes such as '[BATCH, [FSDP, SP], _]', or the name "
-               "of a bundle",
+       .help = "logical axes such as '[BATCH, [FSDP, SP], _]', or the name of "
+               "a bundle",
        .required = true},
       {.name = "--mode",
        .to = &flags.mode,
        .value = "MODE",
-       .help = "train, prefill, decode or insert (default: the bundle's "
+       .help = "mode: train, prefill, decode or insert (default: the bundle's "
                "own, else train)",
        .words = ModeNames()},
       {.name = "--mode-dim",
        .to = &flags.mode_dim,
        .value = "N",
-       .help = "decode where this dimension of --shape is 1, else train"},
+       .help = "use mode decode if this dimension of --shape is 1, else train"},
       {.name = "--shape",
        .to = &flags.shape,
        .value = "N,N,...",
-       .help = "shape to take the mode from, and with a mesh to judge the "
-               "spec by"},
+       .help = "shape for --mode-dim, and with a mesh for checking the spec"},
       {.name = "--names",
        .to = &flags.names,
-       .help = "the names of the mesh axes in the spec, sorted, instead of "
-               "the spec (in JSON beside it)"},
+       .help = "print the sorted names of the mesh axes in the spec instead of "
+               "the spec (in JSON both)"},
       IllegalInput(flags.inputs)};
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));
@@ -300,15 +299,15 @@ Options OptionsOf(ResolveFlags& flags) {
 
 const Command kResolve = {
     .name = "resolve",
-    .summary = "resolve semantic axes in a mode to a spec",
+    .summary = "resolve logical axes in a mode to a spec",
     .about = R"(
-Resolves a list of semantic axes, or a bundle by its name, to mesh axes in a
-mode. With `--mode-dim` the mode comes from a shape: a length of 1 in that
-dimension means decoding.
+Resolves a list of logical axes, or a bundle by its name, to mesh axes in a
+mode. With `--mode-dim` the mode follows from a shape: a size of 1 in that
+dimension means decode.
 
-With a shape and a mesh it says what is illegal, and exits with 1; under
-`--illegal drop` or `shrink` the spec is corrected as a parameter's is, with a
-warning for each correction.)",
+With a shape and a mesh it reports illegal entries and exits with 1; with
+`--illegal drop` or `shrink` the spec is corrected like that of a parameter;
+each correction gives a warning.)",
     .example = "shardc resolve '[BATCH, [FSDP, SP], _]' --mode decode",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunResolve); },

@@ -64,11 +64,10 @@ bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
                                                 : nullptr;
   if (wrong != nullptr) {
     findings.Add(code::kUsage, {},
-                 std::string("`--prove` and ") + wrong +
-                     " show different things of the rules",
+                 std::string("`--prove` and ") + wrong + " cannot be combined",
                  "give one of them");
   } else if (!named) {
-    findings.Add(code::kUsage, {}, "no rules are given to prove anything of",
+    findings.Add(code::kUsage, {}, "no rules are given to prove",
                  "write `--rules FILE` or `--rules builtin:llama`");
   }
   return wrong == nullptr && named;
@@ -81,20 +80,20 @@ int PutText(const Target& target, const RuleSet& rules, Findings& findings) {
     return PutOut(rules.sources.front()->text(), findings) ? kDone : kFailed;
   }
   findings.Add(code::kUsage, {},
-               "`--format yaml` prints one file as it stands, and " +
+               "`--format yaml` prints one file unchanged, and " +
                    Counted(static_cast<int64_t>(target.rules.size()), "file") +
-                   " are named",
-               "name one, or take `--resolved`, which makes one of all");
+                   " are given",
+               "give one file, or use `--resolved`, which merges them");
   return kFailed;
 }
 
 // Whether one file can express the meaning of all of them.
 bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   if (!HasMixedSeparators(rules)) return true;
-  findings.Add(code::kSeparator, rules.rules[0].place,
-               "these rules are written for both separators, and one file "
-               "has one",
-               "show the files one at a time");
+  findings.Add(
+      code::kSeparator, rules.rules[0].place,
+      "these rules use both separators, and one file can only have one",
+      "print the files one at a time");
   return false;
 }
 
@@ -147,11 +146,11 @@ Options OptionsOf(RulesFlags& flags) {
   Options options = {
       {.name = "--resolved",
        .to = &flags.resolved,
-       .help = "one rules file of all, in JSON, with every axis rule's value; "
-               "`--rules` reads it back"},
+       .help = "merge all files to one in JSON, with the value of every axis "
+               "rule; `--rules` can read it"},
       {.name = "--prove",
        .to = &flags.prove,
-       .help = "whether each rule ever wins, on all names that there can be"}};
+       .help = "prove for all possible names whether each rule ever wins"}};
   Append(options, RulesInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
   return options;
@@ -161,15 +160,15 @@ Options OptionsOf(RulesFlags& flags) {
 
 const Command kRules = {
     .name = "rules",
-    .summary = "show rules files together, or the packs",
+    .summary = "print rules files in the order of matching, or list the packs",
     .about = R"(
-Shows rules files as they are read, with what they extend; without `--rules`,
-lists the packs. With `--format yaml` one file or pack is printed as it stands,
-comments included, to start one of your own from.
+Prints rules files in the order of matching, with the files that they extend;
+without `--rules`, lists the packs. `--format yaml` prints one file or pack
+unchanged, with its comments, as a start for your own.
 
-`--prove` says of each rule a name that it wins, or which earlier rules take all
-that it could. That holds of all names that a manifest may hold, where `shardc
-check` speaks of one manifest's.)",
+`--prove` prints for each rule a name that it wins, or the earlier rules that
+match all its names. This holds for all possible names, whereas `shardc check`
+uses the names of one manifest.)",
     .example = "shardc rules --rules builtin:llama/flax",
     .formats = "text|json|yaml",
     .declare = [] { return Declare(OptionsOf, RunRules); },

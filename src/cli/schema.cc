@@ -40,7 +40,7 @@ int RunSchema(const std::string& name, const Common&, Findings& findings) {
 Options OptionsOf(std::string& name) {
   return {{.name = "NAME",
            .to = &name,
-           .help = "a schema; without it their names are listed",
+           .help = "name of a schema (default: list the names)",
            .words = SchemaNames()}};
 }
 
@@ -50,8 +50,8 @@ const Command kSchema = {
     .name = "schema",
     .summary = "print the JSON schema of a file or an output",
     .about = R"(
-Prints the JSON schema, draft 7, of a file or an output; without a name, lists
-them. An editor uses it by a first line such as
+Prints the JSON schema (draft 7) of a file or an output; without a name, lists
+the names. Editors use it through a first line such as
 `# yaml-language-server: $schema=rules.schema.json`.)",
     .example = "shardc schema rules > rules.schema.json",
     .declare = [] { return Declare(OptionsOf, RunSchema); },

@@ -28,22 +28,23 @@ struct SettingFlag {
 // The remaining settings can only be given in a file.
 constexpr SettingFlag kFlags[] = {
     {Setting::kSoftmaxScale, "--softmax-scale", "X",
-     "of products of query and key (default: the model's, or "
+     "scale of the products of query and key (default: the model's, or "
      "1/sqrt(head_dim))"},
     {Setting::kSoftmaxDtype, "--softmax-dtype", "DTYPE",
-     "the softmax's (default: float32)"},
+     "dtype of the softmax (default: float32)"},
     {Setting::kSoftCap, "--soft-cap", "X",
-     "of logits, 0 for none (default: the model's)"},
-    {Setting::kDropout, "--dropout", "P", "the share of weights dropped"},
-    {Setting::kBlocksizeQ, "--block-q", "N", "query rows in a block"},
-    {Setting::kBlocksizeK, "--block-k", "N", "keys in a block"},
-    {Setting::kPageSize, "--page-size", "N", "tokens in a page of the cache"},
-    {Setting::kSequenceAxis, "--sequence-axis", "AXIS",
-     "the one axis that a ring goes round"},
+     "soft cap of the logits, 0 for none (default: the model's)"},
+    {Setting::kDropout, "--dropout", "P",
+     "probability of dropping an attention weight"},
+    {Setting::kBlocksizeQ, "--block-q", "N", "query rows per block"},
+    {Setting::kBlocksizeK, "--block-k", "N", "keys per block"},
+    {Setting::kPageSize, "--page-size", "N", "tokens per page of the cache"},
+    {Setting::kSequenceAxis, "--sequence-axis", "AXIS", "axis of a ring"},
     {Setting::kOrder, "--order", "ORDER",
-     "of a ring's sequence: contiguous, zig_zag, striped"},
+     "order of a ring's sequence: contiguous, zig_zag, striped"},
     {Setting::kDotBits, "--dot-bits", "N",
-     "that operands of matmuls are quantised to: 8, 4, or 0 for none"},
+     "bits that operands of matrix products are quantised to: 8, 4, or 0 for "
+     "none"},
 };
 
 std::string NumberText(double value) {
@@ -93,7 +94,7 @@ bool ReadFlags(const SettingsFlags& flags,
     findings.Add(
         code::kUsage, {},
         "`" + std::string(flag.name) +
-            "` has no meaning for the operations asked for",
+            "` does not apply to the requested operations",
         "it is a setting of " + QuotedList(TakenBy(flag.setting, known)));
     good = false;
   }
@@ -126,7 +127,7 @@ void AddRotation(const ModelConfig& model, verify::Request& request) {
   std::string text = "rotary base " + NumberText(rope.base);
   request.rotation.base = rope.base;
   if (rope.scaling.empty()) {
-    request.remarks.push_back(text + ", as the model's rope_theta says");
+    request.remarks.push_back(text + ", from the model's rope_theta");
     return;
   }
   const auto kind = exec::ParseRopeKind(rope.scaling);
@@ -147,7 +148,7 @@ void AddRotation(const ModelConfig& model, verify::Request& request) {
   scaling.attention_factor = rope.attention_factor;
   request.remarks.push_back(text + " and " + rope.scaling + " scaling by " +
                             NumberText(rope.factor) +
-                            ", as the model's rope_scaling says");
+                            ", from the model's rope_scaling");
 }
 
 // The sizes of the latent row, for operations that take one.
@@ -166,7 +167,7 @@ void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   };
   add(model.latent_rope_dim, "a rotated part", "qk_rope_head_dim");
   add(model.latent_value_dim, "values", "v_head_dim");
-  request.remarks.push_back(text + ", as the model's " + keys + " says");
+  request.remarks.push_back(text + ", from the model's " + keys);
 }
 
 // Remarks on the model's settings that are used, and on those that have no
@@ -182,23 +183,22 @@ void AddRemarks(const ModelConfig& model, const SettingsRecord& own,
   if (scale) {
     request.remarks.push_back(
         "softmax scale " + NumberText(*own.softmax_scale) +
-        ", as the model's " + model.softmax_scale_source + " says");
+        ", from the model's " + model.softmax_scale_source);
   }
   if (cap) {
     request.remarks.push_back("soft cap " + NumberText(*own.soft_cap) +
-                              ", as the model's attn_logit_softcapping says");
+                              ", from the model's attn_logit_softcapping");
   }
   if (model.attention_sinks) {
-    request.remarks.push_back(
-        "a sink for each head, as the model's model_type " + model.model_type +
-        " says");
+    request.remarks.push_back("a sink per head, from the model's model_type " +
+                              model.model_type);
   }
   AddRotation(model, request);
   AddLatentSizes(model, request);
   if (model.attention_dropout && !dropout) {
     request.remarks.push_back("the model's attention dropout " +
                               NumberText(*model.attention_dropout) +
-                              " is left out: --dropout runs it");
+                              " is not applied: give --dropout to apply it");
   }
 }
 
@@ -213,7 +213,7 @@ bool CheckAxis(Setting setting, const std::string& axis, const Place& place,
   }
   findings.Add(code::kReference, place,
                "`" + std::string(SettingName(setting)) + "` names `" + axis +
-                   "`, which is no axis of the mesh",
+                   "`, which is not an axis of the mesh",
                DidYouMean(axis, names, "the axes are " + list));
   return false;
 }

@@ -21,7 +21,7 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   const auto per = ParsePer(flags.per);
   if (!per) {
     findings.Add(code::kUsage, {},
-                 "`" + flags.per + "` is no way to lay out pieces",
+                 "`" + flags.per + "` is not a layout of pieces",
                  "--per takes device, process or shard");
     return std::nullopt;
   }
@@ -31,7 +31,7 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   } else if (const auto mode = ParseMode(flags.mode)) {
     options.mode = *mode;
   } else {
-    findings.Add(code::kUsage, {}, "`" + flags.mode + "` is no mode",
+    findings.Add(code::kUsage, {}, "`" + flags.mode + "` is not a mode",
                  "--mode takes train, prefill, decode or insert");
     return std::nullopt;
   }
@@ -50,7 +50,7 @@ Options OptionsOf(ShardFlags& flags) {
       {.name = "--plan",
        .to = &flags.plan,
        .value = "FILE",
-       .help = "the plan that `shardc plan` wrote",
+       .help = "plan file that `shardc plan` wrote",
        .required = true},
       {.name = "--out",
        .to = &flags.checkpoint.out,
@@ -62,17 +62,18 @@ Options OptionsOf(ShardFlags& flags) {
       {.name = "--per",
        .to = &flags.per,
        .value = "device|process|shard",
-       .help = "a file per device, per process (replicas once), or per "
+       .help = "write a file per device, per process (replicas once), or per "
                "distinct set of devices (each piece once)"},
       {.name = "--mode",
        .to = &flags.mode,
        .value = "MODE",
-       .help = "whose specs (default: the plan's only mode, else train)",
+       .help = "mode whose specs are used (default: the plan's only mode, else "
+               "train)",
        .words = ModeNames()},
       {.name = "--processes",
        .to = &flags.processes,
        .value = "N",
-       .help = "hosts, where the plan's mesh does not say"}};
+       .help = "number of hosts, if the plan's mesh does not define it"}};
   Append(options, OptionsOf(flags.checkpoint));
   return options;
 }

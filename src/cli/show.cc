@@ -78,9 +78,9 @@ std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
   if (parts.size() != 2 || out[0] == out[1] || out[0] >= rank ||
       out[1] >= rank) {
     findings.Add(code::kUsage, {},
-                 "`--dims " + text + "` names no two dimensions of " +
+                 "`--dims " + text + "` does not give two dimensions of " +
                      std::to_string(rank),
-                 "write rows and columns, such as `--dims 0,1`");
+                 "give rows and columns, such as `--dims 0,1`");
     return std::nullopt;
   }
   return std::pair(out[0], out[1]);
@@ -89,7 +89,7 @@ std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
 std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
   const PlanTable& table = of.planned.table;
   if (of.command.param.empty()) {
-    findings.Add(code::kUsage, {}, "no parameter is named",
+    findings.Add(code::kUsage, {}, "no parameter is given",
                  "write `shardc show layout PARAM`");
     return std::nullopt;
   }
@@ -169,7 +169,7 @@ std::optional<Drawn> DrawCache(const Subject& of, Findings& findings) {
   auto cache = CacheIn(of.planned, *settings, *mode);
   if (!cache) {
     findings.Add(code::kUsage, {},
-                 "the plan says nothing of attention in " +
+                 "the plan has no attention specs for mode " +
                      std::string(ModeName(*mode)));
     return std::nullopt;
   }
@@ -196,8 +196,9 @@ Draw FindPicture(const std::string& name, Findings& findings) {
     names.push_back(picture.name);
   }
   findings.Add(
-      code::kUsage, {}, ShortQuote(name) + " is no picture",
-      DidYouMean(name, names, "there are: layout, mesh, memory, rules, cache"));
+      code::kUsage, {}, ShortQuote(name) + " is not a picture",
+      DidYouMean(name, names,
+                 "the pictures are: layout, mesh, memory, rules, cache"));
   return nullptr;
 }
 
@@ -223,33 +224,32 @@ int RunShow(const ShowCommand& command, const Common& common,
 
 Options OptionsOf(ShowCommand& command) {
   command.flags.mode.clear();
-  Options options = {
-      {.name = "PICTURE",
-       .to = &command.what,
-       .value = "layout|mesh|memory|rules|cache",
-       .help = "what to draw",
-       .required = true,
-       .words = {"layout", "mesh", "memory", "rules", "cache"}},
-      {.name = "PARAM",
-       .to = &command.param,
-       .value = "PARAM",
-       .help = "of `layout`: a parameter's name"},
-      {.name = "--plan",
-       .to = &command.plan,
-       .value = "FILE",
-       .help = "a plan that was written, in place of the inputs"},
-      {.name = "--dims",
-       .to = &command.dims,
-       .value = "ROWS,COLUMNS",
-       .help = "of `layout`: the two dimensions to draw (default: the last "
-               "two that are cut)"}};
+  Options options = {{.name = "PICTURE",
+                      .to = &command.what,
+                      .value = "layout|mesh|memory|rules|cache",
+                      .help = "picture to draw",
+                      .required = true,
+                      .words = {"layout", "mesh", "memory", "rules", "cache"}},
+                     {.name = "PARAM",
+                      .to = &command.param,
+                      .value = "PARAM",
+                      .help = "name of a parameter, for `layout`"},
+                     {.name = "--plan",
+                      .to = &command.plan,
+                      .value = "FILE",
+                      .help = "plan file to use instead of the inputs"},
+                     {.name = "--dims",
+                      .to = &command.dims,
+                      .value = "ROWS,COLUMNS",
+                      .help = "the two dimensions to draw, for `layout` "
+                              "(default: the last two sharded ones)"}};
   Append(options, OptionsOf(command.style));
   Options costs = OptionsOfCost(command.flags);
   for (Option& option : costs) {
     if (option.name != "--mode") continue;
     option.help =
-        "train, prefill, decode or insert (default: train of a layout, decode "
-        "of the cache, all of memory)";
+        "mode: train, prefill, decode or insert (default: train for layout, "
+        "decode for cache, all for memory)";
   }
   Append(options, std::move(costs));
   return options;
@@ -259,22 +259,22 @@ Options OptionsOf(ShowCommand& command) {
 
 const Command kShow = {
     .name = "show",
-    .summary = "draw a plan: a layout, the mesh, memory, rules or the cache",
+    .summary = "draw a plan: a layout, the mesh, memory, rules or the KV cache",
     .about = R"(
-Draws what a plan says, from its file (`--plan`) or from the inputs.
+Draws a plan, from its file (`--plan`) or from the inputs.
 
-`layout PARAM` is a box for each piece of a parameter, with the devices that
-hold it; two dimensions are rows and columns (`--dims`), others that are cut are
-panels. `mesh` is the grid of devices with its hosts, and how each axis lies to
-them. `memory` is what fills the fullest device in each mode, against a device's
-memory, as shardc-cost(1) has it. `rules` is what each rule won, and which
-win nothing. `cache` is which device owns which part of the KV cache.
+`layout PARAM` draws a box for each shard of a parameter, with the devices that
+hold it; two dimensions are rows and columns (`--dims`), other sharded
+dimensions are panels. `mesh` draws the grid of devices with its hosts, and how
+each axis spans them. `memory` draws the memory of the fullest device in each
+mode, compared with a device's memory, as computed by shardc-cost(1). `rules`
+draws the parameters that each rule won, and the rules that win nothing. `cache`
+draws which device owns which part of the KV cache.
 
-What goes to a terminal has its width, its characters and colour; what goes
-elsewhere is UTF-8 in 80 columns. `--ascii`, `--width` and `--color` say
-otherwise.
+Output to a terminal uses its width, characters and colour; other output is
+UTF-8 in 80 columns. `--ascii`, `--width` and `--color` override that.
 
-Exits with 1 when a device's memory is known and `memory` does not fit.)",
+Exits with 1 if a device's memory is known and `memory` does not fit.)",
     .example =
         "shardc show layout model.layers.0.mlp.up_proj.weight --mesh "
         "dp:2,fsdp:8,tp:4 --rules builtin:llama --manifest manifest.json",

@@ -21,11 +21,11 @@ int RunSplit(const SplitFlags& flags, const Common& common,
   std::error_code error;
   if (std::filesystem::exists(
           std::filesystem::path(flags.checkpoint) / kShardsName, error)) {
-    findings.Add(code::kUsage, Place{MakeSource(flags.checkpoint, {})},
-                 "`" + flags.checkpoint +
-                     "` holds the pieces of a checkpoint that was split",
-                 "`shardc reshard " + flags.checkpoint +
-                     " --plan ...` cuts them by another plan");
+    findings.Add(
+        code::kUsage, Place{MakeSource(flags.checkpoint, {})},
+        "`" + flags.checkpoint + "` contains the pieces of a split checkpoint",
+        "`shardc reshard " + flags.checkpoint +
+            " --plan ...` converts them to another plan");
     return kFailed;
   }
   if (RefuseItsOwn(flags.checkpoint, flags.shards.checkpoint, findings)) {
@@ -51,12 +51,12 @@ Options OptionsOf(SplitFlags& flags) {
 
 const Command kSplit = {
     .name = "split",
-    .summary = "cut a safetensors checkpoint into the pieces of a plan",
+    .summary = "split a safetensors checkpoint into the pieces of a plan",
     .about = R"(
 Splits a safetensors checkpoint by a plan into one file per device,
-`device-00000.safetensors` and so on in row-major order, with `shards.json`
-beside them; see shardc-shards(5), also for several machines and for
-interrupted runs.)",
+`device-00000.safetensors` and so on in row-major order, with an index
+`shards.json`. shardc-shards(5) describes the files, runs on several machines
+and interrupted runs.)",
     .example =
         "shardc split --plan plan.json --checkpoint model.safetensors "
         "--out pieces",

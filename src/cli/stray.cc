@@ -134,7 +134,7 @@ StrayWord AboutStray(const std::string& word, const Command& command,
     return AboutFlag(word, command, options);
   }
   StrayWord out{
-      "`" + word + "` stands without a flag",
+      "`" + word + "` is an unexpected argument",
       "`shardc " + std::string(command.name) + " --help` shows its options"};
   for (const std::string_view flag : FlagsFor(word)) {
     if (!Has(options, flag)) continue;

@@ -116,26 +116,26 @@ Options OptionsOf(SuggestFlags& flags) {
          Under("Inputs", {{.name = "--naming",
                            .to = &flags.naming,
                            .value = "hf|hf-files|flax|easydel",
-                           .help = "how parameters are called that a "
-                                   "config.json makes, without a manifest",
+                           .help = "naming of the parameters that are built "
+                                   "from a config.json, without a manifest",
                            .checked = true}}));
   Append(options, ProjectInputs(flags.inputs));
   Append(options, MeshChoice(flags.mesh));
-  Append(options,
-         {OutputOption(&flags.output, "where the rules go (default: stdout)"),
-          {.name = "--prefer",
-           .to = &flags.prefer,
-           .value = "memory|traffic",
-           .help = "where tp does not divide a vocabulary: slices, gathered "
-                   "before use, or whole rows",
-           .checked = true},
-          {.name = "--place-experts",
-           .to = &flags.place_experts,
-           .help = "place experts over fsdp on a mesh without ep: for runtimes "
-                   "that exchange tokens between experts"},
-          {.name = "--force",
-           .to = &flags.force,
-           .help = "write the rules though something is left to be done"}});
+  Append(options, {OutputOption(&flags.output,
+                                "file to write the rules to (default: stdout)"),
+                   {.name = "--prefer",
+                    .to = &flags.prefer,
+                    .value = "memory|traffic",
+                    .help = "layout of a vocabulary that tp does not divide: "
+                            "slices, gathered before use, or unsharded rows",
+                    .checked = true},
+                   {.name = "--place-experts",
+                    .to = &flags.place_experts,
+                    .help = "shard experts over fsdp on a mesh without ep, for "
+                            "runtimes that exchange tokens between experts"},
+                   {.name = "--force",
+                    .to = &flags.force,
+                    .help = "write the rules even if findings are left"}});
   return options;
 }
 
@@ -143,28 +143,28 @@ Options OptionsOf(SuggestFlags& flags) {
 
 const Command kSuggest = {
     .name = "suggest",
-    .summary = "write a rules file for a model without a pack",
+    .summary = "propose a rules file for a model without a pack",
     .about = R"(
-Reads a model's tree of parameters, and its config.json where one is given, and
-writes a rules file for a mesh, shardc-rules(5), with a comment on each rule.
+Reads the parameters of a model, and its config.json if given, and writes a
+rules file for a mesh, shardc-rules(5), with a comment on each rule.
 
-What a parameter is for is found by its name, its sizes and its place: the
-model's width, heads, the vocabulary, experts, several parts in one matrix,
-stacked layers, scales of quantisation. Tensor parallelism splits what is
-inside, such as heads or a feed-forward width, and never inside of a head, a
-part or a quantisation block; data axes split the model's width. What tensor
-parallelism cannot split inside is stored in slices, which are gathered before
-use. Names that say nothing still get a legal and balanced plan.
+The role of a parameter follows from its name, its sizes and its neighbours: the
+hidden size, heads, the vocabulary, experts, fused projections, layer stacks,
+quantisation scales. Tensor parallelism shards inner dimensions, such as heads
+or the feed-forward width, and never splits a head, a fused projection or a
+quantisation block; data axes shard the hidden size. Parameters that tensor
+parallelism cannot shard in this way are stored in slices, which are gathered
+before use. Parameters with unknown names still get a legal and balanced plan.
 
-Without a mesh, `--devices` and `--memory` choose one: of all ways to write the
-devices as dp, fsdp, ep and tp that the model divides by and that hold its
-training, with Adam's states and recomputed activations, the fastest. Without a
-manifest, `--model` makes the tree, as shardc-manifest(1) does.
+Without a mesh, `--devices` and `--memory` choose one: the fastest of all
+factorisations over dp, fsdp, ep and tp that divide the sizes of the model and
+hold its training with Adam states and rematerialised activations. Without a
+manifest, `--model` builds the parameter tree, as by shardc-manifest(1).
 
-What is written is proven first: every parameter is found by the one rule that
-is meant for it, and shardc-check(1) has no error and no warning. Where that
-cannot be, as on a mesh that does not divide the model, nothing is written, what
-is left is told, and the exit status is 1.)",
+The rules are proven before they are written: every parameter is won by the rule
+that is meant for it, and shardc-check(1) reports no error and no warning. If
+that is impossible, for example on a mesh that does not divide the model, the
+command prints the findings, writes nothing and exits with 1.)",
     .example =
         "shardc suggest --mesh fsdp:16,tp:4 --manifest model/ "
         "--model model/config.json -o rules.yaml",

@@ -64,7 +64,7 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
     Findings wrong;
     wrong.Add(code::kInexpressible, {source},
               ShortQuote(manifest.tensors[i].name) +
-                  " is not found by the one rule that it is meant for");
+                  " is not won by the rule that is meant for it");
     out.left.push_back(wrong.all().front());
     break;
   }
@@ -111,8 +111,7 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
   out.misfit = out.suggestion.misfit;
   if (out.misfit.empty() && out.text.size() > kLargestFile) {
     out.misfit =
-        "the names have no counters to go by, so the rules are lists "
-        "of names, " +
+        "the names have no layer numbers, so the rules are lists of names, " +
         BytesText(static_cast<int64_t>(out.text.size())) + " of them";
   }
   Prove(out, mesh, manifest, model, common, name);
@@ -150,11 +149,11 @@ std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, Findings& findings) {
   if (!rules.misfit.empty()) {
-    findings.Add(
-        code::kInexpressible, {},
-        "no good rules for mesh " + MeshText(mesh) + ": " + rules.misfit,
-        NearestText(rules, mesh, model ? &*model : nullptr) +
-            "`suggest --force` writes them all the same");
+    findings.Add(code::kInexpressible, {},
+                 "no suitable rules found for mesh " + MeshText(mesh) + ": " +
+                     rules.misfit,
+                 NearestText(rules, mesh, model ? &*model : nullptr) +
+                     "`shardc suggest --force` writes them anyway");
   }
   for (const Finding& finding : rules.left) findings.Add(finding);
 }
@@ -169,9 +168,11 @@ std::string SuggestionText(const SuggestedRules& rules) {
       Counted(static_cast<int64_t>(suggestion.tree.manifest->tensors.size()),
               "parameter") +
       ", " + BytesText(suggestion.bytes_per_device) + " per device, " +
-      ratio.data() + " of an even share\n";
+      ratio.data() + " of the fully sharded size\n";
   if (suggestion.dims.facts.heads_assumed && suggestion.mesh.tp > 1) {
-    out += "assumed     the size of a head; `--model config.json` makes sure\n";
+    out +=
+        "assumed     the size of a head; give `--model config.json` to confirm "
+        "it\n";
   }
   return out;
 }

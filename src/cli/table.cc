@@ -17,21 +17,20 @@ std::span<const Command* const> Commands() { return kCommands; }
 
 Options WithCommon(Options own, const Command& command, Common& common) {
   Options options = std::move(own);
-  Options every = {
-      {.name = "--quiet",
-       .to = &common.quiet,
-       .help = "say nothing on stderr but errors",
-       .letter = 'q'},
-      {.name = "--color",
-       .to = &common.color,
-       .value = "auto|always|never",
-       .help = "colour on stderr",
-       .checked = true},
-      {.name = "--threads",
-       .to = Bounded{&common.threads, 1, 1024},
-       .value = "N",
-       .help = "threads to use (default: one per core); never changes a "
-               "result"}};
+  Options every = {{.name = "--quiet",
+                    .to = &common.quiet,
+                    .help = "print only errors on stderr",
+                    .letter = 'q'},
+                   {.name = "--color",
+                    .to = &common.color,
+                    .value = "auto|always|never",
+                    .help = "use colour on stderr",
+                    .checked = true},
+                   {.name = "--threads",
+                    .to = Bounded{&common.threads, 1, 1024},
+                    .value = "N",
+                    .help = "number of threads (default: one per core); never "
+                            "changes a result"}};
   if (!command.formats.empty()) {
     every.push_back({.name = "--format",
                      .to = &common.format,

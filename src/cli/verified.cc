@@ -47,7 +47,7 @@ class ReportReader {
   }
   int64_t Count(const JsonValue& object, std::string_view key) {
     const auto value = Member(object, key, JsonKind::kInteger);
-    if (value && value->integer() < 0) Refuse(*value, "this is no count");
+    if (value && value->integer() < 0) Refuse(*value, "this is not a count");
     return value ? value->integer() : 0;
   }
   // Returns nullopt if the member is null.
@@ -56,7 +56,7 @@ class ReportReader {
     if (!value || value->IsNull()) return std::nullopt;
     if (value->kind() != JsonKind::kInteger &&
         value->kind() != JsonKind::kReal) {
-      Refuse(*value, "`" + std::string(key) + "` is no number");
+      Refuse(*value, "`" + std::string(key) + "` is not a number");
       return std::nullopt;
     }
     return value->real();
@@ -72,7 +72,7 @@ class ReportReader {
     std::string out;
     for (const JsonValue& item : List(object, key)) {
       if (!item.IsString()) {
-        Refuse(item, "this is no name");
+        Refuse(item, "this is not a name");
         return {};
       }
       if (!out.empty()) out += " ";
@@ -109,7 +109,7 @@ class ReportReader {
                                   JsonKind kind) {
     if (!good_) return std::nullopt;
     if (!object.IsObject()) {
-      Refuse(object, "this is no object");
+      Refuse(object, "this is not an object");
       return std::nullopt;
     }
     auto value = RequiredMember(object, key, kind, findings_);
@@ -182,23 +182,24 @@ void ReadCases(ReportReader& read, const JsonValue& root,
                           std::move(row.reason)});
   }
   table.title = "Attention, verified";
-  table.about = "Sharded attention against the dense one, from `" + from +
-                "`: " + CountText(passed) + " pass, " + CountText(failed) +
-                " fail, " + CountText(unsupported) + " are not supported.";
+  table.about = "Sharded attention compared with the dense reference, from `" +
+                from + "`: " + CountText(passed) + " pass, " +
+                CountText(failed) + " fail, " + CountText(unsupported) +
+                " unsupported.";
   out.failed = out.failed || failed > 0;
   out.tables.push_back(std::move(table));
 }
 
 std::string AboutStep(ReportReader& read, const JsonValue& step,
                       std::string_view status, const std::string& from) {
-  std::string out = "A whole step of the model, from `" + from + "`: ";
+  std::string out = "A step of the model, from `" + from + "`: ";
   if (status == "unsupported") {
-    return out + "it is not supported. " +
+    return out + "it is unsupported. " +
            std::string(read.TextOrNull(step, "reason").value_or(""));
   }
-  out += status == "pass" ? "every result is the dense model's."
-                          : "a result is not the dense model's.";
-  return out + " Bytes are what the busiest device sends at " +
+  out += status == "pass" ? "every result equals the dense model's."
+                          : "a result differs from the dense model's.";
+  return out + " Bytes are those that the busiest device sends at " +
          Counted(read.Count(step, "batch"), "row") + " of " +
          Counted(read.Count(step, "length"), "token") + ", over all layers.";
 }
@@ -211,7 +212,7 @@ void AddOp(ReportReader& read, const JsonValue& op, report::Table& table) {
   const int64_t bytes = read.Count(op, "bytes_per_device");
   const auto sent = CheckedMul(layers, bytes);
   if (!sent) {
-    read.Refuse(op, "these are more bytes than can be counted");
+    read.Refuse(op, "this number of bytes does not fit in 64 bits");
     return;
   }
   table.rows.push_back(
@@ -256,7 +257,7 @@ std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
   } else if (kind == "shardc.step/v1" && root.Find("steps")) {
     ReadSteps(read, root, name, out);
   } else {
-    read.Refuse(root, "this is no report of `shardc verify`");
+    read.Refuse(root, "this is not a report of `shardc verify`");
   }
   if (!read.good()) return std::nullopt;
   return out;

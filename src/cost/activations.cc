@@ -269,11 +269,12 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   if (!tokens) {
     why = "without --batch" +
           std::string(IsGeneration(work.mode) ? "" : " and --seq") +
-          " activations are not known";
+          " activations are unknown";
     return std::nullopt;
   }
   if (!hidden) {
-    why = "without --model the hidden size is not known, nor activations";
+    why =
+        "without --model the hidden size and therefore activations are unknown";
     return std::nullopt;
   }
   Activations out;

@@ -77,7 +77,7 @@ class Step {
     const auto hidden = work_.Hidden();
     if (!tokens || !hidden) {
       out_.unknown.emplace_back(
-          "what activations move: it needs --batch and --seq, and the hidden "
+          "communication of activations: needs --batch, --seq and the hidden "
           "size");
       return Joined();
     }
@@ -344,7 +344,8 @@ class Step {
     const auto sizes = Sizes();
     if (!sizes) {
       out_.unknown.emplace_back(
-          "what attention moves: it needs --model, for heads and their width");
+          "communication of attention: needs --model, for the heads and their "
+          "size");
       return;
     }
     const int64_t size =
@@ -352,12 +353,14 @@ class Step {
               std::max(sizes->query_length, sizes->key_length),
               work_.mesh.devices, kRoom);
     if (size == INT64_MAX) {
-      out_.unknown.emplace_back("what attention moves: its sizes do not fit");
+      out_.unknown.emplace_back(
+          "communication of attention: its sizes do not fit in 64 bits");
       return;
     }
     if (work_.mesh.devices > kMostDevices) {
-      out_.unknown.push_back("what attention moves: asked of " +
-                             CountText(kMostDevices) + " devices at most");
+      out_.unknown.push_back(
+          "communication of attention: computed for at most " +
+          CountText(kMostDevices) + " devices");
       return;
     }
     const exec::Operation& operation = *UsualOperation(work_, settings_);
@@ -370,8 +373,8 @@ class Step {
         BytesOfAttention(operation, work_.mesh, specs, *sizes, {});
     if (!bytes.unknown.empty()) {
       out_.unknown.push_back(
-          "what attention moves: " + std::string(operation.name) +
-          " cannot run so: " + bytes.unknown);
+          "communication of attention: " + std::string(operation.name) +
+          " cannot run with these specs: " + bytes.unknown);
       return;
     }
     const int64_t layers = work_.model->attention_layers.value_or(

@@ -26,7 +26,7 @@ class Reasons {
   // Reports `size` of `what` if `parts` does not divide it.
   void Divides(int64_t size, int64_t parts, const std::string& what) {
     if (parts > 1 && size % parts != 0) {
-      Add(CountText(size) + " " + what + " are not divided by " +
+      Add(CountText(size) + " " + what + " are not divisible by " +
           CountText(parts));
     }
   }
@@ -49,15 +49,15 @@ std::string EditText(const std::string& name, const Edit& edit) {
   switch (edit.reason) {
     case Reason::kIndivisible:
       return Printable(name) + ": " + CountText(edit.size) +
-             " is not divided " +
+             " is not divisible " +
              (edit.parts > 0 && edit.size % edit.parts == 0
-                  ? "between blocks that are stored whole "
+                  ? "between blocks of the dtype "
                   : "") +
              "by " + GroupText(edit.from) + " of " + CountText(edit.parts);
     case Reason::kMissingAxis:
       return Printable(name) + ": the mesh has no axis `" + edit.axis + "`";
     case Reason::kRepeatedAxis:
-      return Printable(name) + ": axis `" + edit.axis + "` is there twice";
+      return Printable(name) + ": axis `" + edit.axis + "` is used twice";
     default:
       return Printable(name) + ": " + std::string(ReasonName(edit.reason));
   }
@@ -87,7 +87,7 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
     if (parts > 1 && size % parts == 0 && size % block == 0 &&
         size / parts % block != 0) {
       out.Add(Printable(param.name) + ": a part of " + CountText(size / parts) +
-              " cuts blocks of " + CountText(block));
+              " splits blocks of " + CountText(block));
     }
   }
 }

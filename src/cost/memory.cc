@@ -70,7 +70,7 @@ Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
   const auto length = settings.kv_length ? settings.kv_length : settings.length;
   if (!work.model || !settings.batch || !length) {
     out.unknown.emplace_back(
-        "the KV cache: it needs --model, --batch and --kv-len");
+        "the KV cache: needs --model, --batch and --kv-len");
     return std::nullopt;
   }
   const auto caches =
@@ -79,7 +79,8 @@ Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
     out.unknown.emplace_back(
         work.model->has_encoder
             ? "the KV cache: the model has an encoder, whose keys are kept too"
-            : "the KV cache: the configuration does not say heads and layers");
+            : "the KV cache: the configuration does not define heads and "
+              "layers");
     return std::nullopt;
   }
   return CacheBytesPerDevice(*caches,
@@ -146,7 +147,7 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
     set(Component::kActivations, all, all);
     set(Component::kLogits, out.activations->logits, out.activations->logits);
     if (!out.activations->logits) {
-      out.unknown.emplace_back("logits: no embedding and no head is known");
+      out.unknown.emplace_back("logits: no embedding and no head was found");
     }
   } else {
     out.unknown.push_back(std::move(why));

@@ -132,29 +132,29 @@ std::string AgainstProgram(const CostInputs& work, const Settings& settings) {
   if (!length) return generates ? "it needs --kv-len" : "it needs --seq";
   const int64_t queries = generates ? 1 : *length;
   if (Times(*settings.batch, queries, *length) > kMostPairs) {
-    return "its sizes do not fit";
+    return "its sizes do not fit in 64 bits";
   }
-  if (work.mode == Mode::kInsert) return "insertion has no program of its own";
-  if (settings.zero > 0) return "--zero divides beyond the plan";
+  if (work.mode == Mode::kInsert) return "mode insert has no step program";
+  if (settings.zero > 0) return "--zero shards more than the plan does";
   if (settings.microbatches > 1) return "there are several micro-batches";
   if (!settings.pipeline_axis.empty()) return "there is a pipeline";
   if (settings.operation != nullptr && !settings.operation->global_view) {
-    return "it runs attention in global view, not " +
+    return "a step program has attention in global view, not " +
            std::string(settings.operation->name);
   }
   const int width = DtypeBits(settings.activations);
   if (settings.gradients && DtypeBits(*settings.gradients) != width) {
-    return "gradients are of another width than activations";
+    return "gradients and activations have dtypes of different size";
   }
   if (IsGeneration(work.mode) && DtypeBits(settings.cache) != width) {
-    return "the cache is of another width than activations";
+    return "the cache and activations have dtypes of different size";
   }
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) {
       return "some parameters have no shape or no dtype";
     }
     if (DtypeBits(*param.type.dtype) != width) {
-      return "parameters are of another width than activations";
+      return "parameters and activations have dtypes of different size";
     }
   }
   return "";

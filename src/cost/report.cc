@@ -38,19 +38,23 @@ void AddTraining(const Settings& s, std::vector<std::string>& out) {
   out.push_back(s.gradients
                     ? "gradients in " + NameOf(*s.gradients)
                     : std::string("gradients in their parameters' dtype"));
-  out.push_back(s.zero > 0 ? ReplicasText(s.zero)
-                           : std::string("gradients and states lie as their "
-                                         "parameters"));
-  out.push_back("between forward and backward " + s.remat.text +
-                " decides what is kept");
+  out.push_back(
+      s.zero > 0
+          ? ReplicasText(s.zero)
+          : std::string(
+                "gradients and states have the sharding of their parameters"));
+  out.push_back("the rematerialisation policy " + s.remat.text +
+                " decides which activations are kept for the backward pass");
 }
 
 void AddServing(const Settings& s, std::vector<std::string>& out) {
-  out.push_back("the cache holds " + NameOf(s.cache) +
-                (s.cache == Dtype::kI8 ? " and an F32 scale a token and head"
-                                       : std::string()) +
-                ", full to its length; windowed layers keep their window");
-  out.emplace_back("activations: no tensor of a layer is freed before it ends");
+  out.push_back(
+      "the cache holds " + NameOf(s.cache) +
+      (s.cache == Dtype::kI8 ? " and an F32 scale per token and head"
+                             : std::string()) +
+      ", filled to its length; layers with a window keep only the window");
+  out.emplace_back(
+      "activations: no tensor of a layer is freed before the layer ends");
   out.emplace_back("logits of the last token only");
 }
 
@@ -66,24 +70,23 @@ std::vector<std::string> AssumptionsOf(const CostInputs& work,
                 NameOf(s.logits));
   const exec::Operation* operation = UsualOperation(work, s);
   const bool twice = work.mode == Mode::kTrain && !from_program;
-  out.push_back("attention runs " + std::string(operation->name) +
-                (twice ? "; going back, what is gathered or passed round a "
-                         "ring is sent twice"
-                       : ""));
+  out.push_back(
+      "attention runs " + std::string(operation->name) +
+      (twice ? "; in the backward pass, gathers and rings send twice" : ""));
   if (work.model && work.model->experts) {
-    out.emplace_back("experts are chosen alike");
+    out.emplace_back("all experts are chosen equally often");
   }
   if (s.profile != nullptr) {
-    out.push_back("rates of " + std::string(s.profile->name) +
-                  " are peaks: nothing is lost to launching, waiting or "
-                  "padding");
+    out.push_back(
+        "rates of " + std::string(s.profile->name) +
+        " are peak rates, without losses to launching, waiting or padding");
   }
   if (!work.hidden_known) {
     out.emplace_back(
-        "a plan does not say what splits the hidden size: taken "
-        "as whole");
+        "a plan file does not contain the sharding of the hidden size: assumed "
+        "unsharded");
   } else if (!work.hidden.empty()) {
-    out.push_back("hidden states are split over " + GroupText(work.hidden) +
+    out.push_back("hidden states are sharded over " + GroupText(work.hidden) +
                   " (axis rule `hidden_state`)");
   }
   for (const std::string& note : work.notes) out.push_back(note);

@@ -34,7 +34,7 @@ std::string TitleOf(const Code& code) {
   const std::pair<const Code*, const char*> titles[] = {
       {&kDuplicateRule.code, "Remove the duplicate rule"},
       {&kCatchAllNotLast.code, "Move the catch-all to the end"},
-      {&kUnanchoredPattern.code, "Anchor the pattern at its end"},
+      {&kUnanchoredPattern.code, "Match the pattern only at the end of a name"},
       {&kUnescapedDot.code, "Escape the dots of the pattern"},
   };
   for (const auto& [known, title] : titles) {

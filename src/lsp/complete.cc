@@ -126,7 +126,7 @@ class Collector {
   void Tokens() {
     for (const Token& token : BuiltinTokens()) {
       Add(token.short_name, Kind::kConstant,
-          token.rule ? "token, " + Meaning(*token.rule) : "no axis");
+          token.rule ? "logical axis, " + Meaning(*token.rule) : "unsharded");
     }
     for (const NameScope& scope : scopes_) {
       for (const Registration& one : scope.rules->registrations) {

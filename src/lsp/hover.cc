@@ -69,7 +69,7 @@ std::string Shadows(const Facts& facts, size_t rule) {
   const auto line = [&](int64_t count, bool mine, size_t other) {
     if (++shown > kRulesShown) return;
     out +=
-        "- " + std::string(mine ? "takes " : "leaves ") + Parameters(count) +
+        "- " + std::string(mine ? "wins " : "loses ") + Parameters(count) +
         (mine ? " that a later rule matches too: " : " to an earlier rule: ") +
         RuleName(facts.rules()[other]) + "\n";
   };
@@ -98,7 +98,7 @@ std::string PatternText(const NameScope& scope, size_t rule) {
   std::string out = scope.target.empty() ? "" : "**" + scope.target + "**: ";
   out += Parameters(own.won);
   if (own.found != own.won) {
-    out += " of " + CountText(own.found) + " that it is found in";
+    out += " of " + CountText(own.found) + " that it matches";
   }
   if (own.won > 0) {
     out += ", " + BytesText(own.bytes);

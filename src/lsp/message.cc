@@ -29,9 +29,9 @@ std::optional<Message> ParseMessage(const std::string& text,
   Message out;
   out.json = JsonDocument::Parse(MakeSource("message", text), findings);
   if (out.json == nullptr) {
-    *fault =
-        ErrorResponse("null", ErrorCode::kParseError,
-                      findings.empty() ? "no JSON" : findings.all()[0].message);
+    *fault = ErrorResponse(
+        "null", ErrorCode::kParseError,
+        findings.empty() ? "not valid JSON" : findings.all()[0].message);
     return std::nullopt;
   }
   const JsonValue root = out.json->root();
@@ -43,7 +43,7 @@ std::optional<Message> ParseMessage(const std::string& text,
   if (answer) return std::nullopt;
   if (!method || !method->IsString() || (id && out.id.empty())) {
     *fault = ErrorResponse(out.id.empty() ? "null" : out.id,
-                           ErrorCode::kInvalidRequest, "no request");
+                           ErrorCode::kInvalidRequest, "not a valid request");
     return std::nullopt;
   }
   out.method = method->string();

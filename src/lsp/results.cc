@@ -357,7 +357,7 @@ std::string ActionsResult(const ResultForm& form, const Document& document,
     }
     if (!all.empty()) {
       json.BeginObject();
-      json.Member("title", "Make all fixes that change no spec");
+      json.Member("title", "Apply all fixes that change no spec");
       json.Member("kind", "source.fixAll");
       begin_edit();
       for (const FileEdits& file : all) {

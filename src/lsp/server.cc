@@ -46,8 +46,8 @@ void Server::Receive(std::string_view bytes) {
                              ? ErrorCode::kInvalidRequest
                              : ErrorCode::kParseError,
                          frame->kind == Frame::Kind::kTooLarge
-                             ? "a message larger than any real one"
-                             : "a header without a length"));
+                             ? "the message is too large"
+                             : "the header has no Content-Length"));
       continue;
     }
     std::string fault;
@@ -136,7 +136,7 @@ std::string Server::ResultOf(const Message& message) {
   const std::string& method = message.method;
   if (method == "initialize") return Initialize(message);
   if (!initialized_) {
-    Fail(ErrorCode::kNotInitialized, "`initialize` comes first");
+    Fail(ErrorCode::kNotInitialized, "the first request must be `initialize`");
     return {};
   }
   if (shutdown_) {
@@ -152,7 +152,7 @@ std::string Server::ResultOf(const Message& message) {
                       method == "textDocument/definition";
   const bool actions = method == "textDocument/codeAction";
   if (!places && !actions && method != "textDocument/documentSymbol") {
-    Fail(ErrorCode::kMethodNotFound, "there is no method `" + method + "`");
+    Fail(ErrorCode::kMethodNotFound, "unknown method `" + method + "`");
     return {};
   }
   const Document* const document = DocumentOf(message);
@@ -161,7 +161,7 @@ std::string Server::ResultOf(const Message& message) {
   if (!places) return Symbols(*document);
   const auto position = PositionBelow(message.params, {"position"});
   if (!position) {
-    Fail(ErrorCode::kInvalidParams, "no position");
+    Fail(ErrorCode::kInvalidParams, "the request has no position");
     return {};
   }
   if (method == "textDocument/hover") return Hover(*document, *position);
@@ -171,7 +171,7 @@ std::string Server::ResultOf(const Message& message) {
 
 std::string Server::Initialize(const Message& message) {
   if (initialized_) {
-    Fail(ErrorCode::kInvalidRequest, "the server is initialized");
+    Fail(ErrorCode::kInvalidRequest, "the server is already initialized");
     return {};
   }
   initialized_ = true;
@@ -199,7 +199,7 @@ const Document* Server::DocumentOf(const Message& message) {
   const Document* const document =
       uri ? std::as_const(workspace_).documents().Find(*uri) : nullptr;
   if (document == nullptr) {
-    Fail(ErrorCode::kInvalidParams, "no document that is open");
+    Fail(ErrorCode::kInvalidParams, "the document is not open");
   }
   return document;
 }
@@ -207,7 +207,7 @@ const Document* Server::DocumentOf(const Message& message) {
 void Server::Open(const Message& message) {
   auto uri = TextBelow(message.params, {"textDocument", "uri"});
   auto text = TextBelow(message.params, {"textDocument", "text"});
-  if (!uri || !text) return Log("a document was opened without a text");
+  if (!uri || !text) return Log("the document was opened without a text");
   workspace_.documents().Open(
       std::move(*uri), std::move(*text),
       NumberBelow(message.params, {"textDocument", "version"}));
@@ -219,7 +219,7 @@ void Server::Change(const Message& message) {
   Document* const document = uri ? workspace_.documents().Find(*uri) : nullptr;
   const auto changes = Below(message.params, {"contentChanges"});
   if (document == nullptr || !changes || !changes->IsArray()) {
-    return Log("a change of no document that is open");
+    return Log("the changed document is not open");
   }
   changed_.insert(*uri);
   EditBuffer buffer(std::move(document->text));
@@ -232,7 +232,7 @@ void Server::Change(const Message& message) {
       // Its text is unknown until the document is opened again.
       workspace_.documents().Close(*uri);
       check_all_ = true;
-      return Log("a change that cannot be read; the document is left alone");
+      return Log("the change cannot be parsed; the document is closed");
     }
     buffer.Apply(std::move(one), encoding_);
   }
@@ -322,7 +322,7 @@ std::string Server::Symbols(const Document& document) {
 std::string Server::Actions(const Document& document, const Message& message) {
   const auto range = RangeBelow(message.params, {"range"});
   if (!range) {
-    Fail(ErrorCode::kInvalidParams, "no range");
+    Fail(ErrorCode::kInvalidParams, "the request has no range");
     return {};
   }
   EnsureChecked();

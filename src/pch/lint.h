@@ -1,5 +1,5 @@
-// What every lint reads, compiled once for all of them; as beside standard.h
-// every source includes what it uses all the same.
+// Headers that every lint includes, compiled once for all of them. As with
+// standard.h, every source still includes what it uses.
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"

@@ -27,7 +27,7 @@ std::optional<TensorType> TypeOf(const Tensor& tensor,
     if (!type.dtype) {
       findings.Add(code::kDtype, {},
                    "`" + tensor.name + "` has the dtype `" + tensor.dtype +
-                       "`, which is none");
+                       "`, which is unknown");
       return std::nullopt;
     }
   }
@@ -91,7 +91,7 @@ std::optional<Manifest> MakeManifest(std::span<const Tensor> tensors,
     if (tensor.name.empty()) {
       all.Add(code::kName, {}, "a parameter has no name");
     } else if (!names.insert(tensor.name).second) {
-      all.Add(code::kDuplicateKey, {}, "`" + tensor.name + "` is there twice");
+      all.Add(code::kDuplicateKey, {}, "`" + tensor.name + "` occurs twice");
     }
     auto type = TypeOf(tensor, all);
     if (type) builder.Add(tensor.name, std::move(*type));

@@ -36,7 +36,7 @@ std::optional<std::vector<std::string>> Chosen(
     if (std::find(all.begin(), all.end(), name) != all.end()) continue;
     const auto near = Nearest(name, all);
     findings.Add(code::kUsage, {},
-                 "no " + std::string(what) + " is called `" + name + "`",
+                 "no " + std::string(what) + " is named `" + name + "`",
                  near ? "did you mean `" + *near + "`?" : "");
     return std::nullopt;
   }
@@ -66,7 +66,7 @@ std::optional<verify::Sizes> SizesOf(const AttentionSizes& sizes,
     if (size > 0) continue;
     findings.Add(code::kUsage, {},
                  "a size of the attention is " + std::to_string(size) +
-                     ", 1 is the least");
+                     ", the minimum is 1");
     return std::nullopt;
   }
   if (!verify::CheckSizes(out, findings)) return std::nullopt;

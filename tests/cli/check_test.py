@@ -406,7 +406,7 @@ rules:
     def test_a_fix_that_changes_a_spec_needs_its_flag(self):
         before = self.specs()
         result = self.check(self.lint("--fix", "--format", "json"), 1)
-        self.assertIn("1 fix left out, as specs would change: "
+        self.assertIn("1 fix not applied, because specs would change: add "
                       "`--unsafe-fixes`", result.err)
         self.assertEqual([f["code"] for f in result.json()],
                          ["SHD109", "SHD105"])
@@ -426,7 +426,7 @@ rules:
         duplicate = ("version: 1\nrules:\n"
                      "  - match: 'q_proj/kernel$'\n    spec: ColumnWise\n"
                      "  - match: '.*'\n    spec: []\n")
-        proven = "no name gets another spec"
+        proven = "no possible name gets another spec"
         self.write("r.yaml", duplicate.replace(
             "  - match: '.*'", "  - match: 'q_proj/kernel$'\n"
             "    spec: ColumnWise\n  - match: '.*'"))
@@ -447,7 +447,7 @@ rules:
         rule = "  - match: 'q_proj\\.weight$'\n    spec: ColumnWise\n"
         self.write("r.yaml", "version: 1\nrules:\n" + 2 * rule +
                    "  - match: '.*'\n    spec: []\n")
-        self.assertIn("no name gets another spec", self.lint("--fix").err)
+        self.assertIn("no possible name gets another spec", self.lint("--fix").err)
 
     def test_a_fix_is_proven_in_every_mode(self):
         self.write("r.yaml", self.SAFE.replace(
@@ -637,8 +637,8 @@ class Separators(Folder):
             for spec in (["tp", None], [None, "tp"]):
                 self.assertIn(spec, [p["spec"] for p in
                                      result.json()["params"].values()])
-            self.assertIn(f"separator   `{taken}` for r.yaml, as its patterns "
-                          "are written", result.err)
+            self.assertIn(f"separator   `{taken}` for r.yaml, inferred from "
+                          "its patterns", result.err)
             result = self.shardc(
                 "explain", "layers.0.attn.wq.weight", "--no-project",
                 "--mesh", "tp:4", "--rules", "r.yaml", "--manifest", "m.json")
@@ -651,7 +651,7 @@ class Separators(Folder):
         result = self.check(self.plan(), 0)
         self.assertEqual({tuple(p["spec"]) for p in
                           result.json()["params"].values()}, {(None, "tp")})
-        self.assertIn("separator   `.` for r.yaml, as the names have it",
+        self.assertIn("separator   `.` for r.yaml, inferred from the names",
                       result.err)
 
     def test_both_are_an_error_except_under_compat(self):

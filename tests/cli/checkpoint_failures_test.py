@@ -216,7 +216,7 @@ class Processes(Base):
         repeated = self.start(plan, 1)
         _, said = repeated.communicate()
         self.assertEqual(repeated.returncode, 0, said)
-        self.assertIn("there already", said)
+        self.assertIn("already written", said)
         self.shardc(*self.command(plan, "--finalize", "--process-count",
                                   "4")[1:])
         self.same(self.contents("out"), self.contents("want"))

@@ -301,7 +301,7 @@ class Safety(Base):
                     break
                 shutil.rmtree(self.path("out"), True)
             self.assertEqual(run.returncode, -number)
-            self.assertIn("the same command goes on from there", told)
+            self.assertIn("the same command continues from there", told)
             self.assertIn(self.path("out"), told)
             self.shardc("split", "--plan", plan, "--checkpoint",
                         self.path("m.safetensors"), "--out", self.path("out"))
@@ -315,7 +315,7 @@ class Safety(Base):
                 "--out", self.path("out"), "--process-count", "2"]
         self.shardc(*args, "--process-index", "0")
         run = self.shardc(*args, "--process-index", "0")
-        self.assertIn("were there already", run.stderr)
+        self.assertIn("were already written", run.stderr)
         # Equal in size, header and time.
         new = self.make(8, 2)
         os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -407,7 +407,7 @@ class Safety(Base):
         whole = self.path("whole.safetensors")
         run = self.shardc("merge", self.path("out"), "--out", whole)
         self.assertIn("to " + whole, run.stderr)
-        self.assertIn("3 checksums of what was read hold", run.stderr)
+        self.assertIn("3 checksums of the input verified", run.stderr)
         run = self.shardc("merge", self.path("out"), "--out", whole,
                           "--no-verify")
         self.assertNotIn("checksum", run.stderr)
@@ -439,7 +439,7 @@ class Safety(Base):
         run = self.shardc("split", "--plan", plan, "--checkpoint",
                           self.path("m.safetensors"), "--out", self.path("out"),
                           "--select", "no such", status=2)
-        self.assertIn("--select finds none of the 2 parameters", run.stderr)
+        self.assertIn("--select matches none of the 2 parameters", run.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
         self.shardc("split", "--plan", plan, "--checkpoint",
                     self.path("m.safetensors"), "--out", self.path("out"))

@@ -80,11 +80,11 @@ class Fit(Case):
         sizes = {(one["axis"], one["size"]): one
                  for one in self.fit(*LLAMA, *TRAIN)["sizes"]}
         self.assertTrue(sizes["tp", 8]["legal"])
-        self.assertIn("8 KV heads are not divided by 16",
+        self.assertIn("8 KV heads are not divisible by 16",
                       sizes["tp", 16]["reason"])
-        self.assertIn("32 heads are not divided by 3",
+        self.assertIn("32 heads are not divisible by 3",
                       sizes["tp", 3]["reason"])
-        self.assertIn("64 rows are not divided by 3", sizes["dp", 3]["reason"])
+        self.assertIn("64 rows are not divisible by 3", sizes["dp", 3]["reason"])
 
     def test_experts_have_an_axis_and_their_number(self):
         sizes = {(one["axis"], one["size"]): one for one in
@@ -115,7 +115,7 @@ class Fit(Case):
                       [128, 128]}})))
         sizes = {one["size"]: one for one in value["sizes"]}
         self.assertTrue(sizes[4]["legal"])
-        self.assertIn("a part of 64 cuts blocks of 128", sizes[8]["reason"])
+        self.assertIn("a part of 64 splits blocks of 128", sizes[8]["reason"])
 
     def test_none_fits_and_the_nearest_is_reported(self):
         arguments = [*LLAMA, *TRAIN, "--devices", "4", "--memory", "16GiB"]

@@ -137,7 +137,7 @@ class Init(Case):
             with open(path, "w", encoding="utf-8") as file:
                 file.write("mine")
             done = self.init(LLAMA, "--mesh", "fsdp:8", rc=2)
-            self.assertIn("is there already", done.err)
+            self.assertIn("exists already", done.err)
             self.assertEqual(self.files(), [name])
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(file.read(), "mine")

@@ -73,7 +73,7 @@ class Limits(Case):
                     continue  # it did not begin
                 if run_.returncode != 0:
                     self.assertEqual(run_.returncode, 2, text)
-                    self.assertIn("error: there is not enough memory", text)
+                    self.assertIn("error: out of memory", text)
                     told += 1
                     self.assertEqual(sorted(os.listdir(self.folder)),
                                      ["manifest.json", "rules.yaml"])

@@ -261,7 +261,7 @@ targets:
     def test_all_targets_are_written(self):
         self.several()
         result = self.check(self.shardc("plan", "--write-locked"), 1)
-        self.assertIn("target `bare` has no `plan`: left out", result.err)
+        self.assertIn("target `bare` has no `plan`: skipped", result.err)
         # What is illegal in one keeps no other from being written.
         self.assertIn("(in target `three`)", result.err)
         self.assertEqual(sorted(os.listdir(self.path("plans"))),

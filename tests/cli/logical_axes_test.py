@@ -215,9 +215,9 @@ class Logical(Case):
         logical = {"m/a": [None, "mlp"], "m/c": ["mlp"], "m/e": ["mlp"]}
         _, _, told = self.export(self.planned(mesh, params),
                                  self.path("n.json", logical))
-        for name, reason in (("a", "dimension 0 is split and has no logical"),
-                             ("b", "`--names` does not have it"),
-                             ("c", "names 1 dimension of it, and it has 2")):
+        for name, reason in (("a", "dimension 0 is sharded and has no logical"),
+                             ("b", "`--names` does not list it"),
+                             ("c", "lists 1 dimension of it, and it has 2")):
             self.assertRegex(told, f"`m/{name}` as the plan does: .*{reason}")
         self.assertNotIn("`m/d`", told)
         plan = self.planned(mesh, params)

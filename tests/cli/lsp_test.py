@@ -170,7 +170,7 @@ class Editing(Files):
         self.assertIn("SHD110", client.codes(uri))
         fix = client.actions(uri, "mlp/up/kernel")[0]
         self.assertEqual(fix["title"],
-                         "Anchor the pattern at its end (changes specs)")
+                         "Match the pattern only at the end of a name (changes specs)")
         self.assertNotIn("isPreferred", fix)
         client.apply(fix)
         self.assertIn("'mlp/up/kernel$'", client.texts[uri][1])
@@ -260,12 +260,12 @@ class Asking(Files):
         self.assertIn("**small**: 4 parameters, 128 KiB, 16 KiB per device",
                       text)
         self.assertIn("layers/0/mlp/up/kernel\nlayers/1/", text)
-        self.assertIn("takes 4 parameters that a later rule matches too: "
+        self.assertIn("wins 4 parameters that a later rule matches too: "
                       "`up/kernel$` (base.yaml:6)", text)
         base = self.open("base.yaml")
         text = client.hover(base, "up/kernel$")
-        self.assertIn("0 parameters of 4 that it is found in", text)
-        self.assertIn("leaves 4 parameters to an earlier rule", text)
+        self.assertIn("0 parameters of 4 that it matches", text)
+        self.assertIn("loses 4 parameters to an earlier rule", text)
         self.assertIn('token `VOCAB` in **small**:\n- every mode: `"dp"`',
                       client.hover(uri, "VOCAB", 2))
         self.assertIn('registered `WIDE`', client.hover(uri, "WIDE]"))

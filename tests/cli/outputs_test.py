@@ -216,8 +216,8 @@ class Committed(InAProject):
         self.project("shared.json", "./shared.json")
         os.remove(self.at("shared.json"))
         result = self.run_here(2, "plan", "--write-locked")
-        self.assertIn("`./shared.json` is committed already, and is not the "
-                      "same here", result.err)
+        self.assertIn("`./shared.json` is shared by several targets, whose "
+                      "contents differ", result.err)
         with open(self.at("shared.json"), encoding="utf-8") as file:
             self.assertIn("self_attn", file.read())
 

@@ -89,7 +89,7 @@ class Plan(Case):
                 return result.err.splitlines()[-1]
 
             self.assertEqual(last(), "check       0 errors, 1 warning, "
-                             "0 notes: `shardc check` tells them")
+                             "0 notes: run `shardc check` to list them")
             project = ("version: 1\ntargets: {}\n"
                        "lint: {baseline: b.json}\n")
             write(folder, "b.json", json.dumps({
@@ -101,7 +101,7 @@ class Plan(Case):
             write(folder, "shardc.yaml", "version: 1\ntargets: {}\n"
                   "lint: {severity: {SHD105: note}}\n")
             self.assertEqual(last(), "check       0 errors, 0 warnings, "
-                             "1 note: `shardc check --notes` tells them")
+                             "1 note: run `shardc check --notes` to list them")
             write(folder, "shardc.yaml",
                   "version: 1\nlint: {severity: {SHD105: error}}\n")
             self.assertIn("1 error, 0 warnings", last())
@@ -126,7 +126,7 @@ class Plan(Case):
                     "r.yaml", "--manifest", "m.json", "-q", cwd=folder), 0)
 
             self.assertIn(
-                "32 KiB (100.0 % of the model) lie whole on every one of 4 "
+                "32 KiB (100.0 % of the model) are replicated on each of 4 "
                 "devices", plan("[]").err)
             self.assertIn("24 KiB (75.0 % of the model)",
                           plan("[]", rest="[tp]").err)
@@ -186,18 +186,18 @@ class Plan(Case):
             self.assertEqual(
                 plan.count("the nearest rule has"), len(names), plan)
             for name in names:
-                told = re.search(
+                reported = re.search(
                     rf"^ +{name}  \(nearest: \[(\d+)\]", plan, re.M)
-                self.assertIsNotNone(told, plan)
+                self.assertIsNotNone(reported, plan)
                 found = plan.partition(f"no rule matches `{name}`")[2]
                 line = int(re.search(r"r\.yaml:(\d+):", found).group(1))
                 with open(file, encoding="utf-8") as text:
                     pattern = json.loads(
                         "{" + text.read().splitlines()[line - 1].strip(" ,")
                         + "}")["match"]
-                self.assertEqual(rules.index(pattern), int(told.group(1)))
+                self.assertEqual(rules.index(pattern), int(reported.group(1)))
                 explain = self.check(run("explain", name, *inputs), 0).out
-                self.assertIn(f"nearest   [{told.group(1)}]", explain)
+                self.assertIn(f"nearest   [{reported.group(1)}]", explain)
 
     def test_rules_are_named_from_their_own_folder(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -473,7 +473,7 @@ class Show(Case):
         wrong = resolve(*vocab, rc=1)
         self.assertEqual(wrong.out, "")
         self.assertIn('error[SHD202 indivisible-dimension]: dimension 0 is '
-                      '50257, which "tp" cuts into 4 parts: 50257 % 4 = 1\n'
+                      '50257, which "tp" splits into 4 parts: 50257 % 4 = 1\n'
                       '  --> AXES:1:2\n', wrong.err)
         for policy, axes, shape, spec in (
                 ("drop", "[VOCAB, FSDP]", "50257,768", '[null, "fsdp"]'),

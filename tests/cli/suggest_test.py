@@ -20,7 +20,7 @@ GOLDEN = [("llama-3-8b", "fsdp:16,tp:4"), ("gpt2", "tp:8"),
           ("falcon-7b", "tp:8"), ("deepseek-v3", "fsdp:8,ep:8"),
           ("gpt-oss-20b", "fsdp:16,tp:4"), ("t5-small", "fsdp:4,tp:2")]
 WRITE = "--write" in sys.argv
-EVEN = re.compile(r"([\d.]+) of an even share")
+EVEN = re.compile(r"([\d.]+) of the fully sharded size")
 
 
 
@@ -326,7 +326,7 @@ class Suggest(Case):
         done = self.check(run("suggest", "--mesh", "tp:7,fsdp:5",
                               "--no-project", "--manifest", path), 1)
         self.assertEqual(done.out, "")
-        self.assertIn("no good rules for mesh", done.err)
+        self.assertIn("no suitable rules found for mesh", done.err)
         forced = self.check(run("suggest", "--mesh", "tp:7,fsdp:5", "--force",
                                 "--no-project", "--manifest", path), 1)
         self.assertIn("version: 1", forced.out)

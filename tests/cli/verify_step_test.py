@@ -379,7 +379,7 @@ class VerifyStep(Case):
             at = f" at {fault['at']}" if fault["at"] else ""
             (line,) = [line for line in text.splitlines()
                        if line.startswith(fault["name"] + " ")]
-            self.assertIn(f" caught by {fault['by']}{at}  ", line)
+            self.assertIn(f" detected by {fault['by']}{at}  ", line)
             self.assertTrue(line.endswith("  " + fault["breaks"]), line)
         value["faults"][0]["by"] = "luck"
         self.assertFalse(self.schema.is_valid(value))

@@ -98,8 +98,8 @@ class Verify(Case):
             result = self.verify(*args, mesh="tp:4", attention=sizes)
             self.assertIn(
                 "note: a latent of 512, a rotated part of 64, values of 128, "
-                "as the model's kv_lora_rank, qk_rope_head_dim, v_head_dim "
-                "says\n", result.out)
+                "from the model's kv_lora_rank, qk_rope_head_dim, "
+                "v_head_dim\n", result.out)
             report = self.verify(*args, "--full", "--format", "json",
                                  mesh="tp:4", attention=sizes).json()
             self.assertEqual(report["sizes"]["used"]["latent"], 512)
@@ -118,13 +118,13 @@ class Verify(Case):
                     if "rotary" in line]
 
         self.assertEqual(notes("llama-3-8b"), [
-            "note: rotary base 500000, as the model's rope_theta says"])
+            "note: rotary base 500000, from the model's rope_theta"])
         self.assertEqual(notes("llama-3.1-8b"), [
-            "note: rotary base 500000 and llama3 scaling by 8, as the model's "
-            "rope_scaling says"])
+            "note: rotary base 500000 and llama3 scaling by 8, from the model's "
+            "rope_scaling"])
         self.assertEqual(notes("deepseek-v3"), [
-            "note: rotary base 10000 and yarn scaling by 40, as the model's "
-            "rope_scaling says"])
+            "note: rotary base 10000 and yarn scaling by 40, from the model's "
+            "rope_scaling"])
         self.assertEqual(notes("llama-3.1-8b", "--features", "none"), [])
 
     def test_a_naive_group_map_fails_with_a_way_out(self):
@@ -162,7 +162,7 @@ class Verify(Case):
             # In text an operation is reported once, not once a case.
             text = self.verify(*args, rc=1, mesh="tp:2,tq:2").out
             self.assertEqual(text.count("\nfail: "), 1)
-            self.assertIn("more cases of it likewise", text)
+            self.assertIn("more cases with the same remedy", text)
 
     def test_a_requested_operation_must_run(self):
         ring = ["--operation", "ring", "--mode", "decode", "--layout",

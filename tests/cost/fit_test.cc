@@ -55,7 +55,7 @@ TEST_CASE("the better mesh stands first") {
   CHECK(order == std::vector<int64_t>{99, 80, 90, 120, 0});
   CHECK(meshes.front().Fits());
   CHECK(*NearestToFit(meshes)->memory.most.total == 80);
-  // Time says more than bytes.
+  // Meshes are ranked by time before bytes.
   std::vector<FitMesh> timed = {Candidate(true, 10, 1, 2.0),
                                 Candidate(true, 10, 9, 1.0)};
   SortByCost(timed);

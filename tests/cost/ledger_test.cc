@@ -1,5 +1,5 @@
-// Bytes that cost says against those that the executor's ledger counts, where
-// both run the same.
+// The bytes that `cost` reports are those that the executor's ledger counts,
+// where both run the same collectives.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -172,7 +172,7 @@ TEST_CASE("the emptiest device has what is placed nowhere else") {
   CHECK(memory.least.Of(Component::kParameters) == 0);
 }
 
-TEST_CASE("what is not known is said") {
+TEST_CASE("what is not known is listed") {
   CostInputs work = TrainingOn(MeshOf({{"dp", 1}}), {});
   ParamClass nameless = ClassOf("w.weight", {2, 2}, Dtype::kF32, {});
   nameless.type.shape.reset();

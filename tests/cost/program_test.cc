@@ -31,7 +31,7 @@ struct Lowered {
   step::Sizes sizes;  // small ones
 };
 
-// Nothing where no small sizes are cut so.
+// Returns nullopt where no small sizes are sharded like this.
 std::optional<Lowered> LoweredOn(const Mesh& mesh,
                                  const verify::StepRequest& request) {
   Findings findings;
@@ -122,7 +122,7 @@ TEST_CASE("a program's bytes are the ledger's") {
 }
 
 // Llama's parts where both ways of counting know the same.
-TEST_CASE("parts are told by what moves") {
+TEST_CASE("parts are distinguished by what moves") {
   const verify::Model model = ModelOf(kFamilies[0]);
   Mesh mesh;
   mesh.axes = {{"dp", 2, AxisType::kAuto},
@@ -162,8 +162,8 @@ TEST_CASE("parts are told by what moves") {
   };
   CHECK(sent(read, "parameters", false, Collective::kAllGather) ==
         sent(formulas, "parameters", false, Collective::kAllGather));
-  // Nothing asks for the table of a lookup again, of which a device has a
-  // quarter and sends that.
+  // Nothing requires the table of a lookup a second time: a device has a
+  // quarter of it and sends that.
   const int64_t table = 256 * 64 * 4 / 4;
   CHECK(sent(read, "parameters", true, Collective::kAllGather) + table ==
         sent(formulas, "parameters", true, Collective::kAllGather));
@@ -171,7 +171,7 @@ TEST_CASE("parts are told by what moves") {
         sent(formulas, "gradients", true, Collective::kReduceScatter));
 }
 
-TEST_CASE("what no program says") {
+TEST_CASE("what no program contains") {
   const verify::Model model = ModelOf(kFamilies[0]);
   Mesh mesh;
   mesh.axes = {{"tp", 2, AxisType::kAuto}};
@@ -191,12 +191,12 @@ TEST_CASE("what no program says") {
   CHECK(with([](Settings& s) { s.batch.reset(); }) == "it needs --batch");
   CHECK(with([](Settings& s) { s.length.reset(); }) == "it needs --seq");
   CHECK(with([](Settings& s) { s.length = int64_t{1} << 40; }) ==
-        "its sizes do not fit");
+        "its sizes do not fit in 64 bits");
   CHECK(with([](Settings& s) { s.zero = 1; }) != "");
   CHECK(with([](Settings& s) { s.microbatches = 2; }) != "");
   CHECK(with([](Settings& s) { s.pipeline_axis = "tp"; }) != "");
   CHECK(with([](Settings& s) { s.operation = exec::FindOperation("ring"); }) ==
-        "it runs attention in global view, not ring");
+        "a step program has attention in global view, not ring");
   CHECK(with([](Settings& s) { s.activations = Dtype::kBF16; }) != "");
   CHECK(with([](Settings& s) { s.gradients = Dtype::kBF16; }) != "");
 }

@@ -32,7 +32,7 @@ TEST_CASE("gathers on a torus that closes") {
   const Mesh mesh = MeshOf({{"X", 4}, {"Y", 4}, {"Z", 4}});
   const Network network = Plain("tpu-v4", mesh);
   const double whole = 2.0 * 1024 * 4096;
-  // Split over Y too: a quarter of it is made whole over X.
+  // Sharded over Y too: a quarter of it is gathered over X.
   CHECK(Gather(network, mesh, {"X"}, whole / 4) == About(23.3 * kMicro));
   CHECK(Gather(network, mesh, {"X", "Y"}, whole) == About(46.6 * kMicro));
   // all_reduce over Z of what X and Y split: the later copy's 11.6.

@@ -307,7 +307,7 @@ class Hunt:
             text += now[case.out].decode()
         require("error" in text, f"no message: {text!r}")
         require(self.bench.folder in text or "standard output" in text or
-                "not enough memory" in text, f"names no file: {text[-300:]}")
+                "out of memory" in text, f"names no file: {text[-300:]}")
 
     def rerun(self, case, made):
         _, wanted, _ = made

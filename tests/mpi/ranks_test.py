@@ -130,8 +130,8 @@ class SameReport(unittest.TestCase):
 
     def moved(self, err):
         """Bytes between devices, which must be the ledger's."""
-        found = re.search(r"ranks handed over (\d+) bytes between devices, the "
-                          r"ledger has (\d+); (\d+) of them", err)
+        found = re.search(r"ranks exchanged (\d+) bytes between devices, the "
+                          r"ledger records (\d+); (\d+) of them", err)
         self.assertTrue(found, err)
         handed, recorded, crossed = map(int, found.groups())
         self.assertEqual(handed, recorded)
@@ -169,11 +169,11 @@ class SameReport(unittest.TestCase):
 
     def test_one_rank_is_one_process(self):
         _, _, err = self.compare(1, SAME[1][2])
-        self.assertNotIn("handed over", err)
+        self.assertNotIn("ranks exchanged", err)
 
     def test_a_device_a_rank_sends_all_by_mpi(self):
         _, _, err = self.compare(4, SAME[5][2])
-        found = re.search(r"ledger has (\d+); (\d+) of them", err)
+        found = re.search(r"ledger records (\d+); (\d+) of them", err)
         self.assertEqual(found[1], found[2])
 
     def test_the_same_errors_are_found(self):

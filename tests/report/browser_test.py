@@ -207,7 +207,7 @@ class Browser(unittest.TestCase):
         self.assertTrue(figure.is_visible())
         figure.locator(".draw").focus()
         page.keyboard.press("ArrowRight")
-        self.assertIn("device", figure.locator(".said").inner_text())
+        self.assertIn("device", figure.locator(".selected").inner_text())
         self.assertGreater(page.locator(".lit").count(), 1)
 
     def test_everything_is_there_without_scripts(self):

@@ -34,7 +34,7 @@ std::string CapacityText(const cost::Memory& memory) {
   if (!memory.capacity || !memory.most.total) return "";
   const int64_t has = *memory.capacity, needs = *memory.most.total;
   if (needs > has) {
-    return "of " + BytesText(has) + ": " + BytesText(needs - has) + " too much";
+    return "of " + BytesText(has) + ", exceeded by " + BytesText(needs - has);
   }
   return "of " + BytesText(has) + ", " + ShareText(has - needs, has) + " free";
 }
@@ -65,13 +65,13 @@ std::string MemoryText(const Report& report) {
 std::string SourceText(const cost::Communication& communication) {
   if (communication.from_program) return "  read from the step's program\n";
   if (communication.why_not.empty()) return "";
-  return "  by formulas of a layer, not from the step's program: " +
+  return "  estimated by formulas of a layer, without the step's program: " +
          communication.why_not + "\n";
 }
 
 std::string CommunicationText(const Report& report) {
   const auto& transfers = report.communication.transfers;
-  if (transfers.empty()) return "nothing is sent\n";
+  if (transfers.empty()) return "no communication\n";
   Columns table;
   table.Row({"sent per device in a step", "", "", "times", "bytes",
              report.time ? "time" : ""});
@@ -85,7 +85,7 @@ std::string CommunicationText(const Report& report) {
   table.Row({"  total", "", "", "", BytesText(report.communication.Sent()),
              report.time ? SecondsText(report.time->communication) : ""});
   if (report.tokens && *report.tokens > 0) {
-    table.Row({"  of a token", "", "", "",
+    table.Row({"  per token", "", "", "",
                BytesText(report.communication.Sent() / *report.tokens)});
   }
   return table.Text() + SourceText(report.communication);

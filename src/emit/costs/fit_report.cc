@@ -44,7 +44,7 @@ std::string FreeText(const FitMesh& one) {
   const auto& memory = one.memory;
   if (!memory.capacity || !memory.most.total) return "";
   const int64_t left = *memory.capacity - *memory.most.total;
-  return left < 0 ? BytesText(-left) + " too much"
+  return left < 0 ? "exceeds memory by " + BytesText(-left)
                   : ShareText(left, *memory.capacity) + " free";
 }
 
@@ -58,7 +58,7 @@ std::vector<std::string> Cells(std::string name, const FitMesh& one) {
 
 std::string SizesText(const cost::FitReport& report) {
   Columns table;
-  table.Row({"an axis alone", "bytes per device"});
+  table.Row({"one axis alone", "bytes per device"});
   for (const cost::AxisSize& one : report.sizes) {
     table.Row(Cells(one.axis + "=" + std::to_string(AxisSizeOf(one)), one.fit));
   }
@@ -111,7 +111,7 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
   if (!report.sizes.empty()) out += SizesText(report);
   if (report.meshes.empty()) return out;
   Columns table;
-  table.Row({"meshes, the best first", "bytes per device"});
+  table.Row({"meshes, best first", "bytes per device"});
   int64_t fitting = 0, legal = 0, shown = 0;
   for (const FitMesh& one : report.meshes) {
     fitting += one.Fits() ? 1 : 0;

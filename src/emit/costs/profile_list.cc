@@ -37,7 +37,7 @@ std::string Peak(const std::optional<double>& rate) {
 std::string ProfileListText() {
   Columns table;
   table.Row({"profile", "also", "memory", "at", "bf16, fp8, int8 Top/s",
-             "links one way", "joined", "a host", "leaving it"});
+             "link rate, one way", "joined", "per host", "out of host"});
   for (const DeviceProfile& one : DeviceProfiles()) {
     const FigureSources& from = one.sources;
     table.Row(

@@ -63,7 +63,7 @@ void Write(const Request& request, Sink& out, Findings&) {
 
 }  // namespace
 
-constexpr Exporter kCsv{"csv", "a line per parameter for spreadsheets", "text",
-                        "", Write};
+constexpr Exporter kCsv{"csv", "one row per parameter, for spreadsheets",
+                        "text", "", Write};
 
 }  // namespace shardc::exports

@@ -65,9 +65,8 @@ bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
           code::kInexpressible, param.place,
           "the axes of " + ShortQuote(SpecText(param.SpecOf(mode))) + " of " +
               ShortQuote(param.name) +
-              " do not come in the mesh's order, which only `_StridedShard` "
-              "says",
-          "order them as the mesh does, or leave `--no-strided` out");
+              " are not in the order of the mesh, which needs `_StridedShard`",
+          "write them in the order of the mesh, or omit `--no-strided`");
       return false;
     }
   }

@@ -21,9 +21,9 @@ void WriteValue(JsonWriter& json, const AxisValue& value) {
 
 void Write(const Request& request, Sink& out, Findings& findings) {
   if (request.rules == nullptr) {
-    findings.Add(code::kUsage, {},
-                 "a plan's file does not say what its axis rules were",
-                 "give the rules, mesh and manifest in place of `--plan`");
+    findings.Add(
+        code::kUsage, {}, "a plan file does not contain the axis rules",
+        "give `--rules`, `--mesh` and `--manifest` instead of `--plan`");
     return;
   }
   if (!request.rules->registrations.empty()) {
@@ -53,7 +53,8 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kEformer{
-    "eformer", "eformer's PartitionAxis of the axis rules, in a manager's JSON",
-    "json", "", Write};
+    "eformer",
+    "eformer's PartitionAxis with the axis rules, as a manager's JSON", "json",
+    "", Write};
 
 }  // namespace shardc::exports

@@ -29,12 +29,14 @@ namespace shardc::exports {
 namespace {
 
 // How the tensor parallel axis shards one tensor.
-struct Cut {
+struct AxisSharding {
   std::optional<Split> split;
   size_t rank = 0;
   bool placed = false;
 
-  bool operator<(const Cut& other) const { return Key() < other.Key(); }
+  bool operator<(const AxisSharding& other) const {
+    return Key() < other.Key();
+  }
   std::tuple<int64_t, int64_t, size_t, bool> Key() const {
     return {split ? split->dim : -1, split ? split->stride : 1, rank, placed};
   }
@@ -43,12 +45,12 @@ struct Cut {
 // Modules whose names differ only in numbers, with the sharding of each of
 // their tensors by the last part of the tensor's name.
 struct Module {
-  std::map<std::string, std::set<Cut>> tensors;
+  std::map<std::string, std::set<AxisSharding>> tensors;
   Place place;
 };
 
 // A style, or the reason why none fits.
-struct Answer {
+struct StyleOrReason {
   std::string style;
   std::string reason;
 };
@@ -68,15 +70,15 @@ class Writer {
     json.BeginObject(JsonLayout::kLines);
     for (const std::string& key : order_) {
       const Module& module = modules_.at(key);
-      const Answer answer = StyleOf(key, module);
+      const StyleOrReason answer = StyleOf(key, module);
       if (!answer.style.empty()) json.Member(key, answer.style);
       if (answer.reason.empty()) continue;
       Finding finding;
       finding.code = &code::kInexpressible;
       finding.level = Level::kWarning;
       finding.place = module.place;
-      finding.message =
-          "`hf-tp-plan` leaves " + ShortQuote(key) + " whole: " + answer.reason;
+      finding.message = "`hf-tp-plan` leaves " + ShortQuote(key) +
+                        " replicated: " + answer.reason;
       findings.Add(std::move(finding));
     }
     json.EndObject();
@@ -110,25 +112,27 @@ class Writer {
   static bool AnySplit(const Module& module) {
     return std::any_of(
         module.tensors.begin(), module.tensors.end(), [](const auto& tensor) {
-          return std::any_of(
-              tensor.second.begin(), tensor.second.end(),
-              [](const Cut& cut) { return cut.split || cut.placed; });
+          return std::any_of(tensor.second.begin(), tensor.second.end(),
+                             [](const AxisSharding& sharding) {
+                               return sharding.split || sharding.placed;
+                             });
         });
   }
 
-  Answer StyleOf(const std::string& key, const Module& module) const {
+  StyleOrReason StyleOf(const std::string& key, const Module& module) const {
     if (!AnySplit(module)) return {};
-    for (const auto& [leaf, cuts] : module.tensors) {
-      if (cuts.size() > 1) return {"", "modules of this name are cut unlike"};
-      const Cut& cut = *cuts.begin();
-      if (cut.placed) {
-        return {"", "its tensors live at one coordinate of an axis"};
+    for (const auto& [leaf, shardings] : module.tensors) {
+      if (shardings.size() > 1)
+        return {"", "modules of this name have different shardings"};
+      const AxisSharding& sharding = *shardings.begin();
+      if (sharding.placed) {
+        return {"", "its tensors are placed at one coordinate of an axis"};
       }
-      if (cut.split && cut.split->stride > 1) {
-        return {"", "other axes split the dimension before `" + axis_ + "`"};
+      if (sharding.split && sharding.split->stride > 1) {
+        return {"", "other axes shard the dimension before `" + axis_ + "`"};
       }
       if (leaf != "" && leaf != "weight" && leaf != "bias") {
-        return {"", "a style says nothing of its " + ShortQuote(leaf)};
+        return {"", "no style covers its " + ShortQuote(leaf)};
       }
     }
     const auto alone = module.tensors.find("");
@@ -136,35 +140,39 @@ class Writer {
       return OfExperts(key, *alone->second.begin());
     }
     const auto weight = module.tensors.find("weight");
-    if (weight == module.tensors.end()) return {"", "its bias alone is split"};
+    if (weight == module.tensors.end()) return {"", "only its bias is sharded"};
     return OfModule(LastPart(key), *weight->second.begin(), BiasOf(module));
   }
 
-  static const Cut* BiasOf(const Module& module) {
+  static const AxisSharding* BiasOf(const Module& module) {
     const auto bias = module.tensors.find("bias");
     return bias == module.tensors.end() ? nullptr : &*bias->second.begin();
   }
 
-  Answer OfExperts(const std::string& key, const Cut& cut) const {
-    const auto from_end = static_cast<int64_t>(cut.rank) - 1 - cut.split->dim;
-    if (cut.split->dim == 0) return {"grouped_gemm", ""};
-    if (cut.rank != 3) return {"", "no style splits it there"};
+  StyleOrReason OfExperts(const std::string& key,
+                          const AxisSharding& sharding) const {
+    const auto from_end =
+        static_cast<int64_t>(sharding.rank) - 1 - sharding.split->dim;
+    if (sharding.split->dim == 0) return {"grouped_gemm", ""};
+    if (sharding.rank != 3) return {"", "no style shards this dimension"};
     if (from_end == 0) return {"rowwise", ""};
     if (LastPart(key).find("gate_up") == std::string_view::npos) {
       return {"colwise", ""};
     }
     if (!renamed_) {
-      return {"", "it is packed, and this version cuts it in one piece"};
+      return {"",
+              "it packs two projections, which this version of transformers "
+              "cannot shard"};
     }
     return {"packed_colwise", ""};
   }
 
-  Answer OfModule(std::string_view name, const Cut& weight,
-                  const Cut* bias) const {
+  StyleOrReason OfModule(std::string_view name, const AxisSharding& weight,
+                         const AxisSharding* bias) const {
     const bool bias_split = bias != nullptr && bias->split.has_value();
-    if (!weight.split) return {"", "its bias alone is split"};
+    if (!weight.split) return {"", "only its bias is sharded"};
     if (weight.rank != 2) {
-      return {"", "a style splits matrices, and it has " +
+      return {"", "styles shard matrices, and it has " +
                       Counted(static_cast<int64_t>(weight.rank), "dimension")};
     }
     const Role role = Classify(name, '.').module_role;
@@ -172,11 +180,11 @@ class Writer {
       return {Embedding(weight.split->dim), ""};
     }
     if (weight.split->dim == 1) {
-      if (bias_split) return {"", "`rowwise` keeps a bias whole"};
+      if (bias_split) return {"", "`rowwise` replicates the bias"};
       return {"rowwise", ""};
     }
     if (bias != nullptr && !bias_split) {
-      return {"", "`colwise` splits a bias with its weight"};
+      return {"", "`colwise` shards the bias with its weight"};
     }
     // The loss and sampling after the head need the whole vocabulary.
     if (role != Role::kHead) return {"colwise", ""};
@@ -216,11 +224,12 @@ std::optional<bool> HasNewWords(const std::string& version,
       dot == std::string::npos ? "1" : all.substr(dot + 1);
   const auto minor = number(rest.substr(0, rest.find('.')));
   if (!major || !minor || *major < 4 || (*major == 4 && *minor < 50)) {
-    findings.Add(code::kUsage,
-                 {MakeSource("--transformers", version), 0, version.size()},
-                 ShortQuote(version) +
-                     " is no version of transformers that has such plans",
-                 "write 4.50 or a later one");
+    findings.Add(
+        code::kUsage,
+        {MakeSource("--transformers", version), 0, version.size()},
+        ShortQuote(version) +
+            " is not a version of transformers with tensor parallel plans",
+        "give 4.50 or a later version");
     return std::nullopt;
   }
   return *major > 5 || (*major == 5 && *minor >= 1);
@@ -232,9 +241,9 @@ void Write(const Request& request, Sink& out, Findings& findings) {
   if (!axis || !renamed) return;
   if (SeparatorOf(request.plan) != '.') {
     findings.Add(code::kInexpressible, {},
-                 "`hf-tp-plan` names modules of PyTorch, whose parts are "
+                 "`hf-tp-plan` needs the module names of PyTorch, which are "
                  "separated by `.`",
-                 "make the plan from the tree of the PyTorch model");
+                 "compile the plan from the manifest of the PyTorch model");
     return;
   }
   Writer(request, *axis, *renamed).Write(out, findings);

@@ -14,6 +14,7 @@
 #include "emit/exports/view.h"
 #include "model/mesh_layout.h"
 #include "source/json_writer.h"
+#include "source/wording.h"
 
 namespace shardc::exports {
 namespace {
@@ -148,9 +149,9 @@ void Write(const Request& request, Sink& out, Findings& findings) {
   }
   if (form == "list" && plan.mesh.devices > kMostListed) {
     findings.Add(code::kLimit, {},
-                 "a list of " + std::to_string(plan.mesh.devices) +
+                 "`--form list` would list " + CountText(plan.mesh.devices) +
                      " devices for each parameter",
-                 "`--form iota` says the same in a few numbers");
+                 "`--form iota` expresses the same list in a few numbers");
     return;
   }
   const auto text = [&](const ReadParam& param) {

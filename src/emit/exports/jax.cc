@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec as P
 constexpr std::string_view kOneSlice = R"(
 
 def mesh(devices=None):
-    """The mesh over `devices`, by default the first ones that there are."""
+    """The mesh over `devices`, by default the first available ones."""
     count = math.prod(AXES.values())
     devices = list(jax.devices() if devices is None else devices)
     if len(devices) < count:
@@ -55,7 +55,7 @@ def specs(mode="train"):
 
 
 def tree(mode="train"):
-    """The same as nested dicts, cut at the names' separator."""
+    """The same as nested dicts, split at the names' separator."""
     root = {}
     for name, spec in specs(mode).items():
         *path, leaf = name.split(SEPARATOR)
@@ -91,7 +91,7 @@ def name_of(path):
 
 
 def shard(params, mode="train", on=None):
-    """A tree of arrays on its devices, or of shapes with their shardings."""
+    """Places a tree of arrays on devices; shapes get their shardings."""
     known = shardings(mode, on)
 
     def place(path, leaf):
@@ -135,7 +135,9 @@ void WriteSpecs(const ReadPlan& plan, Sink& out) {
     out.Append("    " + PythonString(param.name) + ": " +
                PartitionSpecText(param.spec) + ",\n");
   }
-  out.Append("}\n\n# By mode, those that differ.\nMODES = {\n");
+  out.Append(
+      "}\n\n# By mode, the specs that differ from those of train.\nMODES = "
+      "{\n");
   for (const Mode mode : plan.modes) {
     if (mode == Mode::kTrain) continue;
     out.Append("    " + PythonString(ModeName(mode)) + ": {\n");

@@ -38,9 +38,8 @@ void Write(const Request& request, Sink& out, Findings&) {
              Counted(static_cast<int64_t>(plan.params.size()), "parameter") +
              " over " + Printable(MeshText(plan.mesh)) +
              (total ? ": " + BytesText(*total) + " per device" : "") +
-             "</summary>\n\n"
-             "| parameters | | shape | split by | per device |\n"
-             "|---|--:|---|---|--:|\n");
+             "</summary>\n\n| parameters | | shape | sharded over | per device "
+             "|\n|---|--:|---|---|--:|\n");
   for (const Fold& fold : Folded(plan, SeparatorOf(plan))) {
     const ReadParam& param = *fold.first;
     const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);
@@ -59,7 +58,8 @@ void Write(const Request& request, Sink& out, Findings&) {
 }  // namespace
 
 constexpr Exporter kMarkdown{
-    "markdown", "a folded table for pull requests, like layers on one line",
+    "markdown",
+    "a collapsed table for pull requests, one row per group of equal layers",
     "text", "", Write};
 
 }  // namespace shardc::exports

@@ -34,7 +34,7 @@ namespace {
 constexpr size_t kMaxNeeds = 20'000'000;
 
 // Parameters with the same logical names and spec.
-struct Kind {
+struct ParameterGroup {
   const std::vector<AxisGroup>* names = nullptr;
   Spec spec;
   const ReadParam* first = nullptr;
@@ -51,23 +51,24 @@ bool Shares(const AxisGroup& one, const AxisGroup& other) {
 // fewest parameters are dropped.
 class Ordering {
  public:
-  explicit Ordering(const std::vector<Kind>& kinds) : kinds_(kinds) {
-    for (const Kind& kind : kinds) {
-      for (size_t d = 0; d < kind.spec.size(); ++d) {
-        if (!kind.spec[d].empty()) Wanted((*kind.names)[d][0], kind.spec[d]);
+  explicit Ordering(const std::vector<ParameterGroup>& groups)
+      : groups_(groups) {
+    for (const ParameterGroup& group : groups) {
+      for (size_t d = 0; d < group.spec.size(); ++d) {
+        if (!group.spec[d].empty()) Wanted((*group.names)[d][0], group.spec[d]);
       }
     }
     watchers_.resize(rules_.size());
     open_.resize(rules_.size());
-    needs_of_.resize(kinds.size());
+    needs_of_.resize(groups.size());
   }
 
   bool Gather() {
-    for (size_t k = 0; k < kinds_.size(); ++k) {
-      const Kind& kind = kinds_[k];
-      for (size_t d = 0; d < kind.spec.size(); ++d) {
-        if ((*kind.names)[d].empty()) continue;
-        const auto own = of_name_.find((*kind.names)[d][0]);
+    for (size_t k = 0; k < groups_.size(); ++k) {
+      const ParameterGroup& group = groups_[k];
+      for (size_t d = 0; d < group.spec.size(); ++d) {
+        if ((*group.names)[d].empty()) continue;
+        const auto own = of_name_.find((*group.names)[d][0]);
         if (own == of_name_.end()) continue;
         for (const size_t rule : own->second) AddNeed(rule, k, d);
         if (needs_.size() > kMaxNeeds) return false;
@@ -77,10 +78,10 @@ class Ordering {
   }
 
   std::vector<LogicalRule> Take() {
-    std::vector<size_t> victims(kinds_.size());
+    std::vector<size_t> victims(groups_.size());
     for (size_t k = 0; k < victims.size(); ++k) victims[k] = k;
     std::sort(victims.begin(), victims.end(), [&](size_t a, size_t b) {
-      return std::pair(kinds_[a].count, b) < std::pair(kinds_[b].count, a);
+      return std::pair(groups_[a].count, b) < std::pair(groups_[b].count, a);
     });
     for (size_t rule = 0; rule < rules_.size(); ++rule) {
       if (open_[rule] == 0) ready_.insert(rule);
@@ -118,17 +119,19 @@ class Ordering {
   // Adds the requirement that `rule` does not reach dimension `d`, unless it is
   // the rule of that dimension.
   void AddNeed(size_t rule, size_t k, size_t d) {
-    const Kind& kind = kinds_[k];
+    const ParameterGroup& group = groups_[k];
     const AxisGroup& axes = rules_[rule].axes;
-    if (kind.spec[d] == axes) return;
+    if (group.spec[d] == axes) return;
     const size_t need = needs_.size();
     needs_.push_back({rule});
     needs_of_[k].push_back(need);
     ++open_[rule];
-    for (size_t other = 0; other < kind.spec.size(); ++other) {
-      const AxisGroup& group = kind.spec[other];
-      if (group.empty() || (other != d && !Shares(group, axes))) continue;
-      watchers_[Wanted((*kind.names)[other][0], group)].push_back(need);
+    for (size_t other = 0; other < group.spec.size(); ++other) {
+      const AxisGroup& other_axes = group.spec[other];
+      if (other_axes.empty() || (other != d && !Shares(other_axes, axes))) {
+        continue;
+      }
+      watchers_[Wanted((*group.names)[other][0], other_axes)].push_back(need);
     }
   }
 
@@ -137,7 +140,7 @@ class Ordering {
     if (--open_[needs_[need].rule] == 0) ready_.insert(needs_[need].rule);
   }
 
-  const std::vector<Kind>& kinds_;
+  const std::vector<ParameterGroup>& groups_;
   std::vector<LogicalRule> rules_;
   std::map<std::pair<std::string, AxisGroup>, size_t> ids_;
   std::map<std::string, std::vector<size_t>> of_name_;
@@ -156,16 +159,16 @@ class Writer {
 
   void Write(Sink& out) {
     if (!Gather()) return;
-    Ordering ordering(kinds_);
+    Ordering ordering(groups_);
     if (!ordering.Gather()) {
       findings_.Add(code::kLimit, {},
-                    "the plan cuts logical names in too many ways to put "
-                    "their rules in order");
+                    "the plan shards the logical names in too many ways to "
+                    "find an order of their rules");
       return;
     }
     rules_ = ordering.Take();
-    TellOthers();
-    AddWhole();
+    ReportOthers();
+    AddReplicated();
     request_.options.json ? WriteJson(out) : WriteYaml(out);
   }
 
@@ -183,7 +186,7 @@ class Writer {
       const Spec& spec = param.SpecOf(request_.options.mode);
       if (named == by_param.end()) {
         if (!IsReplicated(spec) || param.placement) {
-          Leave(param, "`--names` does not have it");
+          Leave(param, "`--names` does not list it");
         }
         continue;
       }
@@ -194,24 +197,25 @@ class Writer {
         continue;
       }
       Spec padded = Padded(spec, names.size());
-      const auto [at, fresh] = seen.try_emplace({names, padded}, kinds_.size());
-      if (fresh) kinds_.push_back({&names, std::move(padded), &param, 0});
-      ++kinds_[at->second].count;
+      const auto [at, fresh] =
+          seen.try_emplace({names, padded}, groups_.size());
+      if (fresh) groups_.push_back({&names, std::move(padded), &param, 0});
+      ++groups_[at->second].count;
     }
     if (any) return true;
     findings_.Add(code::kInexpressible, request_.plan.params[0].place,
-                  "`--names` has none of the plan's parameters, such as " +
+                  "`--names` lists none of the plan's parameters, such as " +
                       ShortQuote(request_.plan.params[0].name));
     return false;
   }
 
   static std::string WhyNot(const ReadParam& param, const Spec& spec,
                             const std::vector<AxisGroup>& names) {
-    if (param.placement) return "it lives at one coordinate of an axis";
+    if (param.placement) return "it is placed at one coordinate of an axis";
     const size_t rank =
         param.type.shape ? param.type.shape->size() : names.size();
     if (rank != names.size() || spec.size() > names.size()) {
-      return "`--names` names " +
+      return "`--names` lists " +
              Counted(static_cast<int64_t>(names.size()), "dimension") +
              " of it, and it has " +
              std::to_string(std::max(rank, spec.size()));
@@ -219,7 +223,7 @@ class Writer {
     for (size_t d = 0; d < spec.size(); ++d) {
       if (spec[d].empty() || !names[d].empty()) continue;
       return "its dimension " + std::to_string(d) +
-             " is split and has no logical name";
+             " is sharded and has no logical name";
     }
     return {};
   }
@@ -232,31 +236,31 @@ class Writer {
     finding.level = Level::kWarning;
     finding.place = param.place;
     finding.message =
-        "`maxtext` does not cut " + ShortQuote(param.name) +
+        "`maxtext` does not shard " + ShortQuote(param.name) +
         (count > 1 ? " and " + CountText(count - 1) + " more" : "") +
         " as the plan does: " + reason;
     findings_.Add(std::move(finding));
   }
 
-  void TellOthers() {
-    for (const Kind& kind : kinds_) {
+  void ReportOthers() {
+    for (const ParameterGroup& group : groups_) {
       const Spec given =
-          ResolveLogical(rules_, *kind.names, request_.plan.mesh);
-      if (given == kind.spec) continue;
-      Leave(*kind.first,
-            "the rules that others need make it " + SpecText(given) +
-                ", and the plan has " + SpecText(kind.spec),
-            kind.count);
+          ResolveLogical(rules_, *group.names, request_.plan.mesh);
+      if (given == group.spec) continue;
+      Leave(*group.first,
+            "the rules that other parameters need make it " + SpecText(given) +
+                ", and the plan has " + SpecText(group.spec),
+            group.count);
     }
   }
 
   // Adds rules that declare the names of unsharded dimensions as replicated.
-  void AddWhole() {
-    std::set<std::string> told;
-    for (const LogicalRule& rule : rules_) told.insert(rule.name);
-    for (const Kind& kind : kinds_) {
-      for (const AxisGroup& name : *kind.names) {
-        if (!name.empty() && told.insert(name[0]).second) {
+  void AddReplicated() {
+    std::set<std::string> known;
+    for (const LogicalRule& rule : rules_) known.insert(rule.name);
+    for (const ParameterGroup& group : groups_) {
+      for (const AxisGroup& name : *group.names) {
+        if (!name.empty() && known.insert(name[0]).second) {
           rules_.push_back({name[0], {}});
         }
       }
@@ -301,7 +305,7 @@ class Writer {
 
   const Request& request_;
   Findings& findings_;
-  std::vector<Kind> kinds_;
+  std::vector<ParameterGroup> groups_;
   std::vector<LogicalRule> rules_;
 };
 
@@ -311,8 +315,8 @@ void Write(const Request& request, Sink& out, Findings& findings) {
     return;
   }
   findings.Add(code::kUsage, {},
-               "logical axis rules are over the logical names of dimensions, "
-               "which a plan does not have",
+               "logical axis rules need the logical names of dimensions, which "
+               "a plan does not contain",
                "give `--names logical_shardings.json`");
 }
 

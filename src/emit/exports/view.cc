@@ -75,9 +75,10 @@ bool NoPlacements(const ReadPlan& plan, std::string_view format,
   return None(
       plan, [](const ReadParam& param) { return param.placement.has_value(); },
       "`" + std::string(format) +
-          "` has no word for a tensor that lives at one coordinate of an axis",
-      "stack the experts into one tensor with a dimension to split, or take "
-      "`place` out of their rule",
+          "` cannot express a tensor that is placed at one coordinate of an "
+          "axis",
+      "stack the experts into one tensor with an expert dimension, or remove "
+      "`place` from their rule",
       findings);
 }
 
@@ -85,8 +86,8 @@ bool ShapesKnown(const ReadPlan& plan, std::string_view format,
                  Findings& findings) {
   return None(
       plan, [](const ReadParam& param) { return !param.type.shape; },
-      "`" + std::string(format) + "` asks for a shape that is not known",
-      "make the plan from a manifest with shapes", findings);
+      "`" + std::string(format) + "` needs shapes, and one is unknown",
+      "compile the plan from a manifest with shapes", findings);
 }
 
 bool NoBlocks(const ReadPlan& plan, std::string_view format,
@@ -97,9 +98,8 @@ bool NoBlocks(const ReadPlan& plan, std::string_view format,
         return param.type.dtype && BlockElements(*param.type.dtype) > 1;
       },
       "`" + std::string(format) +
-          "` has no type for elements that are stored in blocks",
-      "make the plan from the tree of the model that is not quantised",
-      findings);
+          "` has no dtype for elements that are stored in blocks",
+      "compile the plan from the manifest of the unquantised model", findings);
 }
 
 bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,
@@ -135,7 +135,7 @@ std::vector<Fold> Folded(const ReadPlan& plan, char separator) {
 }
 
 std::string ShortSpec(const Spec& spec) {
-  if (IsReplicated(spec)) return "whole";
+  if (IsReplicated(spec)) return "replicated";
   std::string out;
   for (const AxisGroup& group : spec) {
     std::string one;

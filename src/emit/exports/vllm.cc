@@ -24,11 +24,12 @@ bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
   for (const ReadParam& param : plan.params) {
     const auto split = SplitBy(plan.mesh, axis, param.SpecOf(mode));
     if (!split || split->stride == 1) continue;
-    findings.Add(code::kInexpressible, param.place,
-                 "`vllm` gives a rank one piece, and other axes split `" +
-                     SpecText(param.SpecOf(mode)) + " of `" + param.name +
-                     "` before `" + axis + "`",
-                 "put `" + axis + "` first in the group");
+    findings.Add(
+        code::kInexpressible, param.place,
+        "`vllm` loads one contiguous piece per rank, and other axes split `" +
+            SpecText(param.SpecOf(mode)) + " of `" + param.name + "` before `" +
+            axis + "`",
+        "put `" + axis + "` first in the group");
     return false;
   }
   return true;

@@ -71,7 +71,7 @@ class Drawing {
     if (shown < all) {
       out.emplace_back(style_);
       out.push_back(Line(style_).Put(kIndent).Put(CountText(all - shown) +
-                                                  " panels more like these"));
+                                                  " more such panels"));
     }
     return out;
   }
@@ -250,13 +250,14 @@ Line DimLine(const ArrayDim& dim, const AxisInk& ink, int64_t names,
   out.Put(kIndent).Put(dim.name).PadTo(names);
   const std::string size =
       dim.size ? std::to_string(*dim.size) : "size unknown";
-  if (dim.parts == 1) return out.Put(size + (dim.size ? " whole" : ", whole"));
+  if (dim.parts == 1)
+    return out.Put(size + (dim.size ? " unsharded" : ", unsharded"));
   out.Put(size + " / " + std::to_string(dim.parts));
   if (const auto piece = dim.Piece()) {
     const bool even = *dim.size % dim.parts == 0;
     out.Put((even ? " = " : ", at most ") + std::to_string(*piece));
   }
-  out.Put(" by ");
+  out.Put(" over ");
   ink.Put(dim.axes, ", ", out);
   return out;
 }
@@ -300,7 +301,7 @@ std::string ArrayText(const picture::ArrayPicture& array,
     ink.Put(array.copy_axes(), ", ", copies);
   }
   if (array.whole() && array.mesh().devices > 1) {
-    copies.Put(": whole on every device");
+    copies.Put(": replicated on every device");
   }
   out.push_back(copies);
   if (array.placement()) {
@@ -313,10 +314,9 @@ std::string ArrayText(const picture::ArrayPicture& array,
   out.emplace_back(style);
   for (Line& line : Drawing(array, style).Draw()) out.push_back(line);
   out.emplace_back(style);
-  for (Line& line :
-       Wrapped("  a cell is one piece; the numbers in it are the devices that "
-               "hold it",
-               2, style)) {
+  for (Line& line : Wrapped("  a cell is one shard; the numbers in it are the "
+                            "devices that hold it",
+                            2, style)) {
     out.push_back(line);
   }
   return TextOfLines(out);

@@ -98,7 +98,7 @@ std::string MemoryText(const MemoryBars& memory, const PictureStyle& style) {
   Lines out = {Line(style).Bold("memory per device")};
   if (memory.devices > 1) {
     out[0].Put(", fullest of " + CountText(memory.devices) +
-               (even ? " (all alike)" : ""));
+               (even ? " (all equal)" : ""));
   }
   out.emplace_back(style);
   std::vector<std::string> over;
@@ -188,9 +188,9 @@ std::string CoverageText(const picture::Coverage& coverage,
     out.push_back(line);
   }
   out.emplace_back(style);
-  std::string end = "  in order, the first that matches wins";
+  std::string end = "  rules are tried in order, the first match wins";
   if (coverage.no_rule > 0) {
-    end += "; " + Counted(coverage.no_rule, "parameter") + " under no rule, " +
+    end += "; " + Counted(coverage.no_rule, "parameter") + " without a rule, " +
            BytesText(coverage.no_rule_bytes);
   }
   out.push_back(Line(style).Put(end));

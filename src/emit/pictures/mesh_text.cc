@@ -62,7 +62,7 @@ class Drawing {
     Lines out = SideBySide(panels, 3, style_);
     if (shown == all) return out;
     out.emplace_back(style_);
-    std::string more = "  " + CountText(all - 1) + " panels more like it";
+    std::string more = "  " + CountText(all - 1) + " more such panels";
     // With one axis of panels, whose coordinates have an even stride.
     if (mesh_.panels().size() == 1) {
       const auto& line = mesh_.axes()[mesh_.panels()[0]];
@@ -245,8 +245,8 @@ std::string MeshPictureText(const picture::MeshPicture& mesh,
   for (Line& line : Drawing(mesh, style).Draw()) out.push_back(line);
   if (mesh.knows_hosts() && mesh.host_form() == HostForm::kNone) {
     out.emplace_back(style);
-    out.push_back(
-        Line(style).Put("  hosts are neither rows nor parts of a row here"));
+    out.push_back(Line(style).Put(
+        "  hosts are neither complete rows nor parts of one row"));
   }
   out.emplace_back(style);
   for (Line& line : AxisTable(mesh, style)) out.push_back(line);

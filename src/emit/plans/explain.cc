@@ -63,7 +63,7 @@ std::string TraceText(const Compiled& c, const NameTrace& trace) {
                     std::string(trace.kind);
   if (!trace.rule.empty()) out += ", rule " + trace.rule;
   if (trace.decode_fallback) {
-    out += ", its decode rule is null: the standard rule stays";
+    out += ", its decode rule is null, so the standard rule applies";
   }
   return out + LeftOut(c, trace) + ")";
 }
@@ -79,7 +79,7 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
   switch (edit.reason) {
     case Reason::kIndivisible:
       if (edit.parts > 0 && edit.size % edit.parts == 0) {
-        out += ", which cuts blocks that are stored whole";
+        out += ", which would split a block of its dtype";
       } else if (edit.parts > 0) {
         out += ", " + std::to_string(edit.size) + " % " +
                std::to_string(edit.parts) + " = " +
@@ -90,7 +90,7 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
       out += ", the mesh has no axis `" + edit.axis + "`";
       break;
     case Reason::kRepeatedAxis:
-      out += ", `" + edit.axis + "` splits an earlier dimension";
+      out += ", `" + edit.axis + "` shards an earlier dimension";
       break;
     case Reason::kTooLong:
       out += ", the parameter has no such dimension";
@@ -99,7 +99,7 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
       out += ", fewer elements than min_size";
       break;
     case Reason::kScalar:
-      out += ", one element cannot be split";
+      out += ", a scalar cannot be sharded";
       break;
   }
   return out;
@@ -113,7 +113,7 @@ std::string AddedText(const ModeLayout& mode) {
   return ", +" +
          BytesText(*mode.bytes_per_device -
                    *mode.uncorrected_bytes_per_device) +
-         " for the corrections";
+         " due to corrections";
 }
 
 // The text of a mode without its heading.
@@ -191,7 +191,7 @@ void AddRulesTried(std::string& out, const Compiled& c, size_t param) {
   const size_t tried = Tried(c, param);
   const int32_t rule = LayoutOf(c, param).rule;
   if (tried == 0) {
-    out += "\nno rule is tried: a scalar cannot be split\n";
+    out += "\nno rule is tried: a scalar cannot be sharded\n";
     return;
   }
   out += "\nrules tried, the first match wins\n";
@@ -319,7 +319,7 @@ std::string ExplainText(const Compiled& c, size_t param,
   if (device) {
     if (!Holds(c, param, *device)) holder.reset();
     out += "\n" + PlaceText(c.mesh, *device) +
-           (holder ? "" : ", holds nothing of it") + "\n";
+           (holder ? "" : ", holds no part of it") + "\n";
   }
   AddModes(out, c, layout, holder);
   return out;

@@ -203,10 +203,11 @@ std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks) {
   if (mesh.device) out += DeviceText(*mesh.device);
   if (mesh.processes > 1) {
     const auto host = HostMesh(mesh);
-    out += "host mesh: " +
-           (host ? ShapeText(*host)
-                 : "none, as the processes do not divide the leading axes") +
-           "\n";
+    out +=
+        "host mesh: " +
+        (host ? ShapeText(*host)
+              : "none, because the processes do not divide the leading axes") +
+        "\n";
   }
   if (mesh.devices <= kDrawnDevices) {
     out += Grid(mesh).Draw();

@@ -13,6 +13,7 @@
 #include "plan/compile.h"
 #include "plan/nearest.h"
 #include "source/checked.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -49,13 +50,13 @@ void AddTotals(std::string& out, const Plan& plan) {
                          static_cast<double>(*summary.bytes);
     const auto tenths = std::llround(share / 100.0);
     out += " (" + std::to_string(tenths / 10) + "." +
-           std::to_string(tenths % 10) + " times the ideal split)";
+           std::to_string(tenths % 10) + " times the fully sharded size)";
   }
   out += '\n';
 }
 
 // Parameters whose names differ only in numbers.
-struct Alike {
+struct ReplicatedGroup {
   size_t first = 0;  // in the manifest
   int64_t params = 0;
   int64_t bytes = 0;  // of all of them, on each device
@@ -63,7 +64,7 @@ struct Alike {
 };
 
 void AddReplicated(std::string& out, const Plan& plan, char separator) {
-  std::map<std::string, Alike> by_name;
+  std::map<std::string, ReplicatedGroup> by_name;
   int64_t count = 0;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const ParamLayout& layout = plan.layouts[plan.params[i].layout];
@@ -73,28 +74,31 @@ void AddReplicated(std::string& out, const Plan& plan, char separator) {
     ++count;
     const std::string shown = NameTemplate(plan.names[i], separator) + " " +
                               ShapeText(*plan.types[layout.type].shape);
-    Alike& alike = by_name[shown];
-    ++alike.params;
-    alike.bytes = CheckedAdd(alike.bytes, *bytes).value_or(INT64_MAX);
-    if (alike.params == 1) {
-      alike.first = i;
-      alike.shown = std::string(plan.names[i]) + " " +
+    ReplicatedGroup& group = by_name[shown];
+    ++group.params;
+    group.bytes = CheckedAdd(group.bytes, *bytes).value_or(INT64_MAX);
+    if (group.params == 1) {
+      group.first = i;
+      group.shown = std::string(plan.names[i]) + " " +
                     ShapeText(*plan.types[layout.type].shape);
     } else {
-      alike.shown = shown;
+      group.shown = shown;
     }
   }
   if (count == 0) return;
-  std::vector<const Alike*> largest;
-  for (const auto& [name, alike] : by_name) largest.push_back(&alike);
-  std::sort(largest.begin(), largest.end(), [](const Alike* a, const Alike* b) {
-    return a->bytes != b->bytes ? a->bytes > b->bytes : a->first < b->first;
-  });
-  out += "\nlargest replicated parameters (" + CountText(count) + " in all)\n";
+  std::vector<const ReplicatedGroup*> largest;
+  for (const auto& [name, group] : by_name) largest.push_back(&group);
+  std::sort(largest.begin(), largest.end(),
+            [](const ReplicatedGroup* a, const ReplicatedGroup* b) {
+              return a->bytes != b->bytes ? a->bytes > b->bytes
+                                          : a->first < b->first;
+            });
+  out +=
+      "\nlargest replicated parameters (" + CountText(count) + " in total)\n";
   largest.resize(std::min(kLargest, largest.size()));
-  for (const Alike* alike : largest) {
-    out += Pad(BytesText(alike->bytes), 12) + "  " + Printable(alike->shown);
-    if (alike->params > 1) out += ", " + CountText(alike->params) + " of them";
+  for (const ReplicatedGroup* group : largest) {
+    out += Pad(BytesText(group->bytes), 12) + "  " + Printable(group->shown);
+    if (group->params > 1) out += ", " + CountText(group->params) + " of them";
     out += "\n";
   }
 }
@@ -165,7 +169,7 @@ void AddUnmatched(std::string& out, const Compiled& compiled) {
     out += "            " + Printable(plan.names[i]);
     if (const auto near = nearest.Of(plan.names[i])) {
       out += "  (nearest: [" + std::to_string(near->rule) + "] " +
-             Printable(rules[static_cast<size_t>(near->rule)].match) + ")";
+             Printable(rules[AsIndex(near->rule)].match) + ")";
     }
     out += '\n';
   }

@@ -29,8 +29,8 @@ std::string CoversText(std::span<const Cover> covers) {
   std::string out;
   for (const Cover& cover : covers) {
     out += (out.empty() ? "" : ", ") + ("[" + std::to_string(cover.rule)) +
-           (covers.size() == 1 ? "] takes every name, such as "
-                               : "] takes names such as ") +
+           (covers.size() == 1 ? "] matches all its names, such as "
+                               : "] matches names such as ") +
            ShortQuote(cover.name);
   }
   return out;
@@ -43,11 +43,11 @@ std::string ProofText(const RuleProof& proof) {
     case RuleProof::Kind::kNeverWins:
       return "never wins: " + CoversText(proof.covers);
     case RuleProof::Kind::kMatchesNothing:
-      return "is found in no name at all";
+      return "matches no possible name";
     case RuleProof::Kind::kNotProven:
       break;
   }
-  return "is too large to say";
+  return "not proven: the pattern is too large";
 }
 
 // Ascending numbers, with consecutive ones as a range:
@@ -86,7 +86,7 @@ std::string RelatedText(uint32_t rule, const RelatedRules& related) {
   }
   std::string out;
   if (!within.empty()) {
-    out += "     holds all names of " + RangesText(within) + "\n";
+    out += "     covers all names of " + RangesText(within) + "\n";
   }
   if (!shared.empty()) out += "     shares names with " + shared + "\n";
   return out;
@@ -148,7 +148,8 @@ void WritePair(JsonWriter& json, const RelatedRules::Pair& pair) {
 }  // namespace
 
 std::string RuleProofsText(const RuleSet& rules, const RuleProofs& proofs) {
-  std::string out = "of all names, not only of one manifest's\n";
+  std::string out =
+      "proven for all possible names, not only for one manifest's\n";
   for (size_t i = 0; i < proofs.of_rules.size(); ++i) {
     std::string number = std::to_string(i);
     if (number.size() < 3) number.insert(0, 3 - number.size(), ' ');
@@ -160,7 +161,7 @@ std::string RuleProofsText(const RuleSet& rules, const RuleProofs& proofs) {
   const int64_t open = proofs.related.pairs_not_proven;
   if (open > 0) {
     out += Counted(open, "pair") +
-           " of rules not compared: too many, or too large\n";
+           " of rules not compared: too many pairs, or too large patterns\n";
   }
   return out;
 }

@@ -49,7 +49,7 @@ std::string Extras(const Rule& rule) {
     add("placed along " + rule.placement->axis + " by `" +
         rule.placement->index_pattern + "`, " +
         (rule.placement->count == 0
-             ? "as many as there are"
+             ? "as many as exist"
              : std::to_string(rule.placement->count) + " in all"));
   }
   if (!rule.note.empty()) add(rule.note);
@@ -86,8 +86,8 @@ std::vector<std::string> InferredSeparators(const RuleSet& rules) {
     last = rule.place.source.get();
     out.push_back("`" + std::string(1, rule.separator) + "` for " +
                   rule.source_name +
-                  (patterns ? ", as its patterns are written"
-                            : ", as the names have it"));
+                  (patterns ? ", inferred from its patterns"
+                            : ", inferred from the names"));
   }
   return out;
 }

@@ -69,10 +69,10 @@ class ArrayDrawing {
     html_.Count(static_cast<int64_t>(columns_.size())).Raw(" aria-label=\"");
     html_.Text("pieces and the devices that hold them").Raw("\">");
     for (int64_t i = 0; i < panels_; ++i) Panel(i);
-    html_.Raw("</div><p class=said aria-live=polite></p>");
+    html_.Raw("</div><p class=selected aria-live=polite></p>");
     if (panels_ < array_.PanelCount()) {
       html_.Raw("<p class=q>").Count(array_.PanelCount() - panels_);
-      html_.Raw(" panels more like these.</p>");
+      html_.Raw(" more such panels.</p>");
     }
     if (!array_.whole()) List();
   }
@@ -279,7 +279,7 @@ class ArrayDrawing {
     const int64_t all =
         array_.PanelCount() * array_.RowCount() * array_.ColumnCount();
     if (listed < all) {
-      html_.Raw("<p class=q>and ").Count(all - listed).Raw(" pieces more.</p>");
+      html_.Raw("<p class=q>and ").Count(all - listed).Raw(" more pieces.</p>");
     }
     html_.Raw("</details>");
   }
@@ -301,7 +301,7 @@ void WriteArrayCaption(Page& page, const picture::ArrayPicture& array) {
     html.Raw("<li>").Text(dim.name).Raw(" ");
     if (dim.size) html.Raw("<b>").Number(*dim.size);
     if (dim.parts == 1) {
-      html.Raw(dim.size ? "</b> whole</li>" : "whole</li>");
+      html.Raw(dim.size ? "</b> unsharded</li>" : "unsharded</li>");
       continue;
     }
     if (!dim.size) html.Raw("<b>");
@@ -310,7 +310,7 @@ void WriteArrayCaption(Page& page, const picture::ArrayPicture& array) {
       html.Raw(*dim.size % dim.parts == 0 ? " = " : ", at most ");
       html.Number(*piece);
     }
-    html.Raw("</b> by ");
+    html.Raw("</b> over ");
     page.Axes(dim.axes);
     html.Raw("</li>");
   }

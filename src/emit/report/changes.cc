@@ -1,5 +1,5 @@
 // What differs from a base plan, folded: a sign, what it is of, before, after,
-// the bytes of a device, and how it moves. Attention's specs are told by
+// the bytes of a device, and how it moves. Attention's specs are listed by
 // dimension, as one change of the batch is one of nine tensors:
 //
 //   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB

@@ -76,7 +76,7 @@ void WriteFindings(Page& page) {
   if (left > 0) {
     html.Raw("<p class=q>and ").Count(static_cast<int64_t>(left));
     html.Raw(
-        " findings more: <code>shardc check --notes</code> tells "
+        " more findings: run <code>shardc check --notes</code> to list "
         "them.</p>\n");
   }
   page.End();

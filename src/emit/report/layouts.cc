@@ -4,7 +4,7 @@
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 //
-//   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, whole of 65
+//   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +21,7 @@
 namespace shardc::report {
 namespace {
 
-struct Way {
+struct DrawnSharding {
   const picture::ParamGroup* largest = nullptr;
   // of the first group of modes that has this sharding
   Mode mode = Mode::kTrain;
@@ -31,8 +31,8 @@ struct Way {
   std::string key;
 };
 
-std::vector<Way> WaysOf(const Page& page) {
-  std::vector<Way> out;
+std::vector<DrawnSharding> DrawnShardings(const Page& page) {
+  std::vector<DrawnSharding> out;
   std::map<std::string, size_t> index;
   for (size_t g = 0; g < page.groups.size(); ++g) {
     const Mode mode = page.groups[g][0];
@@ -41,54 +41,55 @@ std::vector<Way> WaysOf(const Page& page) {
       const std::string key = FigureKey(page.plan(), group, mode);
       const auto [at, fresh] = index.try_emplace(key, out.size());
       if (fresh) out.push_back({nullptr, mode, 0, 0, {}, key});
-      Way& way = out[at->second];
+      DrawnSharding& one = out[at->second];
       const int64_t bytes = page.plan().Total(group).value_or(0);
-      if (way.mode == mode) {
-        way.bytes = CheckedAdd(way.bytes, bytes).value_or(INT64_MAX);
-        if (way.largest == nullptr ||
-            bytes > page.plan().Total(*way.largest).value_or(0)) {
-          way.largest = &group;
+      if (one.mode == mode) {
+        one.bytes = CheckedAdd(one.bytes, bytes).value_or(INT64_MAX);
+        if (one.largest == nullptr ||
+            bytes > page.plan().Total(*one.largest).value_or(0)) {
+          one.largest = &group;
         }
       }
       params[at->second] += group.count;
-      way.groups.insert(g);
+      one.groups.insert(g);
     }
-    for (const auto& [way, count] : params) {
-      out[way].params = std::max(out[way].params, count);
+    for (const auto& [one, count] : params) {
+      out[one].params = std::max(out[one].params, count);
     }
   }
-  std::stable_sort(out.begin(), out.end(), [](const Way& a, const Way& b) {
-    return a.bytes > b.bytes;
-  });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const DrawnSharding& a, const DrawnSharding& b) {
+                     return a.bytes > b.bytes;
+                   });
   return out;
 }
 
-void WriteWay(Page& page, const Way& way, size_t number) {
+void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
   Html& html = page.html;
-  const picture::ParamGroup& group = *way.largest;
+  const picture::ParamGroup& group = *one.largest;
   const ReadParam& param = page.plan().ParamOf(group);
   picture::ArrayInput input;
   input.mesh = page.mesh();
-  input.spec = page.plan().SpecOf(group, way.mode);
+  input.spec = page.plan().SpecOf(group, one.mode);
   input.dims = picture::DimsOf(param.type.shape, input.spec);
   input.placement = param.placement;
   const picture::ArrayPicture array(std::move(input));
   // The style class of the modes that have this sharding.
   std::string look;
-  if (way.groups.size() < page.groups.size()) {
+  if (one.groups.size() < page.groups.size()) {
     look = "m";
-    for (size_t g : way.groups) look += " m" + std::to_string(g) + "s";
+    for (size_t g : one.groups) look += " m" + std::to_string(g) + "s";
   }
   html.Raw("<figure id=l").Number(static_cast<int64_t>(number));
   html.Raw(" class=\"" + look + "\"><figcaption>");
-  if (way.key == "whole") {
-    html.Raw("<b>Whole on every device</b>");
+  if (one.key == "replicated") {
+    html.Raw("<b>Replicated on every device</b>");
   } else {
-    page.SpecOf(page.plan().SpecOf(group, way.mode));
+    page.SpecOf(page.plan().SpecOf(group, one.mode));
   }
   if (!look.empty()) {
     std::vector<Mode> modes;
-    for (size_t g : way.groups) {
+    for (size_t g : one.groups) {
       modes.insert(modes.end(), page.groups[g].begin(), page.groups[g].end());
     }
     html.Raw(" <span class=tag>");
@@ -96,9 +97,9 @@ void WriteWay(Page& page, const Way& way, size_t number) {
     html.Raw(" only</span>");
   }
   html.Raw("<br><span class=n>").Name(group.shown).Raw("</span>");
-  if (way.params > group.count) {
-    html.Raw(" <span class=q>and ").Count(way.params - group.count);
-    html.Raw(" parameters alike</span>");
+  if (one.params > group.count) {
+    html.Raw(" <span class=q>and ").Count(one.params - group.count);
+    html.Raw(" more parameters</span>");
   }
   WriteArrayCaption(page, array);
   html.Raw("</figcaption>");
@@ -109,10 +110,10 @@ void WriteWay(Page& page, const Way& way, size_t number) {
 void WriteAxisTable(Page& page, const picture::MeshPicture& mesh) {
   Html& html = page.html;
   html.Raw(
-      "<div class=s tabindex=0 role=group aria-label=Axes><table class=narrow>"
-      "<thead><tr><th scope=col>Axis</th><th scope=col class=r>Size</th>"
-      "<th scope=col class=r>Stride</th><th scope=col>First group</th>"
-      "<th scope=col>Lies</th></tr></thead><tbody>");
+      "<div class=s tabindex=0 role=group aria-label=Axes><table "
+      "class=narrow><thead><tr><th scope=col>Axis</th><th scope=col "
+      "class=r>Size</th><th scope=col class=r>Stride</th><th scope=col>First "
+      "group</th><th scope=col>Hosts</th></tr></thead><tbody>");
   for (const picture::AxisLine& line : mesh.axes()) {
     const MeshAxis& axis = page.mesh().axes[line.axis];
     const auto step = line.group.Step();
@@ -129,29 +130,29 @@ void WriteAxisTable(Page& page, const picture::MeshPicture& mesh) {
 }  // namespace
 
 void PlanFigures(Page& page) {
-  const std::vector<Way> ways = WaysOf(page);
-  for (size_t i = 0; i < ways.size() && i < page.limits.figures; ++i) {
-    page.figures[ways[i].key] = i;
+  const std::vector<DrawnSharding> shardings = DrawnShardings(page);
+  for (size_t i = 0; i < shardings.size() && i < page.limits.figures; ++i) {
+    page.figures[shardings[i].key] = i;
   }
 }
 
 void WriteLayouts(Page& page) {
-  const std::vector<Way> ways = WaysOf(page);
-  if (ways.empty() || page.mesh().devices == 1) return;
+  const std::vector<DrawnSharding> shardings = DrawnShardings(page);
+  if (shardings.empty() || page.mesh().devices == 1) return;
   Html& html = page.html;
   page.Begin("layouts", "Layouts");
   html.Raw(
-      "<p class=q>Each way in which this plan cuts an array, drawn for its "
-      "largest parameter. A tile is one piece, the number in it the device; "
+      "<p class=q>Each distinct sharding in this plan, drawn for its largest "
+      "parameter. A tile is one shard, the numbers in it are its devices; "
       "stacked tiles are copies. Numbers along the edges are coordinates on "
       "the mesh axis of that colour.</p>\n<div class=figs>\n");
-  const size_t shown = std::min(ways.size(), page.limits.figures);
-  for (size_t i = 0; i < shown; ++i) WriteWay(page, ways[i], i);
+  const size_t shown = std::min(shardings.size(), page.limits.figures);
+  for (size_t i = 0; i < shown; ++i) WriteSharding(page, shardings[i], i);
   html.Raw("</div>\n");
-  if (shown < ways.size()) {
+  if (shown < shardings.size()) {
     html.Raw("<p class=q>and ")
-        .Count(static_cast<int64_t>(ways.size() - shown));
-    html.Raw(" ways more, of fewer bytes.</p>");
+        .Count(static_cast<int64_t>(shardings.size() - shown));
+    html.Raw(" more shardings, of fewer bytes.</p>");
   }
   page.End();
 }
@@ -165,11 +166,11 @@ void WriteMesh(Page& page) {
     html.Raw(" on ").Count(page.mesh().processes).Raw(" hosts, ");
     html.Count(mesh.PerHost()).Raw(" on each");
   }
-  html.Raw(". Numbers run row by row, the last axis fastest");
+  html.Raw(". Devices are numbered row by row, the last axis fastest");
   if (!mesh.knows_hosts()) {
-    html.Raw("; the mesh does not say how many hosts");
+    html.Raw("; the number of hosts is not given");
   } else if (mesh.host_form() == picture::HostForm::kNone) {
-    html.Raw("; hosts are neither rows nor parts of a row");
+    html.Raw("; hosts are neither complete rows nor parts of one row");
   } else {
     html.Raw("; an outline is one host");
   }

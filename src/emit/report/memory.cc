@@ -99,15 +99,15 @@ void WriteLegend(Page& page, const std::set<size_t>& there) {
 void WriteTable(Page& page, const std::set<size_t>& there) {
   Html& html = page.html;
   html.Raw(
-      "<details><summary>The same as a table</summary><div class=s tabindex=0 "
-      "role=group aria-label=\"memory by mode\"><table><thead><tr>"
-      "<th scope=col>Mode</th>");
+      "<details><summary>As a table</summary><div class=s tabindex=0 "
+      "role=group aria-label=\"memory by mode\"><table><thead><tr><th "
+      "scope=col>Mode</th>");
   for (size_t i : there) {
     html.Raw("<th scope=col class=r>").Text(ComponentName(i)).Raw("</th>");
   }
   html.Raw(
-      "<th scope=col class=r>in all</th><th scope=col class=r>the emptiest"
-      " device</th></tr></thead><tbody>");
+      "<th scope=col class=r>total</th><th scope=col class=r>the emptiest "
+      "device</th></tr></thead><tbody>");
   for (const cost::Report& report : page.in.costs) {
     html.Raw("<tr><th scope=row>").Text(ModeName(report.mode)).Raw("</th>");
     for (size_t i : there) {
@@ -165,7 +165,7 @@ void WriteDevices(Page& page) {
     const auto most = held.Fullest(), least = held.Emptiest(page.mesh());
     if (most == least) {
       html.Raw("Each of ").Count(page.mesh().devices);
-      html.Raw(" devices holds the same of the parameters: ");
+      html.Raw(" devices holds the same bytes of parameters: ");
       html.Bytes(most).Raw(".");
     } else {
       html.Raw("The fullest device holds ").Bytes(most);
@@ -176,7 +176,10 @@ void WriteDevices(Page& page) {
       for (const auto& [coordinate, one] : bytes) {
         fullest = std::max(fullest, one);
       }
-      html.Raw(" ").Bytes(fullest).Raw(" of it are placed by ").Name(axis);
+      html.Raw(" ")
+          .Bytes(fullest)
+          .Raw(" of these are placed along ")
+          .Name(axis);
       html.Raw(".");
     }
   });
@@ -303,8 +306,7 @@ void WriteMap(const Page& page, Mode mode, Html& html) {
   for (const Region& region : regions) weights.push_back(region.bytes);
   const auto boxes = picture::Squarify(weights, {0, 0, kMapWidth, kMapHeight});
   html.Raw(
-      "<svg class=map role=img aria-label=\"What fills the fullest device "
-      "in ");
+      "<svg class=map role=img aria-label=\"Memory of the fullest device in ");
   html.Text(ModeName(mode));
   html.Raw("; the parameters below have the figures\">\n");
   for (size_t i = 0; i < regions.size(); ++i) {
@@ -324,11 +326,11 @@ void WriteMap(const Page& page, Mode mode, Html& html) {
 
 void WriteInks(Html& html) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kInks =
-      {{{"r1", "cut over all devices"},
+      {{{"r1", "sharded over all devices"},
         {"r2", "2 copies"},
         {"r8", "up to 8"},
         {"rn", "more"},
-        {"rw", "whole on every device"}}};
+        {"rw", "replicated on every device"}}};
   html.Raw("<ul class=legend>");
   for (const auto& [look, text] : kInks) {
     html.Raw("<li><svg aria-hidden=true><rect class=").Raw(look);
@@ -346,12 +348,12 @@ void WriteMemory(Page& page) {
   html.Raw(Capacity(page) ? ", against its memory"
                           : "; no device memory was given");
   html.Raw(
-      ". In the map below area is bytes and ink is repetition: pale is "
-      "well cut, dark lies on many devices, hatched lies whole on "
-      "all.</p>\n");
+      ". In the map below, areas are bytes and darkness is replication: pale "
+      "boxes are sharded over all devices, dark boxes have many copies, "
+      "hatched boxes are replicated on every device.</p>\n");
   if (!page.in.costs.empty()) WriteBars(page);
   WriteDevices(page);
-  html.Raw("<h3>What fills the fullest device</h3>\n");
+  html.Raw("<h3>Memory of the fullest device</h3>\n");
   page.ByMode([&](Mode mode, Html& inner) { WriteMap(page, mode, inner); });
   WriteInks(html);
   page.End();

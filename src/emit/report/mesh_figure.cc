@@ -49,7 +49,7 @@ class MeshDrawing {
     html_.Raw("<div class=draw tabindex=0 role=group data-across=");
     html_.Count(shown_columns_).Raw(" aria-label=\"device grid\">");
     for (int64_t i = 0; i < shown; ++i) Panel(i);
-    html_.Raw("</div><p class=said aria-live=polite></p>");
+    html_.Raw("</div><p class=selected aria-live=polite></p>");
     if (shown_rows_ < mesh_.RowCount() ||
         shown_columns_ < mesh_.ColumnCount()) {
       html_.Raw("<p class=q>The first ").Count(shown_rows_).Raw(" rows and ");
@@ -60,7 +60,7 @@ class MeshDrawing {
 
  private:
   void More(int64_t count) {
-    html_.Raw("<p class=q>").Count(count).Raw(" panels more like it");
+    html_.Raw("<p class=q>").Count(count).Raw(" more such panels");
     if (mesh_.panels().size() == 1) {
       const auto step = mesh_.axes()[mesh_.panels()[0]].group.Step();
       if (step) {

@@ -47,10 +47,10 @@ std::string PolicyHash(std::string_view text) {
   return out + "=";
 }
 
-int64_t Sum(const picture::FoldedPlan& plan, Mode mode, bool whole_only) {
+int64_t Sum(const picture::FoldedPlan& plan, Mode mode, bool replicated_only) {
   int64_t out = 0;
   for (const picture::ParamGroup& group : plan.groups()) {
-    if (whole_only && !plan.IsWhole(group, mode)) continue;
+    if (replicated_only && !plan.IsWhole(group, mode)) continue;
     out = CheckedAdd(out, plan.OnFullest(group, mode).value_or(0))
               .value_or(INT64_MAX);
   }
@@ -103,8 +103,8 @@ void WriteFindingsVerdict(Page& page) {
   html.Raw("<div><dt>Findings</dt>");
   if (!page.in.checked) {
     html.Raw(
-        "<dd class=big>–</dd><dd>not looked for: made of a plan, without its "
-        "inputs</dd></div>");
+        "<dd class=big>–</dd><dd>not checked: the page was made from a plan "
+        "file, without its inputs</dd></div>");
     return;
   }
   int64_t counts[3] = {0, 0, 0};
@@ -127,19 +127,19 @@ void WriteFindingsVerdict(Page& page) {
            "</dd></div>");
 }
 
-void WriteWholeVerdict(Page& page) {
+void WriteReplicatedVerdict(Page& page) {
   Html& html = page.html;
   const Mode mode = page.First();
   const int64_t held = Sum(page.plan(), mode, false);
-  const int64_t whole = Sum(page.plan(), mode, true);
-  html.Raw("<div><dt>Whole on every device</dt><dd class=big>");
-  html.Raw(Share(whole, held)).Raw("</dd><dd>").Bytes(whole);
+  const int64_t replicated = Sum(page.plan(), mode, true);
+  html.Raw("<div><dt>Replicated on every device</dt><dd class=big>");
+  html.Raw(Share(replicated, held)).Raw("</dd><dd>").Bytes(replicated);
   const auto total = page.plan().TotalBytes();
   if (total && *total > 0) {
     html.Raw("; ").Fixed(static_cast<double>(held) *
                          static_cast<double>(page.mesh().devices) /
                          static_cast<double>(*total));
-    html.Raw(" times the ideal split in all");
+    html.Raw(" times the fully sharded size in total");
   }
   html.Raw("</dd></div>");
 }
@@ -155,7 +155,7 @@ void WriteBaseVerdict(Page& page) {
   html.Raw("<div><dt>Against the base plan</dt><dd class=big>");
   html.Raw(diff.empty() ? "=" : "~ ")
       .Raw(diff.empty() ? "" : CountText(changed));
-  html.Raw(diff.empty() ? "</dd><dd>nothing changes" : "</dd><dd>");
+  html.Raw(diff.empty() ? "</dd><dd>no changes" : "</dd><dd>");
   if (!diff.empty()) {
     html.Raw(Counted(changed, "change") + " of specs");
     const auto now = page.plan().Held(page.First()).Fullest();
@@ -174,7 +174,7 @@ void WriteVerdicts(Page& page) {
   html.Raw("<dl class=strip>");
   WriteMemoryVerdict(page);
   WriteFindingsVerdict(page);
-  WriteWholeVerdict(page);
+  WriteReplicatedVerdict(page);
   WriteBaseVerdict(page);
   std::string print = page.plan().table().classes.plan.fingerprint;
   const size_t colon = print.find(':');
@@ -183,7 +183,7 @@ void WriteVerdicts(Page& page) {
     print = print.substr(0, 6) + "…" + print.substr(print.size() - 6);
   }
   html.Raw("<div><dt>Fingerprint</dt><dd class=big><code>").Text(print);
-  html.Raw("</code></dd><dd>of the plan’s meaning</dd></div></dl>\n");
+  html.Raw("</code></dd><dd>of the plan’s content</dd></div></dl>\n");
 }
 
 void WriteHeader(Page& page) {
@@ -265,8 +265,8 @@ void WriteFooter(Page& page, bool cut) {
       "same bytes. Sizes are of the fullest device.</p>");
   if (cut) {
     html.Raw(
-        "<p>To stay small the page shows less than it has room for: tables and "
-        "pictures say what they leave out.</p>");
+        "<p>The page was shortened to stay small: tables and figures state "
+        "what they leave out.</p>");
   }
   html.Raw("<p>Fingerprint <code>");
   html.Text(page.plan().table().classes.plan.fingerprint);
@@ -407,7 +407,8 @@ std::string ModesText(const std::vector<Mode>& modes) {
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode) {
   const Spec spec = plan.SpecOf(group, mode);
-  if (group.placed_along.empty() && plan.IsWhole(group, mode)) return "whole";
+  if (group.placed_along.empty() && plan.IsWhole(group, mode))
+    return "replicated";
   return SpecText(spec) + " " + group.placed_along;
 }
 

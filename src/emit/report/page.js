@@ -35,9 +35,9 @@
     for (const one of tiles) {
       one.classList.toggle("lit", holds(one.dataset.d, device));
     }
-    const said = tile.closest("figure,section").querySelector(".said");
+    const line = tile.closest("figure,section").querySelector(".selected");
     const title = tile.querySelector("title");
-    if (said && title) said.textContent = title.textContent;
+    if (line && title) line.textContent = title.textContent;
   };
   for (const tile of tiles) {
     tile.addEventListener("pointerenter", () => light(tile));

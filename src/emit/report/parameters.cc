@@ -18,7 +18,7 @@ using picture::ParamGroup;
 struct Row {
   const ParamGroup* group = nullptr;
   int64_t bytes = 0;  // on the fullest device, in the first mode
-  bool whole = false, by_mode = false, corrected = false, changed = false;
+  bool replicated = false, by_mode = false, corrected = false, changed = false;
 };
 
 std::set<std::string> ChangedNames(const Page& page) {
@@ -48,7 +48,7 @@ std::vector<Row> RowsOf(const Page& page) {
         changed.contains(group.folded) ||
         changed.contains(std::string(plan.table().names[group.first]));
     for (const auto& modes : page.groups) {
-      row.whole = row.whole || plan.IsWhole(group, modes[0]);
+      row.replicated = row.replicated || plan.IsWhole(group, modes[0]);
     }
     out.push_back(row);
   }
@@ -64,7 +64,7 @@ void WriteFilters(Page& page, const std::vector<Row>& rows) {
     std::string_view name;
     bool Row::*of;
   };
-  constexpr Filter kFilters[] = {{"whole", &Row::whole},
+  constexpr Filter kFilters[] = {{"replicated", &Row::replicated},
                                  {"differ by mode", &Row::by_mode},
                                  {"corrected", &Row::corrected},
                                  {"changed", &Row::changed}};
@@ -96,7 +96,7 @@ void WriteTags(Page& page, const Row& row) {
     html.Count(group.possible).Raw("</span>");
   }
   if (!group.placed_along.empty()) {
-    html.Raw(" <span class=tag>placed by ").Name(group.placed_along);
+    html.Raw(" <span class=tag>placed along ").Name(group.placed_along);
     html.Raw("</span>");
   }
   if (row.by_mode) html.Raw(" <span class=tag>by mode</span>");
@@ -115,7 +115,7 @@ void WriteRow(Page& page, const Row& row, int64_t most) {
   const ParamGroup& group = *row.group;
   const ReadParam& param = plan.ParamOf(group);
   std::string look;
-  if (row.whole) look += " fw";
+  if (row.replicated) look += " fw";
   if (row.by_mode) look += " fm";
   if (row.corrected) look += " fc";
   if (row.changed) look += " fd";
@@ -177,8 +177,8 @@ void WriteParameters(Page& page) {
   html.Count(static_cast<int64_t>(page.plan().table().names.size()));
   html.Raw(" parameters in ").Count(static_cast<int64_t>(rows.size()));
   html.Raw(
-      " like groups, largest first. <code>{0..31}</code> stands for each "
-      "number; a spec leads to its picture.</p>\n");
+      " groups with equal specs, largest first. <code>{0..31}</code> stands "
+      "for each number; a spec links to its figure.</p>\n");
   WriteFilters(page, rows);
   int64_t most = 1;
   for (const ParamGroup& group : page.plan().groups()) {

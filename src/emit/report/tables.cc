@@ -114,7 +114,7 @@ void WriteTensors(Page& page, const Tensors& tensors) {
 void WriteCaches(Page& page) {
   if (page.in.caches.empty()) return;
   Html& html = page.html;
-  html.Raw("<h3>Who owns the KV cache</h3>\n<div class=figs>\n");
+  html.Raw("<h3>Owners of the KV cache</h3>\n<div class=figs>\n");
   for (const Cache& cache : page.in.caches) {
     const picture::ArrayPicture array(cache.input);
     html.Raw("<figure><figcaption>");
@@ -134,7 +134,7 @@ void WriteTransfers(Page& page, const cost::Report& report) {
   Html& html = page.html;
   const auto& transfers = report.communication.transfers;
   if (transfers.empty()) {
-    html.Raw("<p>Nothing is sent.</p>");
+    html.Raw("<p>No communication.</p>");
     return;
   }
   int64_t most = 1;
@@ -156,8 +156,7 @@ void WriteTransfers(Page& page, const cost::Report& report) {
     Bar(html, one.sent, most, "bar");
     html.Raw("</td></tr>\n");
   }
-  html.Raw(
-      "</tbody><tfoot><tr><th scope=row colspan=4>In all</th><td class=r>");
+  html.Raw("</tbody><tfoot><tr><th scope=row colspan=4>Total</th><td class=r>");
   html.Bytes(report.communication.Sent());
   html.Raw("</td><td></td></tr></tfoot></table></div>\n");
 }
@@ -177,14 +176,15 @@ void WriteRules(Page& page) {
   Html& html = page.html;
   page.Begin("rules", "Rules");
   html.Raw(
-      "<p class=q>In order; the first that matches wins. Bars are shares "
-      "of the model’s bytes.");
+      "<p class=q>Rules are tried in order; the first match wins. Bars are "
+      "shares of the model’s bytes.");
   if (coverage.Dead() > 0) {
-    html.Raw(" " + Counted(coverage.Dead(), "rule") + " with nothing to win.");
+    html.Raw(" " + Counted(coverage.Dead(), "rule") +
+             " that match nothing or win nothing.");
   }
   if (coverage.Shadowed() > 0) {
     html.Raw(" " + Counted(coverage.Shadowed(), "rule") +
-             " shadowed by earlier ones.");
+             " shadowed by earlier rules.");
   }
   html.Raw(
       "</p>\n<div class=s tabindex=0 role=group aria-label=Rules><table>"
@@ -212,11 +212,11 @@ void WriteRules(Page& page) {
   if (shown < coverage.rules.size()) {
     html.Raw("<p class=q>and ");
     html.Count(static_cast<int64_t>(coverage.rules.size() - shown));
-    html.Raw(" rules more.</p>\n");
+    html.Raw(" more rules.</p>\n");
   }
   if (coverage.no_rule > 0) {
     html.Raw("<p>" + Counted(coverage.no_rule, "parameter") +
-             " under no rule, ");
+             " without a rule, ");
     html.Bytes(coverage.no_rule_bytes).Raw(".</p>\n");
   }
   page.End();
@@ -239,7 +239,7 @@ void WriteCommunication(Page& page) {
   if (page.in.costs.empty() || page.mesh().devices == 1) return;
   Html& html = page.html;
   page.Begin("communication", "Communication");
-  html.Raw("<p class=q>What the busiest device sends in one step: in ");
+  html.Raw("<p class=q>Bytes that the busiest device sends in one step: in ");
   html.Text(ModeName(page.in.costs[0].mode)).Raw(".</p>\n");
   WriteSteps(page, page.in.costs[0]);
   for (size_t i = 1; i < page.in.costs.size(); ++i) {
@@ -284,7 +284,7 @@ void WriteTables(Page& page) {
     if (shown < table.rows.size()) {
       html.Raw("<p class=q>and ");
       html.Count(static_cast<int64_t>(table.rows.size() - shown));
-      html.Raw(" rows more.</p>\n");
+      html.Raw(" more rows.</p>\n");
     }
   }
   page.End();

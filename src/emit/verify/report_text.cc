@@ -122,7 +122,7 @@ void AppendReasons(const Report& report, Status status, std::string& out) {
     out += std::string(StatusName(status)) + ": " + reason.text + '\n';
     if (status == Status::kFail && reason.times > 1) {
       out += "    and " + Counted(reason.times - 1, "more case") +
-             " of it likewise\n";
+             " with the same remedy\n";
     }
   }
 }
@@ -149,8 +149,8 @@ std::vector<std::string> Remarks(const Report& report) {
 
 std::string ReportText(const Report& report) {
   std::vector<Row> rows = {{"operation", "mode", "layout", "dtype", "features",
-                            "status", "error", "allowed", "sent per device",
-                            "in full"}};
+                            "status", "error", "tolerance", "sent per device",
+                            "full size"}};
   for (size_t i = 0; i < report.cases.size(); ++i) {
     rows.push_back(RowOf(report.cases[i], report.results[i]));
   }
@@ -209,14 +209,14 @@ std::string SelfTestText(const SelfTest& result) {
   for (const FaultVerdict& f : result.faults) {
     out += f.name;
     out.append(widest - f.name.size() + 2, ' ');
-    out += !f.sound      ? "its clean run fails"
+    out += !f.sound      ? "fails without the fault"
            : !f.injected ? "not injected"
-           : f.caught    ? "caught by " + f.by
+           : f.caught    ? "detected by " + f.by
                          : "MISSED";
     out += '\n';
   }
   out += '\n' + Counted(result.Injected(), "fault") + " injected, " +
-         std::to_string(result.Caught()) + " caught\n";
+         std::to_string(result.Caught()) + " detected\n";
   return out;
 }
 
@@ -224,14 +224,15 @@ std::string SharpnessText(const verify::Sharpness& result) {
   std::string out;
   for (const std::string& what : result.unsound) out += what + '\n';
   for (const std::string& what : result.taken) {
-    out += "TAKEN FOR RIGHT: " + what + '\n';
+    out += "WRONG OUTPUT ACCEPTED: " + what + '\n';
   }
   const auto taken = static_cast<int64_t>(result.taken.size());
-  return out + Counted(result.offered, "wrong output") + " offered in " +
+  return out + Counted(result.offered, "wrong output") + " compared in " +
          Counted(result.cases, "case") +
-         " (zeros, shifted, a key missing, one element wrong), " +
+         " (zeros, shifted by one position, one key missing, one element "
+         "wrong), " +
          (taken == 0 ? "all" : CountText(result.offered - taken)) +
-         " refused\n";
+         " rejected\n";
 }
 
 std::string KnownAnswersText(const verify::KnownAnswers& result) {
@@ -240,8 +241,8 @@ std::string KnownAnswersText(const verify::KnownAnswers& result) {
     out += "WRONG ANSWER: " + name + '\n';
   }
   const auto wrong = static_cast<int64_t>(result.wrong.size());
-  return out + Counted(result.asked, "known answer") + " checked, " +
-         (wrong == 0 ? "all" : CountText(result.asked - wrong)) + " right\n";
+  return out + Counted(result.asked, "known answer") + " computed, " +
+         (wrong == 0 ? "all" : CountText(result.asked - wrong)) + " correct\n";
 }
 
 }  // namespace shardc

@@ -57,7 +57,7 @@ std::string HeadText(const StepReport& report) {
       "step " + std::string(ModeName(report.mode)) + "  " +
       MeshText(report.mesh) + "  batch " + std::to_string(report.batch) +
       " x " + std::to_string(report.length) + "  " +
-      std::to_string(report.element_bytes) + " bytes an element  policy " +
+      std::to_string(report.element_bytes) + " bytes per element  policy " +
       std::string(StepPolicyName(report.policy));
   if (!report.operation.empty()) out += "  operation " + report.operation;
   if (report.keep_gathered) out += "  gathered copies kept";
@@ -69,7 +69,7 @@ std::string HeadText(const StepReport& report) {
            (report.reduction == step::Reduction::kEach ? "each reduced"
                                                        : "reduced once");
   }
-  if (!report.part.empty()) out += "  of it " + report.part;
+  if (!report.part.empty()) out += "  part " + report.part;
   if (!report.program.empty()) {
     out += "\nprogram sha256:" + report.program;
   }
@@ -79,7 +79,7 @@ std::string HeadText(const StepReport& report) {
 std::string RowsText(const StepReport& report) {
   std::vector<std::vector<std::string>> rows = {
       {"phase", "part", "op", "value", "layout", "collective", "sent/device",
-       "error", "allowed"}};
+       "error", "tolerance"}};
   for (const StepRow& row : report.rows) {
     rows.push_back(
         {std::string(verify::PhaseName(row.phase)) +
@@ -98,7 +98,8 @@ std::string RowsText(const StepReport& report) {
 
 std::string ConflictsText(const StepReport& report) {
   if (report.conflicts.empty()) return "";
-  std::string out = "\nclashes: a compiler may choose otherwise here\n";
+  std::string out =
+      "\nsharding conflicts: a compiler may choose another resharding\n";
   std::vector<std::vector<std::string>> rows;
   for (const StepConflict& conflict : report.conflicts) {
     std::string labels;
@@ -110,8 +111,8 @@ std::string ConflictsText(const StepReport& report) {
          conflict.axis + ": " + labels, "chosen " + conflict.chosen,
          conflict.least < conflict.bytes
              ? conflict.cheapest + " sends " + BytesText(conflict.least) +
-                   ", not " + BytesText(conflict.bytes)
-             : "none sends less"});
+                   ", instead of " + BytesText(conflict.bytes)
+             : "no choice sends less"});
   }
   AppendTable(rows, out);
   return out;
@@ -139,7 +140,7 @@ std::string TotalsText(const StepReport& report) {
 std::string PeakText(const StepReport& report) {
   const verify::StepPeak& peak = report.peak;
   std::string out =
-      "\nheld at most " + BytesText(peak.Total()) + " a device, at " +
+      "\npeak memory " + BytesText(peak.Total()) + " per device, at " +
       std::string(verify::PhaseName(peak.phase)) + " " + peak.part + ", " +
       peak.op + " (instruction " + std::to_string(peak.instruction) + " of " +
       std::to_string(peak.instructions) + ")\n";
@@ -189,9 +190,9 @@ std::string ResultText(const StepReport& report) {
                   : "logits" + (report.caches > 0
                                     ? ", " + Counted(report.caches, "cache")
                                     : std::string())) +
-             " equal (worst " + ErrorText(report.worst) + ", allowed " +
-             ErrorText(report.worst_allowed) +
-             "); replicas, layouts and ledger as they must\n";
+             " equal (largest error " + ErrorText(report.worst) +
+             ", tolerance " + ErrorText(report.worst_allowed) +
+             "); replicas agree, layouts and bytes sent are as planned\n";
     }
   }
   return out;
@@ -222,10 +223,10 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
   if (!step.unsupported.empty()) {
     return out + "unsupported: " + step.unsupported + "\n";
   }
-  if (!step.takes_part) return out + "takes no part in it\n";
+  if (!step.takes_part) return out + "the step does not use this parameter\n";
   out += "role  " + step.role + (step.stacked ? ", one of several" : "") +
          "  " + step.labels + "  " + step.sharding + "\n";
-  out += "\nops that take it\n";
+  out += "\nops that use it\n";
   std::vector<std::vector<std::string>> rows;
   for (const verify::ParameterUse& use : step.uses) {
     rows.push_back({"  " + std::string(verify::PhaseName(use.phase)), use.part,
@@ -248,21 +249,21 @@ std::string ParameterStepText(const verify::ParameterStep& step) {
     if (rows.empty()) out += "  none\n";
     AppendTable(rows, out);
   }
-  return out + "\nsent a device  " + BytesText(step.Sent()) + "\n";
+  return out + "\nsent per device  " + BytesText(step.Sent()) + "\n";
 }
 
 std::string StepSelfTestText(const verify::StepSelfTest& result) {
   std::vector<std::vector<std::string>> rows;
   for (const verify::StepFaultVerdict& fault : result.faults) {
-    std::string said = "MISSED";
+    std::string verdict = "MISSED";
     if (!fault.injected) {
-      said = "not injected";
+      verdict = "not injected";
     } else if (fault.caught) {
-      said = "caught by " + std::string(fault.by);
-      if (!fault.at.empty()) said += " at " + fault.at;
+      verdict = "detected by " + std::string(fault.by);
+      if (!fault.at.empty()) verdict += " at " + fault.at;
     }
-    rows.push_back(
-        {std::string(fault.name), std::move(said), std::string(fault.breaks)});
+    rows.push_back({std::string(fault.name), std::move(verdict),
+                    std::string(fault.breaks)});
   }
   std::string out;
   AppendTable(rows, out);
@@ -271,7 +272,7 @@ std::string StepSelfTestText(const verify::StepSelfTest& result) {
     out += "fails without a fault: " + std::string(name) + "\n";
   }
   return out + Counted(result.Injected(), "fault") + " injected, " +
-         std::to_string(result.Caught()) + " caught; " +
+         std::to_string(result.Caught()) + " detected; " +
          Counted(result.sound, "sound step") + " " +
          (result.sound == 1 ? "passes" : "pass") + "\n";
 }

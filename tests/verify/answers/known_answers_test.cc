@@ -19,7 +19,7 @@ TEST_CASE("a wrong answer is named, and an empty run does not pass") {
   const KnownAnswers one = {3, {"caps by formula"}};
   CHECK_FALSE(one.Hold());
   CHECK(KnownAnswersText(one) ==
-        "WRONG ANSWER: caps by formula\n3 known answers checked, 2 right\n");
+        "WRONG ANSWER: caps by formula\n3 known answers computed, 2 correct\n");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ TEST_CASE("every fault of the catalogue is detected") {
   const SelfTest result = RunSelfTest({}, 2);
   std::set<std::string> names;
   for (const FaultVerdict& fault : result.faults) {
-    CHECK_MESSAGE(fault.sound, fault.name << ": its clean run fails");
+    CHECK_MESSAGE(fault.sound, fault.name << ": fails without the fault");
     CHECK_MESSAGE(fault.injected, fault.name << " is not injected");
     CHECK_MESSAGE(fault.caught, fault.name << " is missed");
     CHECK(names.insert(fault.name).second);
@@ -48,7 +48,7 @@ TEST_CASE("a decorator that changes nothing is not injected") {
   CHECK_FALSE(result.faults[0].caught);
   CHECK_FALSE(result.Holds());
   CHECK(SelfTestText(result) ==
-        "idle  not injected\n\n0 faults injected, 0 caught\n");
+        "idle  not injected\n\n0 faults injected, 0 detected\n");
 }
 
 TEST_CASE("an injected fault that no check detects is missed") {
@@ -67,7 +67,7 @@ TEST_CASE("an injected fault that no check detects is missed") {
   CHECK_FALSE(result.faults[0].caught);
   CHECK_FALSE(result.Holds());
   CHECK(SelfTestText(result) ==
-        "unseen  MISSED\n\n1 fault injected, 0 caught\n");
+        "unseen  MISSED\n\n1 fault injected, 0 detected\n");
 }
 
 // Under sanitizers the catalogue runs once: its repetitions reach no other
