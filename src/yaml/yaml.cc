@@ -19,6 +19,7 @@
 #include "yaml/builder.h"
 #include "yaml/error.h"
 #include "yaml/scan.h"
+#include "yaml/surrogates.h"
 
 namespace shardc {
 namespace {
@@ -31,7 +32,8 @@ size_t PositionOf(const YAML::Mark& mark) {
 // that the parser was given.
 class Events : public YAML::EventHandler {
  public:
-  Events(YamlBuilder& builder, size_t base) : builder_(builder), base_(base) {}
+  Events(YamlBuilder& builder, const SurrogatePairs& pairs, size_t base)
+      : builder_(builder), pairs_(pairs), base_(base) {}
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -43,7 +45,8 @@ class Events : public YAML::EventHandler {
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag,
                 YAML::anchor_t anchor, const std::string& value) override {
-    builder_.Scalar(At(mark), tag, anchor, value);
+    builder_.Scalar(At(mark), tag, anchor,
+                    pairs_.ValueOf(value, PositionOf(mark)));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag,
                        YAML::anchor_t anchor,
@@ -64,6 +67,7 @@ class Events : public YAML::EventHandler {
   size_t At(const YAML::Mark& mark) const { return PositionOf(mark) + base_; }
 
   YamlBuilder& builder_;
+  const SurrogatePairs& pairs_;
   size_t base_;
 };
 
@@ -111,10 +115,11 @@ void ReportSecond(const SourceRef& source, size_t at, Findings& findings) {
 // Runs the event parser. Returns false if there is no valid tree.
 bool Run(const SourceRef& source, size_t base, YamlBuilder& builder,
          Findings& findings) {
-  std::istringstream in{std::string(source->text().substr(base))};
+  const SurrogatePairs pairs(source->text().substr(base));
+  std::istringstream in{pairs.ParserText()};
   try {
     YAML::Parser parser(in);
-    Events events(builder, base);
+    Events events(builder, pairs, base);
     if (!parser.HandleNextDocument(events)) return true;
     Second second;
     try {

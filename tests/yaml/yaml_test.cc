@@ -50,6 +50,40 @@ void Places(const YamlDocument& document, const YamlNode& node,
   }
 }
 
+TEST_CASE("a surrogate pair in double quotes is one character") {
+  const auto shown = [](std::string text) {
+    Findings findings;
+    const auto document = Parse(std::move(text), findings);
+    CHECK(findings.empty());
+    return document ? Show(document->root()) : "";
+  };
+  CHECK(shown(R"({"a\ud83d\ude00b": "\uD83D\uDE00\ud83d\ude01", "c": 1})") ==
+        "{'a\xf0\x9f\x98\x80"
+        "b': '\xf0\x9f\x98\x80\xf0\x9f\x98\x81', "
+        "'c': 1}");
+  // An alias of it, and a value of two lines.
+  CHECK(shown("- &x \"\\ud83d\\ude00 1\n  2\"\n- *x\n") ==
+        "['\xf0\x9f\x98\x80 1 2', '\xf0\x9f\x98\x80 1 2']");
+  // In other text they are twelve characters, as a pattern may have them.
+  CHECK(shown("['\\ud83d\\ude00', \\ud83d\\ude00, \"\\\\ud83d\"]") ==
+        "['\\ud83d\\ude00', \\ud83d\\ude00, '\\ud83d']");
+}
+
+TEST_CASE("half of a surrogate pair is refused at its place") {
+  for (const std::string text :
+       {R"(a: "\ud83d")", R"(a: "\ude00")", R"(a: "\ud83dx")",
+        R"(a: "\ud83d\u0041")", R"(a: "\ude00\ud83d")",
+        R"(a: "\ud83d\ude00\ud83d")"}) {
+    CAPTURE(text);
+    Findings findings;
+    CHECK_FALSE(Parse(text, findings));
+    REQUIRE(findings.all().size() == 1);
+    CHECK(findings.all()[0].message ==
+          "an escape that is no Unicode character");
+    CHECK(findings.all()[0].place.HasPosition());
+  }
+}
+
 TEST_CASE("trees are read as YAML 1.2 core has them") {
   struct Case {
     std::string_view text, tree;
