@@ -3,9 +3,11 @@ what happens to a list before it is returned is either followed, as Python
 itself does it here, or refused; never read as something else."""
 
 import json
+import resource
+import subprocess
 import unittest
 
-from driver import Case, run
+from driver import BIN, Case, is_sanitized, run
 
 RULES = "R = [('a', P('x')), ('b', P(None, ('x', 'y')))]\n"
 READ = [["a", ["x"]], ["b", [None, ["x", "y"]]]]
@@ -158,6 +160,46 @@ class Python(Case):
                      "axis = 'x'\naxis %= ()"):
             result = self.read(line + "\nR = [('a', P(axis))]", 2)
             self.assertIn("axis", result.err)
+
+    @unittest.skipIf(is_sanitized(), "a sanitizer has its own memory")
+    def test_values_that_double_take_little_memory(self):
+        rule = "('x', P('tp'))"
+        text = "'" + "x" * 1000 + "'"
+        doubled = [f"a0 = [{rule}]"]
+        spread = [f"a0 = [{rule}]"]
+        nested = [f"a0 = [{rule}]"]
+        for i in range(1, 40):
+            doubled.append(f"a{i} = a{i - 1} + a{i - 1}")
+            spread.append(f"a{i} = [*a{i - 1}, *a{i - 1}]")
+            nested.append(f"a{i} = [a{i - 1}, a{i - 1}]")
+        sources = {
+            "sums": "\n".join(doubled),
+            "spread lists": "\n".join(spread),
+            "lists in lists": "\n".join(nested),
+            "a list that grows": f"R = [{rule}]\n" + "R += R\n" * 40,
+            "a text named often": f"t = {'+'.join([text] * 900)}\n"
+                                  f"R = [{'(t, P(1)), ' * 5000}]",
+            "a function called often":
+                f"def f(): return [{(rule + ', ') * 3000}]\n" + "".join(
+                    f"r{i} = f()\n" for i in range(2000)),
+            "fields": "a0 = PartitionAxis(x='a')\n" + "".join(
+                f"a{i} = PartitionAxis(x=a{i - 1}, y=a{i - 1})\n"
+                for i in range(1, 40)),
+        }
+
+        def limit():
+            # The program's own code, 64 MiB of values, and room for the rest.
+            resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
+
+        for name, source in sources.items():
+            with self.subTest(name):
+                done = subprocess.run(
+                    [BIN, "import", "python", "-"], input=source, text=True,
+                    capture_output=True, preexec_fn=limit, timeout=60)
+                self.assertIn(done.returncode, (0, 2), done.stderr[:300])
+                self.assertNotIn("not enough memory", done.stderr)
+                if done.returncode == 2:
+                    self.assertIn("-->", done.stderr)
 
 
 if __name__ == "__main__":

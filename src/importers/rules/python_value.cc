@@ -18,10 +18,26 @@ namespace {
 // Functions that call functions, and steps of all of them together.
 constexpr int kCallLimit = 20;
 constexpr int64_t kStepLimit = 5'000'000;
-// Values in one, and values that are copied by naming them: what doubles
-// with each line is stopped.
+// Values in one, each counted wherever it is named, and the sum of these over
+// all names, which bounds the time of what doubles with each line.
 constexpr int64_t kSizeLimit = 1'000'000;
 constexpr int64_t kCopyLimit = 30'000'000;
+// The bytes of all values that are made, shared ones once: real files take less
+// than 4 MiB.
+constexpr int64_t kByteLimit = int64_t{64} << 20;
+constexpr std::string_view kTooInvolved = "this file is too involved";
+
+// The bytes of a value without those that it may share.
+int64_t BytesOf(const PyValue& value) {
+  return static_cast<int64_t>(sizeof(PyValue) + value.text.size() +
+                              value.why.size() + value.flag.size());
+}
+
+int64_t BytesOf(const PyList<PyValue>& values) {
+  int64_t out = 0;
+  for (const PyValue& one : values) out += BytesOf(one);
+  return out;
+}
 
 using Scope = std::map<std::string, PyValue, std::less<>>;
 
@@ -290,6 +306,12 @@ class Evaluator {
     const auto at = scope.find(one.name);
     if (at == scope.end() || at->second.is == PyIs::kUnknown) return;
     PyValue value = Value(one.value, scope, owner);
+    const int64_t added = one.act == PyAct::kExtend ? BytesOf(value.items) : 0;
+    if (!Make(added + BytesOf(value) +
+              (at->second.items.IsShared() ? BytesOf(at->second.items) : 0))) {
+      at->second = Unknown(one.value, std::string(kTooInvolved));
+      return;
+    }
     const bool text = at->second.is == PyIs::kText &&
                       one.act == PyAct::kExtend && value.is == PyIs::kText &&
                       at->second.text.size() + value.text.size() <= kSizeLimit;
@@ -300,9 +322,7 @@ class Evaluator {
     } else if (one.act == PyAct::kAppend) {
       at->second.items.push_back(std::move(value));
     } else if (value.is == PyIs::kSequence) {
-      for (PyValue& item : value.items) {
-        at->second.items.push_back(std::move(item));
-      }
+      for (const PyValue& item : value.items) at->second.items.push_back(item);
     } else {
       at->second = Unknown(one.value, "what `" + one.name + "` grows by");
     }
@@ -330,9 +350,24 @@ class Evaluator {
     return value;
   }
 
+  // Returns false if there would be too many bytes of values.
+  bool Make(int64_t bytes) {
+    if (made_ + bytes > kByteLimit) return false;
+    made_ += bytes;
+    return true;
+  }
+
   PyValue Value(const PyNode& node, Scope& scope, PyClass* owner) {
-    if (++steps_ > kStepLimit)
-      return Unknown(node, "this file is too involved");
+    if (++steps_ > kStepLimit || made_ > kByteLimit) {
+      return Unknown(node, std::string(kTooInvolved));
+    }
+    PyValue value = Evaluated(node, scope, owner);
+    // Counted even where it is too much, so that nothing more is made.
+    made_ += BytesOf(value);
+    return value;
+  }
+
+  PyValue Evaluated(const PyNode& node, Scope& scope, PyClass* owner) {
     switch (node.kind) {
       case PyKind::kNone:
         return Simple(PyIs::kNone, node);
@@ -380,7 +415,7 @@ class Evaluator {
 
   PyValue Copied(const PyValue& value, const PyNode& node) {
     copied_ += value.size;
-    if (copied_ > kCopyLimit) return Unknown(node, "this file is too involved");
+    if (copied_ > kCopyLimit) return Unknown(node, std::string(kTooInvolved));
     return value;
   }
 
@@ -388,6 +423,7 @@ class Evaluator {
   static PyValue Sized(PyValue value, const PyNode& node) {
     value.size = 1;
     for (const PyValue& item : value.items) value.size += item.size;
+    for (const PyField& field : value.fields) value.size += field.second.size;
     if (value.size <= kSizeLimit) return value;
     return Unknown(node, "a value of more than a million parts");
   }
@@ -417,6 +453,18 @@ class Evaluator {
     return Simple(PyIs::kSymbol, node, node.text);
   }
 
+  // Adds what `*name` stands for.
+  void Spread(const PyValue& from, const PyNode& node, PyValue& to) {
+    if (from.is != PyIs::kSequence) {
+      to.items.push_back(
+          Unknown(node, "what `" + TextOf(node) + "` stands for"));
+    } else if (!Make(BytesOf(from.items))) {
+      to.items.push_back(Unknown(node, std::string(kTooInvolved)));
+    } else {
+      for (const PyValue& one : from.items) to.items.push_back(one);
+    }
+  }
+
   PyValue Several(const PyNode& node, Scope& scope, PyClass* owner) {
     PyValue value = Simple(
         node.kind == PyKind::kDict ? PyIs::kDict : PyIs::kSequence, node);
@@ -425,13 +473,7 @@ class Evaluator {
         value.items.push_back(Value(item, scope, owner));
         continue;
       }
-      PyValue spread = Value(item.items[0], scope, owner);
-      if (spread.is == PyIs::kSequence) {
-        for (PyValue& one : spread.items) value.items.push_back(std::move(one));
-      } else {
-        value.items.push_back(
-            Unknown(item, "what `" + TextOf(item) + "` stands for"));
-      }
+      Spread(Value(item.items[0], scope, owner), item, value);
     }
     return Sized(std::move(value), node);
   }
@@ -448,7 +490,10 @@ class Evaluator {
       return Simple(PyIs::kText, node, left.text + right.text);
     }
     if (left.is == PyIs::kSequence && right.is == PyIs::kSequence) {
-      for (PyValue& item : right.items) left.items.push_back(std::move(item));
+      if (!Make(BytesOf(left.items) + BytesOf(right.items))) {
+        return Unknown(node, std::string(kTooInvolved));
+      }
+      for (const PyValue& item : right.items) left.items.push_back(item);
       left.begin = node.begin;
       left.end = node.end;
       return Sized(std::move(left), node);
@@ -533,13 +578,7 @@ class Evaluator {
       const PyNode& item = node.items[i];
       const std::string& keyword = node.keywords[i - 1];
       if (item.kind == PyKind::kStar) {
-        PyValue spread = Value(item.items[0], scope, owner);
-        if (spread.is != PyIs::kSequence) {
-          value.items.push_back(
-              Unknown(item, "what `" + TextOf(item) + "` stands for"));
-          continue;
-        }
-        for (PyValue& one : spread.items) value.items.push_back(std::move(one));
+        Spread(Value(item.items[0], scope, owner), item, value);
       } else if (keyword.empty()) {
         value.items.push_back(Value(item, scope, owner));
       } else {
@@ -558,10 +597,10 @@ class Evaluator {
     PyValue given = Arguments(PyIs::kResolved, node, scope, owner);
     std::map<std::string, PyValue, std::less<>> named;
     for (size_t i = 0; i < given.items.size() && i < std::size(kNames); ++i) {
-      named.emplace(kNames[i], std::move(given.items[i]));
+      named.emplace(kNames[i], given.items[i]);
     }
-    for (auto& [keyword, field] : given.fields) {
-      named.emplace(keyword, std::move(field));
+    for (const auto& [keyword, field] : given.fields) {
+      named.emplace(keyword, field);
     }
     std::erase_if(named, [](const auto& one) {
       return one.second.is == PyIs::kSymbol && one.second.text == "NOT_GIVEN";
@@ -592,7 +631,7 @@ class Evaluator {
   std::vector<std::string>* defaults_ = nullptr;
   bool collected_ = false;
   int calls_ = 0;
-  int64_t steps_ = 0, copied_ = 0;
+  int64_t steps_ = 0, copied_ = 0, made_ = 0;
 };
 
 void FindAxes(const PyNode& node, std::vector<const PyNode*>& out) {

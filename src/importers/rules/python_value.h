@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,12 +33,35 @@ enum class PyIs : uint8_t {
 
 struct PyField;
 
+// A list that copies share until one of them grows.
+template <class T>
+class PyList {
+ public:
+  size_t size() const { return all_ == nullptr ? 0 : all_->size(); }
+  bool empty() const { return size() == 0; }
+  const T* begin() const { return all_ == nullptr ? nullptr : all_->data(); }
+  const T* end() const { return begin() + size(); }
+  const T& operator[](size_t i) const { return (*all_)[i]; }
+  bool IsShared() const { return all_.use_count() > 1; }
+  void push_back(T one) {
+    if (all_ == nullptr) {
+      all_ = std::make_shared<std::vector<T>>();
+    } else if (IsShared()) {
+      all_ = std::make_shared<std::vector<T>>(*all_);
+    }
+    all_->push_back(std::move(one));
+  }
+
+ private:
+  std::shared_ptr<std::vector<T>> all_;
+};
+
 struct PyValue {
   PyIs is = PyIs::kUnknown;
   bool truth = false;
   std::string text;
-  std::vector<PyValue> items;
-  std::vector<PyField> fields;
+  PyList<PyValue> items;
+  PyList<PyField> fields;
   size_t begin = 0, end = 0;  // where it is written
   // Of an unknown one: what it hangs on, and where that stands. A flag can be
   // given with `--set`.
