@@ -58,7 +58,9 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   std::optional<Mesh> mesh;
   if (!choose) mesh = LoadMesh(flags.inputs, target, findings);
   auto manifest = ReadTree(flags, target, findings);
-  if (!target.model.empty()) {
+  // Building the tree has checked the configuration.
+  const bool checked = !manifest && target.manifest.empty();
+  if (!target.model.empty() && !checked) {
     out.model = ReadModelConfig(target.model, findings);
   }
   if (findings.errors() > before || !manifest) return std::nullopt;

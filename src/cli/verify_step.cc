@@ -215,7 +215,9 @@ bool CanDescribe(const Compiled& compiled, Findings& findings) {
 
 bool HasDescription(const Compiled& compiled, Findings& findings) {
   if (compiled.rules.model != nullptr) return true;
-  findings.Add(code::kUsage, {}, "none of the rules files describes the model",
+  const Place tree{compiled.manifest.source, Place::kWhole, Place::kWhole};
+  findings.Add(code::kUsage, tree,
+               "none of the rules files describes the model",
                "a whole step needs a `model:` section, as the packs llama, "
                "mixtral, gpt2 and gemma have it");
   return false;

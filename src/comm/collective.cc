@@ -10,7 +10,7 @@
 
 #include <array>
 
-#include "source/checked.h"
+#include "source/size.h"
 
 namespace shardc {
 
@@ -22,34 +22,38 @@ std::string_view CollectiveName(Collective kind) {
 }
 
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j) {
-  return (j + 1) * elements / n - j * elements / n;
+  // floor(jE/n), without the product jE.
+  const int64_t each = elements / n, rest = elements % n;
+  return each + (j + 1) * rest / n - j * rest / n;
 }
 
 int64_t AllGatherSent(int64_t input_bytes, int64_t n) {
-  return (n - 1) * input_bytes;
+  return (Size(n - 1) * input_bytes).value();
 }
 
 int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
                           int64_t member) {
   if (n == 1) return 0;
   // Every chunk passes through a member but the one that starts after it.
-  return (elements - ChunkElements(elements, n, member)) * element_bytes;
+  const int64_t sent = elements - ChunkElements(elements, n, member);
+  return (Size(sent) * element_bytes).value();
 }
 
 int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
                       int64_t member) {
   if (n == 1) return 0;
-  return (2 * elements - ChunkElements(elements, n, (member + 1) % n) -
-          ChunkElements(elements, n, (member + 2) % n)) *
-         element_bytes;
+  const int64_t first = elements - ChunkElements(elements, n, (member + 1) % n);
+  const int64_t second =
+      elements - ChunkElements(elements, n, (member + 2) % n);
+  return ((Size(first) + second) * element_bytes).value();
 }
 
 int64_t AllToAllSent(int64_t input_bytes, int64_t n) {
-  return input_bytes / n * (n - 1);
+  return (Size(input_bytes) / n * (n - 1)).value();
 }
 
 int64_t RingPassSent(int64_t input_bytes, int64_t n) {
-  return (n - 1) * input_bytes;
+  return (Size(n - 1) * input_bytes).value();
 }
 
 namespace {
@@ -67,11 +71,11 @@ int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n) {
   if (n == 1) return 0;
   const auto bytes = [&](int64_t count) {
-    return CheckedMul(count, element_bytes).value_or(INT64_MAX);
+    return (Size(count) * element_bytes).value();
   };
   switch (kind) {
     case Collective::kAllGather:
-      return CheckedMul(n - 1, bytes(elements)).value_or(INT64_MAX);
+      return (Size(n - 1) * bytes(elements)).value();
     case Collective::kAllToAll:
       return AllToAllSent(bytes(elements), n);
     case Collective::kPpermute:
@@ -82,17 +86,16 @@ int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
     case Collective::kAllReduce:
       break;
   }
-  const auto sent =
-      CheckedAdd(elements - LeastTwoChunks(elements, n), elements);
-  return sent ? bytes(*sent) : INT64_MAX;
+  const Size sent = Size(elements - LeastTwoChunks(elements, n)) + elements;
+  return (sent * element_bytes).value();
 }
 
 int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n) {
-  return (n - 1) * bytes;
+  return (Size(n - 1) * bytes).value();
 }
 
 int64_t AllReduceSentByGroup(int64_t bytes, int64_t n) {
-  return 2 * (n - 1) * bytes;
+  return (Size(2) * (n - 1) * bytes).value();
 }
 
 }  // namespace shardc

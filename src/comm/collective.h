@@ -36,7 +36,8 @@ enum class Collective : uint8_t {
 inline constexpr size_t kCollectiveCount = 6;
 std::string_view CollectiveName(Collective kind);  // "all_gather"
 
-// The formulas above, for one device of a group of n.
+// The formulas above, for one device of a group of n; INT64_MAX, here and
+// below, if the bytes do not fit.
 int64_t AllGatherSent(int64_t input_bytes, int64_t n);
 int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
                           int64_t member);
@@ -50,7 +51,7 @@ int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 
 // Bytes that the busiest member of a group sends if each starts with
 // `elements`: for reduce_scatter, all_reduce and broadcast those are the
-// unsharded tensor, for the others the member's shard. INT64_MAX on overflow.
+// unsharded tensor, for the others the member's shard.
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n);
 

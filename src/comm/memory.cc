@@ -12,16 +12,9 @@
 #include <utility>
 
 #include "source/checked.h"
+#include "source/size.h"
 
 namespace shardc {
-namespace {
-
-int64_t Share(int64_t size, int64_t parts) {
-  return (size + parts - 1) / parts;
-}
-
-}  // namespace
-
 std::optional<int64_t> CacheBytes(const CacheSizes& sizes) {
   const std::array<int64_t, 7> factors = {
       sizes.tensors,  sizes.layers,   sizes.batch,        sizes.length,
@@ -32,9 +25,9 @@ std::optional<int64_t> CacheBytes(const CacheSizes& sizes) {
 std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
                                            const CacheParts& parts) {
   CacheSizes own = sizes;
-  own.batch = Share(sizes.batch, parts.batch);
-  own.length = Share(sizes.length, parts.length);
-  own.kv_heads = Share(sizes.kv_heads, parts.kv_heads);
+  own.batch = ShareOf(sizes.batch, parts.batch);
+  own.length = ShareOf(sizes.length, parts.length);
+  own.kv_heads = ShareOf(sizes.kv_heads, parts.kv_heads);
   return CacheBytes(own);
 }
 
@@ -94,7 +87,7 @@ std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
 
 Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec) {
   for (size_t i = 0; i < shape.size() && i < spec.size(); ++i) {
-    shape[i] = Share(shape[i], mesh.Parts(spec[i]).value_or(1));
+    shape[i] = ShareOf(shape[i], mesh.Parts(spec[i]).value_or(1));
   }
   return shape;
 }

@@ -20,6 +20,7 @@
 
 #include "comm/sent.h"
 #include "model/mesh_layout.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {
@@ -130,10 +131,10 @@ std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
 
 int64_t MovedElements(const Mesh& mesh, const Shape& shape, const Spec& from,
                       const Spec& to) {
-  int64_t out = 0;
+  Size out = 0;
   for (int64_t device = 0; device < mesh.devices; ++device) {
     const std::vector<int64_t> at = CoordinatesOf(mesh, device);
-    int64_t want = 1, have = 1;
+    Size want = 1, have = 1;
     for (size_t d = 0; d < shape.size(); ++d) {
       const Range source = RangeOf(mesh, at, shape[d], AxesAt(from, d));
       const Range target = RangeOf(mesh, at, shape[d], AxesAt(to, d));
@@ -141,9 +142,9 @@ int64_t MovedElements(const Mesh& mesh, const Shape& shape, const Spec& from,
       have *= std::max<int64_t>(0, std::min(source.end, target.end) -
                                        std::max(source.begin, target.begin));
     }
-    out += want - have;
+    out += want.Fits() ? want.value() - have.value() : want;
   }
-  return out;
+  return out.value();
 }
 
 std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,

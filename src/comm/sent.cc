@@ -12,6 +12,7 @@
 
 #include "model/mesh_layout.h"
 #include "source/index.h"
+#include "source/size.h"
 
 namespace shardc {
 namespace {
@@ -68,12 +69,12 @@ class Overlaps {
   const std::vector<int64_t>& block() const { return at_; }
 
   int64_t Elements() const {
-    int64_t out = 1;
+    Size out = 1;
     for (size_t d = 0; d < at_.size(); ++d) {
       out *= std::min((at_[d] + 1) * have_[d], (target_[d] + 1) * want_[d]) -
              std::max(at_[d] * have_[d], target_[d] * want_[d]);
     }
-    return out;
+    return out.value();
   }
 
   // False after the last one.
@@ -116,7 +117,8 @@ std::vector<int64_t> CountSent(const Sharding& from, const Sharding& to,
       if (overlaps.block() == own || block == blocks.end()) continue;
       Holders& holders = block->second;
       const size_t turn = holders.sent++ % holders.devices.size();
-      out[AsIndex(holders.devices[turn])] += overlaps.Elements();
+      int64_t& sum = out[AsIndex(holders.devices[turn])];
+      sum = (Size(sum) + overlaps.Elements()).value();
     } while (overlaps.Next());
   }
   return out;

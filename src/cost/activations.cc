@@ -18,10 +18,6 @@
 namespace shardc::cost {
 namespace {
 
-int64_t Share(int64_t size, int64_t parts) {
-  return size / parts + (size % parts != 0 ? 1 : 0);
-}
-
 class Layers {
  public:
   Layers(const CostInputs& work, const Settings& settings, const Tokens& tokens)
@@ -31,7 +27,7 @@ class Layers {
         bytes_(DtypeBits(settings.activations) / 8) {}
 
   std::vector<LayerTensor> Take(int64_t hidden) {
-    hidden_ = Share(hidden, work_.Parts(work_.hidden));
+    hidden_ = ShareOf(hidden, work_.Parts(work_.hidden));
     const ParamClass* down = work_.Find(Role::kDown);
     layers_ = std::max(work_.LayersWith(Role::kOutput),
                        work_.LayersWith(Role::kDown));
@@ -62,7 +58,8 @@ class Layers {
 
   // The bytes of a projection's output for one token.
   int64_t Width(const ParamClass& param, int dim) const {
-    return Share(param.SizeAt(dim), work_.Parts(work_.Kept(param.AxesAt(dim))));
+    return ShareOf(param.SizeAt(dim),
+                   work_.Parts(work_.Kept(param.AxesAt(dim))));
   }
   int64_t OutOf(const ParamClass& param) const {
     return Times(tokens_.All(), Width(param, param.out_dim));
@@ -138,7 +135,7 @@ class Layers {
   void Logits(int64_t layers, bool whole) {
     if (!work_.model || !work_.model->heads) return;
     const int64_t heads =
-        Share(*work_.model->heads, work_.Parts(work_.query[2]));
+        ShareOf(*work_.model->heads, work_.Parts(work_.query[2]));
     if (!whole) {
       Add({"attention_sums", "", Made::kOther}, layers,
           Times(tokens_.All(), heads), 4);
@@ -173,7 +170,7 @@ class Layers {
     std::erase_if(axes, [&](const std::string& axis) {
       return std::find(tokens.begin(), tokens.end(), axis) != tokens.end();
     });
-    return Share(Times(tokens_.All(), chosen), work_.Parts(axes));
+    return ShareOf(Times(tokens_.All(), chosen), work_.Parts(axes));
   }
 
   void Feedforward() {
@@ -231,7 +228,7 @@ std::optional<int64_t> LogitsOf(const CostInputs& work,
   if (head == nullptr) head = work.Find(Role::kEmbedding);
   if (head == nullptr) return std::nullopt;
   const int64_t width =
-      Share(head->SizeAt(dim), work.Parts(work.Kept(head->AxesAt(dim))));
+      ShareOf(head->SizeAt(dim), work.Parts(work.Kept(head->AxesAt(dim))));
   // Serving computes the logits of the last token only.
   const bool train = work.mode == Mode::kTrain;
   const auto elements = CheckedMul(train ? tokens.All() : tokens.rows, width);
@@ -247,9 +244,9 @@ std::optional<Tokens> TokensOf(const CostInputs& work,
   const auto length = decode ? std::optional<int64_t>(1) : settings.length;
   if (!length) return std::nullopt;
   Tokens out;
-  const int64_t rows = Share(*settings.batch, work.Parts(work.Batch()));
-  out.rows = Share(rows, settings.microbatches);
-  out.length = decode ? 1 : Share(*length, work.Parts(work.Length()));
+  const int64_t rows = ShareOf(*settings.batch, work.Parts(work.Batch()));
+  out.rows = ShareOf(rows, settings.microbatches);
+  out.length = decode ? 1 : ShareOf(*length, work.Parts(work.Length()));
   out.keys = decode ? settings.kv_length.value_or(1) : *length;
   if (!CheckedMul(out.rows, out.length)) return std::nullopt;
   return out;
@@ -285,7 +282,7 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   std::optional<int64_t> kept = 0, working = 0;
   for (LayerTensor& tensor : out.tensors) {
     tensor.kept = train && Keeps(settings.remat, tensor.what);
-    const int64_t layers = Times(Share(tensor.layers, stages), flying);
+    const int64_t layers = Times(ShareOf(tensor.layers, stages), flying);
     const auto bytes = CheckedMul(tensor.bytes, layers);
     if (tensor.kept) {
       kept = kept && bytes ? CheckedAdd(*kept, *bytes) : std::nullopt;

@@ -25,7 +25,7 @@ struct Activations {
   int64_t working = 0;  // bytes of the layer that is computed, besides `kept`
   std::optional<int64_t> logits;
 
-  int64_t Total() const { return kept + working; }
+  int64_t Total() const { return (Size(kept) + working).value(); }
 };
 
 // The tokens and rows of a microbatch on a device.
@@ -33,7 +33,7 @@ struct Tokens {
   int64_t rows = 1;    // of the batch
   int64_t length = 1;  // of the sequence
   int64_t keys = 1;    // keys that each of them attends to
-  int64_t All() const { return rows * length; }
+  int64_t All() const { return (Size(rows) * length).value(); }
 };
 // Returns nullopt without a batch or a length.
 std::optional<Tokens> TokensOf(const CostInputs& work,

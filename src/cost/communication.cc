@@ -165,10 +165,6 @@ class Step {
         gradient, count);
   }
 
-  static int64_t ShareOf(int64_t elements, int64_t parts) {
-    return elements / parts + (elements % parts != 0 ? 1 : 0);
-  }
-
   // The axes whose devices hold the same parameter but see other tokens, or
   // other query heads of the same key head.
   AxisGroup Replicas(const ParamClass& param) const {
@@ -348,11 +344,13 @@ class Step {
           "size");
       return;
     }
-    const int64_t size =
-        Times(sizes->batch, sizes->heads, sizes->head_dim + sizes->latent_rank,
-              std::max(sizes->query_length, sizes->key_length),
-              work_.mesh.devices, kRoom);
-    if (size == INT64_MAX) {
+    const int64_t width = std::max(sizes->head_dim, sizes->value_dim);
+    const Size rows = Size(sizes->batch) *
+                      std::max(sizes->heads, sizes->key_heads) *
+                      std::max(sizes->query_length, sizes->key_length);
+    const Size all =
+        rows * (Size(width) + sizes->latent_rank) * work_.mesh.devices * kRoom;
+    if (!all.Fits()) {
       out_.unknown.emplace_back(
           "communication of attention: its sizes do not fit in 64 bits");
       return;

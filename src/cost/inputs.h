@@ -19,15 +19,14 @@
 #include "plan/compile.h"
 #include "plan/view.h"
 #include "roles/classify.h"
-#include "source/checked.h"
+#include "source/size.h"
 
 namespace shardc::cost {
 
 // The product of sizes, saturated at the largest 64-bit integer.
 template <class... Sizes>
 int64_t Times(Sizes... sizes) {
-  const int64_t all[] = {sizes...};
-  return CheckedProduct(all).value_or(INT64_MAX);
+  return (Size(sizes) * ...).value();
 }
 
 // Parameters whose names differ only in numbers and that have the same

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "model/legal_sizes.h"
 #include "parse/manifest_leaf.h"
 #include "source/checked.h"
 #include "source/index.h"
@@ -187,14 +188,16 @@ Evaluator::Result Evaluator::Take(const JsonValue& json,
       return MakeText(json.string());
     case JsonKind::kInteger:
       blame_ = json;
-      if (json.integer() <= kLargest && json.integer() >= -kLargest) {
+      if (json.integer() <= kLargestModelSize &&
+          json.integer() >= -kLargestModelSize) {
         return MakeInteger(json.integer());
       }
       [[fallthrough]];
     case JsonKind::kUnsigned:
-      findings_.Add(code::kLimit, json.place(),
-                    "`" + std::string(name) + "` is larger than in any model",
-                    "at most " + std::to_string(kLargest) + " is read");
+      findings_.Add(
+          code::kLimit, json.place(),
+          "`" + std::string(name) + "` is larger than in any model",
+          "at most " + std::to_string(kLargestModelSize) + " is read");
       return std::nullopt;
     default:
       blame_ = json;

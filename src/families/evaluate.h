@@ -27,9 +27,6 @@ struct Value {
 
 class Evaluator {
  public:
-  // No real config has a larger size: 2^26.
-  static constexpr int64_t kLargest = int64_t{1} << 26;
-
   // `config` is an object. All three arguments must outlive this object.
   Evaluator(const Description& family, JsonValue config,
             std::string_view naming, Findings& findings)

@@ -19,6 +19,7 @@
 #include "families/description.h"
 #include "families/evaluate.h"
 #include "parse/model_document.h"
+#include "parse/project.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -382,6 +383,7 @@ std::optional<Manifest> BuildTree(const std::string& config_path,
 
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings) {
+  if (!ReadModelConfig(document, findings)) return std::nullopt;
   const JsonValue config = document.root();
   const auto family = FindFamily(config, findings);
   if (family == nullptr || !IsClassOf(*family, config, findings)) {

@@ -13,7 +13,8 @@
 #include <string_view>
 #include <utility>
 
-#include "parse/manifest_leaf.h"
+#include "parse/check_model_sizes.h"
+#include "parse/config_fields.h"
 #include "parse/model_document.h"
 #include "parse/project.h"
 #include "source/json.h"
@@ -24,8 +25,6 @@ namespace {
 using Key = std::string_view;
 using Number = std::optional<int64_t>;
 
-constexpr std::array<Key, 3> kNested = {"text_config", "llm_config",
-                                        "language_config"};
 constexpr std::array<Key, 6> kHeads = {"num_attention_heads",
                                        "n_head",
                                        "num_heads",
@@ -72,6 +71,14 @@ constexpr std::array<Key, 2> kEverySixthSeesAll = {"gemma3", "gemma3_text"};
 constexpr std::array<Key, 7> kEncoderDecoders = {
     "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
 
+// Families that rotate queries and keys, whether or not a config has a base.
+constexpr std::array<Key, 25> kRotating = {
+    "llama",     "mistral",     "mixtral",   "qwen",    "qwen2",
+    "qwen2_moe", "qwen3",       "qwen3_moe", "gemma",   "gemma2",
+    "gemma3",    "gemma3_text", "phi",       "phi3",    "phimoe",
+    "gpt_neox",  "stablelm",    "falcon",    "cohere",  "cohere2",
+    "olmo",      "olmo2",       "olmoe",     "gpt_oss", "starcoder2"};
+
 constexpr std::array<Key, 2> kRopeBase = {"rope_theta", "rotary_emb_base"};
 
 // Families without a scale of attention scores, and with attention sinks.
@@ -100,138 +107,101 @@ bool Holds(std::span<const Key> names, std::string_view name) {
 class ModelConfigReader {
  public:
   ModelConfigReader(const JsonDocument& document, Findings& findings)
-      : root_(document.root()), findings_(findings) {
-    for (Key key : kNested) {
-      const auto nested = root_.Find(key);
-      if (nested && nested->IsObject()) {
-        nested_ = nested;
-        break;
-      }
-    }
-  }
+      : fields_(document.root(), findings), findings_(findings) {}
 
   ModelConfig Read() {
     ReadType();
-    config_.heads = First(kHeads);
-    config_.kv_heads = First(kKvHeads);
-    config_.hidden = First(kHidden);
-    config_.layers = First(kLayers);
-    config_.vocab = First(kVocab);
-    config_.experts = First(kExperts);
-    config_.experts_per_token = First(kExpertsPerToken);
-    config_.state_groups = First(kStateGroups);
-    config_.moe_intermediate = First(kMoeIntermediate);
-    config_.max_positions = First(kPositions);
-    if (IsTrue("use_sliding_window").value_or(true)) {
-      config_.sliding_window = First(kWindow);
+    SizeFields read;
+    read.heads = fields_.Size(kHeads);
+    read.kv_heads = fields_.Size(kKvHeads);
+    read.hidden = fields_.Size(kHidden);
+    config_.heads = read.heads.value;
+    config_.kv_heads = read.kv_heads.value;
+    config_.hidden = read.hidden.value;
+    config_.layers = fields_.Size(kLayers).value;
+    config_.vocab = fields_.Size(kVocab).value;
+    const ConfigField experts = fields_.Count(kExperts);
+    config_.experts = experts.value;
+    read.experts_per_token = experts.value ? fields_.Number(kExpertsPerToken)
+                                           : fields_.Count(kExpertsPerToken);
+    config_.experts_per_token = read.experts_per_token.value;
+    config_.state_groups = fields_.Count(kStateGroups).value;
+    config_.moe_intermediate = fields_.Count(kMoeIntermediate).value;
+    config_.max_positions = fields_.Count(kPositions).value;
+    if (fields_.IsTrue("use_sliding_window").value_or(true)) {
+      config_.sliding_window = fields_.Count(kWindow).value;
     }
     ReadIntermediate();
-    ReadAttention();
+    ReadAttention(read);
     ReadLayerKinds();
     ReadScale();
     ReadRope();
     ReadWeights();
     ReadTied();
     ReadQuantisation();
+    if (!findings_.HasErrors()) {
+      CheckModelSizes(config_, read, IsA(kRotating), fields_, findings_);
+    }
     return std::move(config_);
   }
 
  private:
-  // The nested language model's config has priority over the outer one.
-  std::optional<JsonValue> Find(std::string_view key) const {
-    if (nested_) {
-      const auto inner = nested_->Find(key);
-      if (inner && !inner->IsNull()) return inner;
-    }
-    const auto outer = root_.Find(key);
-    if (outer && !outer->IsNull()) return outer;
-    return std::nullopt;
-  }
-
-  // Returns a positive integer. Values that mean "none" (null, 0, -1, false),
-  // and lists by layer, count as absent.
-  Number Get(std::string_view key) {
-    const auto value = Find(key);
-    if (!value) return std::nullopt;
-    switch (value->kind()) {
-      case JsonKind::kInteger:
-        if (value->integer() > 0) return value->integer();
-        return std::nullopt;
-      case JsonKind::kBool:
-      case JsonKind::kArray:
-        return std::nullopt;
-      default:
-        findings_.Add(code::kNumber, value->place(),
-                      "`" + std::string(key) + "` is " + DescribeJson(*value) +
-                          ", not an integer");
-        return std::nullopt;
-    }
-  }
-
-  Number First(std::span<const Key> names) {
-    for (Key name : names) {
-      if (const Number value = Get(name)) return value;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<bool> IsTrue(std::string_view key) const {
-    const auto value = Find(key);
-    if (!value || value->kind() != JsonKind::kBool) return std::nullopt;
-    return value->boolean();
-  }
-
   void ReadType() {
-    const auto outer = root_.Find("model_type");
+    const auto outer = fields_.root().Find("model_type");
     if (outer && outer->IsString()) config_.model_type = outer->string();
   }
 
   bool IsA(std::span<const Key> families) const {
     if (Holds(families, config_.model_type)) return true;
-    const auto inner = nested_ ? nested_->Find("model_type") : std::nullopt;
+    const auto inner =
+        fields_.nested() ? fields_.nested()->Find("model_type") : std::nullopt;
     return inner && inner->IsString() && Holds(families, inner->string());
   }
 
   void ReadIntermediate() {
-    config_.intermediate = First(kIntermediate);
+    config_.intermediate = fields_.Size(kIntermediate).value;
     // Llama 4: `intermediate_size` is the experts', and dense layers have a key
     // of their own.
-    if (Get("intermediate_size_mlp") && !config_.moe_intermediate) {
-      config_.moe_intermediate = Get("intermediate_size");
+    if (Count("intermediate_size_mlp") && !config_.moe_intermediate) {
+      config_.moe_intermediate = Count("intermediate_size");
     }
     // The first Qwen's size is that of the gate and the up projection together.
     if (config_.model_type == "qwen" && config_.intermediate) {
       *config_.intermediate /= 2;
     }
     if (!config_.intermediate && config_.hidden && IsA(kFourfold)) {
-      int64_t width = 0;
-      if (!__builtin_mul_overflow(*config_.hidden, int64_t{4}, &width)) {
-        config_.intermediate = width;
-      }
+      config_.intermediate = 4 * *config_.hidden;
     }
   }
 
-  void ReadAttention() {
+  void ReadAttention(SizeFields& read) {
     const bool multi_query =
-        IsTrue("multi_query").value_or(false) &&
-        !IsTrue("new_decoder_architecture").value_or(false);
-    if (multi_query && !Find("multi_query_group_num")) config_.kv_heads = 1;
+        fields_.IsTrue("multi_query").value_or(false) &&
+        !fields_.IsTrue("new_decoder_architecture").value_or(false);
+    if (multi_query && !fields_.Find("multi_query_group_num")) {
+      config_.kv_heads = 1;
+      read.kv_heads = {};
+    }
     if (!config_.kv_heads) config_.kv_heads = config_.heads;
     // Latent attention: a head is the concatenation of an unrotated and a
     // rotated part.
-    config_.latent_rank = Get("kv_lora_rank");
+    config_.latent_rank = Count("kv_lora_rank");
+    const auto part = [&](Key key) {
+      return config_.latent_rank ? fields_.Size(key).value : Count(key);
+    };
+    const Number rotated = part("qk_rope_head_dim");
+    const Number value = part("v_head_dim");
     if (config_.latent_rank) {
-      config_.latent_rope_dim = Get("qk_rope_head_dim");
-      config_.latent_value_dim = Get("v_head_dim");
+      config_.latent_rope_dim = rotated;
+      config_.latent_value_dim = value;
     }
-    const Number plain = Get("qk_nope_head_dim");
-    const Number rotated = Get("qk_rope_head_dim");
-    int64_t width = 0;
-    if (plain && rotated && !__builtin_add_overflow(*plain, *rotated, &width)) {
-      config_.head_dim = width;
+    const Number plain = part("qk_nope_head_dim");
+    if (plain && rotated) {
+      config_.head_dim = *plain + *rotated;
       return;
     }
-    config_.head_dim = First(kHeadDim);
+    read.head_dim = fields_.Size(kHeadDim);
+    config_.head_dim = read.head_dim.value;
     if (!config_.head_dim && config_.hidden && config_.heads &&
         *config_.hidden % *config_.heads == 0) {
       config_.head_dim = *config_.hidden / *config_.heads;
@@ -241,12 +211,12 @@ class ModelConfigReader {
   // Lists by layer have priority over patterns, and patterns over a family's
   // defaults.
   void ReadLayerKinds() {
-    config_.has_encoder = IsTrue("is_encoder_decoder").value_or(false) ||
-                          IsA(kEncoderDecoders) ||
-                          Find("encoder_layers").has_value();
+    config_.has_encoder =
+        fields_.IsTrue("is_encoder_decoder").value_or(false) ||
+        IsA(kEncoderDecoders) || fields_.Find("encoder_layers").has_value();
     if (!config_.layers) return;
-    const auto kinds = Find("layer_types");
-    const auto pattern = Find("hybrid_override_pattern");
+    const auto kinds = fields_.Find("layer_types");
+    const auto pattern = fields_.Find("hybrid_override_pattern");
     if (kinds && kinds->IsArray()) {
       ReadLayerTypes(*kinds);
     } else if (pattern && pattern->IsString()) {
@@ -274,39 +244,15 @@ class ModelConfigReader {
 
   // Every P-th layer attends to all tokens.
   int64_t WindowedByPattern(int64_t layers) {
-    if (const Number pattern = Get("sliding_window_pattern")) {
+    if (const Number pattern = Count("sliding_window_pattern")) {
       return *pattern > 1 ? layers - layers / *pattern : layers;
     }
     if (IsA(kEverySecondSeesAll)) return (layers + 1) / 2;
     if (IsA(kEverySixthSeesAll)) return layers - layers / 6;
-    if (const Number full = Get("max_window_layers")) {
+    if (const Number full = Count("max_window_layers")) {
       return layers - std::min(*full, layers);
     }
     return layers;
-  }
-
-  // Returns a real above 0; values that mean "none" count as absent.
-  std::optional<double> GetReal(std::string_view key) {
-    const auto value = Find(key);
-    return value ? RealOf(*value, key) : std::nullopt;
-  }
-
-  std::optional<double> RealOf(const JsonValue& value, std::string_view key) {
-    switch (value.kind()) {
-      case JsonKind::kInteger:
-      case JsonKind::kUnsigned:
-      case JsonKind::kReal:
-        if (value.real() > 0) return value.real();
-        return std::nullopt;
-      case JsonKind::kString:
-      case JsonKind::kObject:
-        findings_.Add(code::kNumber, value.place(),
-                      "`" + std::string(key) + "` is " + DescribeJson(value) +
-                          ", not a number");
-        return std::nullopt;
-      default:
-        return std::nullopt;
-    }
   }
 
   void UseScale(double scale, std::string_view key, const JsonValue& value) {
@@ -325,16 +271,16 @@ class ModelConfigReader {
   }
 
   void ReadScale() {
-    if (const auto dim = GetReal("query_pre_attn_scalar")) {
+    if (const auto dim = fields_.Real("query_pre_attn_scalar")) {
       UseScale(1 / std::sqrt(*dim), "query_pre_attn_scalar",
-               *Find("query_pre_attn_scalar"));
-    } else if (const auto multiplier = GetReal("attention_multiplier")) {
+               *fields_.Find("query_pre_attn_scalar"));
+    } else if (const auto multiplier = fields_.Real("attention_multiplier")) {
       UseScale(*multiplier, "attention_multiplier",
-               *Find("attention_multiplier"));
+               *fields_.Find("attention_multiplier"));
     } else if (IsA(kUnscaled)) {
       config_.softmax_scale = 1;
       config_.softmax_scale_source = "model_type " + config_.model_type;
-    } else if (!IsTrue("scale_attn_weights").value_or(true)) {
+    } else if (!fields_.IsTrue("scale_attn_weights").value_or(true)) {
       config_.softmax_scale = 1;
       config_.softmax_scale_source = "scale_attn_weights false";
     } else {
@@ -345,16 +291,16 @@ class ModelConfigReader {
   // Latent attention under yarn (DeepSeek): 1/sqrt(head_dim) times the square
   // of 0.1 mscale_all_dim ln(factor) + 1.
   void ReadYarnScale() {
-    const auto scaling = Find("rope_scaling");
-    if (!Find("qk_nope_head_dim") || !scaling || !scaling->IsObject() ||
+    const auto scaling = fields_.Find("rope_scaling");
+    if (!fields_.Find("qk_nope_head_dim") || !scaling || !scaling->IsObject() ||
         !config_.head_dim) {
       return;
     }
     const auto all = scaling->Find("mscale_all_dim");
     const auto times = scaling->Find("factor");
     if (!all || !times) return;
-    const auto mscale = RealOf(*all, "mscale_all_dim");
-    const auto factor = RealOf(*times, "factor");
+    const auto mscale = fields_.RealOf(*all, "mscale_all_dim");
+    const auto factor = fields_.RealOf(*times, "factor");
     if (!mscale || !factor || *factor <= 1) return;
     const double m = 0.1 * *mscale * std::log(*factor) + 1;
     UseScale(m * m / std::sqrt(static_cast<double>(*config_.head_dim)),
@@ -364,20 +310,20 @@ class ModelConfigReader {
   // Reads a number of `from`, or else of the file.
   std::optional<double> RealIn(const std::optional<JsonValue>& from, Key key) {
     const auto value = from ? from->Find(key) : std::nullopt;
-    return value ? RealOf(*value, key) : std::nullopt;
+    return value ? fields_.RealOf(*value, key) : std::nullopt;
   }
 
   // Recent files have all of it in `rope_parameters`.
   void ReadRope() {
-    auto scaling = Find("rope_scaling");
-    auto all = Find("rope_parameters");
+    auto scaling = fields_.Find("rope_scaling");
+    auto all = fields_.Find("rope_parameters");
     if (all && !all->IsObject()) all.reset();
     if (!scaling && all) scaling = all;
     if (scaling && !scaling->IsObject()) scaling.reset();
     RopeConfig rope;
     std::optional<double> base = RealIn(all, "rope_theta");
     for (Key key : kRopeBase) {
-      if (!base) base = GetReal(key);
+      if (!base) base = fields_.Real(key);
     }
     if (!base && !scaling) return;
     rope.base = base.value_or(rope.base);
@@ -386,8 +332,8 @@ class ModelConfigReader {
       config_.rope = std::move(rope);
       return;
     }
-    const auto said = Find("rope_theta");
-    findings_.Add(code::kNumber, (said ? *said : root_).place(),
+    const auto said = fields_.Find("rope_theta");
+    findings_.Add(code::kNumber, (said ? *said : fields_.root()).place(),
                   "the model's rotary base is not above 1",
                   "`rope_theta` is 10000 or more");
   }
@@ -426,69 +372,75 @@ class ModelConfigReader {
   }
 
   void ReadWeights() {
-    config_.soft_cap = GetReal("attn_logit_softcapping");
+    config_.soft_cap = fields_.Real("attn_logit_softcapping");
     if (config_.soft_cap &&
         (*config_.soft_cap < kLeastCap || *config_.soft_cap > kMostScale)) {
-      findings_.Add(code::kNumber, Find("attn_logit_softcapping")->place(),
+      findings_.Add(code::kNumber,
+                    fields_.Find("attn_logit_softcapping")->place(),
                     "`attn_logit_softcapping` is a soft cap out of range",
                     "a cap is between 0.001 and 1e6");
     }
     for (Key key : kAttentionDropout) {
-      if (!config_.attention_dropout) config_.attention_dropout = GetReal(key);
+      if (!config_.attention_dropout)
+        config_.attention_dropout = fields_.Real(key);
     }
     for (Key key : kHiddenDropout) {
-      if (!config_.hidden_dropout) config_.hidden_dropout = GetReal(key);
+      if (!config_.hidden_dropout) config_.hidden_dropout = fields_.Real(key);
     }
     config_.attention_sinks = IsA(kSinks);
   }
 
   void ReadTied() {
-    const auto said = IsTrue("tie_word_embeddings");
+    const auto said = fields_.IsTrue("tie_word_embeddings");
     config_.tied_embeddings = said ? *said : IsA(kTiedByDefault);
   }
 
   // In a block [128, 128] the second size is along the input dimension.
   void ReadQuantisation() {
-    const auto quantisation = root_.Find("quantization_config");
+    const auto quantisation = fields_.root().Find("quantization_config");
     if (!quantisation || !quantisation->IsObject()) return;
-    const auto positive = [](const JsonValue& value) {
-      return value.kind() == JsonKind::kInteger && value.integer() > 0;
-    };
     if (const auto block = quantisation->Find("weight_block_size")) {
       if (!block->IsArray()) return;
       for (const JsonValue side : block->items()) {
-        if (positive(side)) config_.quant_group = side.integer();
+        if (const Number size = fields_.CountOf(side, "weight_block_size")) {
+          config_.quant_group = size;
+        }
       }
       return;
     }
     const auto group = quantisation->Find("group_size");
-    if (group && positive(*group)) {
-      config_.quant_group = group->integer();
-      return;
-    }
+    if (group) config_.quant_group = fields_.CountOf(*group, "group_size");
+    if (config_.quant_group) return;
     const auto method = quantisation->Find("quant_method");
     if (method && method->IsString() && method->string() == "mxfp4") {
       config_.quant_group = 32;  // OCP microscaling format
     }
   }
 
-  JsonValue root_;
-  std::optional<JsonValue> nested_;
+  Number Count(Key key) { return fields_.Count(key).value; }
+
+  ConfigFields fields_;
   Findings& findings_;
   ModelConfig config_;
 };
 
 }  // namespace
 
+std::optional<ModelConfig> ReadModelConfig(const JsonDocument& document,
+                                           Findings& findings) {
+  Findings own;
+  ModelConfig config = ModelConfigReader(document, own).Read();
+  config.source = document.source();
+  const bool good = !own.HasErrors();
+  findings.Append(std::move(own));
+  return good ? std::optional(std::move(config)) : std::nullopt;
+}
+
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings) {
-  const size_t before = findings.errors();
   const auto document = ReadModelDocument(path, findings);
   if (document == nullptr) return std::nullopt;
-  ModelConfig config = ModelConfigReader(*document, findings).Read();
-  config.source = document->source();
-  if (findings.errors() > before) return std::nullopt;
-  return config;
+  return ReadModelConfig(*document, findings);
 }
 
 }  // namespace shardc

@@ -8,6 +8,7 @@
 #include "model/project.h"
 #include "source/file_texts.h"
 #include "source/finding.h"
+#include "source/json.h"
 
 namespace shardc {
 
@@ -20,7 +21,13 @@ std::optional<std::string> FindProject(const std::string& directory);
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
                                    const FileTexts* texts = nullptr,
                                    bool allow_outside = false);
+// Reads a config.json. Every number is bounded, and sizes that no model can
+// have are refused: this is the one place that does so, for every command.
+// Returns nullopt after a finding.
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
+                                           Findings& findings);
+// The same for a document whose root is an object.
+std::optional<ModelConfig> ReadModelConfig(const JsonDocument& document,
                                            Findings& findings);
 
 }  // namespace shardc

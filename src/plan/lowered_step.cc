@@ -10,6 +10,7 @@
 #include "model/dtype.h"
 #include "plan/step_specs.h"
 #include "source/index.h"
+#include "step/check_sizes.h"
 #include "step/lower.h"
 #include "step/optimizer.h"
 #include "step/recompute.h"
@@ -78,6 +79,11 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
   out.model = std::move(*model);
   const int64_t parts = inputs.mode == Mode::kTrain ? inputs.microbatches : 1;
   out.sizes = step::RealSizes(out.model, inputs.batch / parts, inputs.length);
+  if (!step::CheckBytes(out.model.graph, out.sizes,
+                        compiled.rules.model->stacks[0].repeat.place,
+                        findings)) {
+    return std::nullopt;
+  }
   out.specs = StepSpecs(compiled.plan, out.model.graph, inputs.mode);
   return out;
 }

@@ -19,6 +19,7 @@
 #include "source/index.h"
 #include "source/wording.h"
 #include "step/build_context.h"
+#include "step/check_sizes.h"
 #include "step/formulas.h"
 #include "step/line_ops.h"
 #include "step/lines.h"
@@ -262,7 +263,8 @@ class Builder {
     if (c_.mode == Mode::kDecode && description_.HasEncoder())
       Prune(c_.graph());
     FinishSizes(c_.graph(), c_.out.sizes);
-    return true;
+    return CheckSizes(c_.graph(), c_.out.sizes,
+                      description_.stacks[0].repeat.place, findings_);
   }
 
   const ModelDescription& description_;

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::step {
 namespace {
@@ -129,9 +130,9 @@ class Chooser {
     return Elements(*request_.result) > most;
   }
   int64_t Elements(const Value& value) const {
-    int64_t out = 1;
+    Size out = 1;
     for (LabelId label : value.labels) out *= (*set_.sizes)[AsIndex(label)];
-    return out;
+    return out.value();
   }
 
   static bool In(uint32_t bits, int8_t label) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "families/expression.h"
+#include "model/legal_sizes.h"
 
 namespace shardc::step {
 namespace {
@@ -115,6 +116,15 @@ std::optional<int64_t> Formulas::Known(std::string_view name) const {
   return let->number;
 }
 
+std::optional<double> Formulas::Bounded(const JsonValue& number,
+                                        const std::string& text) {
+  if (std::abs(number.real()) <= kLargestModelNumber) return number.real();
+  findings_->Add(code::kLimit, number.place(),
+                 "`" + text + "` is larger than in any model",
+                 "numbers from -1e12 to 1e12 are read");
+  return std::nullopt;
+}
+
 std::optional<double> Formulas::Real(const DescribedText& text) {
   const auto value = Value(text);
   if (!value) return std::nullopt;
@@ -123,7 +133,7 @@ std::optional<double> Formulas::Real(const DescribedText& text) {
   }
   if (value->kind == families::Value::Kind::kJson &&
       value->json.kind() == JsonKind::kReal) {
-    return value->json.real();
+    return Bounded(value->json, text.text);
   }
   if (value->kind == families::Value::Kind::kText) {
     // Numbers that are not integers are written as text: '0.1'.
@@ -132,7 +142,7 @@ std::optional<double> Formulas::Real(const DescribedText& text) {
     const auto [end, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (error == std::errc{} && end == digits.data() + digits.size() &&
-        std::isfinite(number)) {
+        std::abs(number) <= kLargestModelNumber) {
       return number;
     }
   }
@@ -166,7 +176,7 @@ std::optional<double> Formulas::Key(const std::string& name) {
     case JsonKind::kInteger:
     case JsonKind::kUnsigned:
     case JsonKind::kReal:
-      return found->real();
+      return Bounded(*found, name);
     default:
       return std::nullopt;
   }

@@ -52,6 +52,9 @@ class Formulas {
   Formulas() = default;
   const families::Expression* Parsed(const DescribedText& text);
   std::optional<families::Value> Value(const DescribedText& text);
+  // Returns the number; nothing, after a finding, beyond kLargestModelNumber.
+  std::optional<double> Bounded(const JsonValue& number,
+                                const std::string& text);
   // Without a configuration, a setting that needs one is absent, not an error.
   families::Evaluator& Settings() { return has_config_ ? *loud_ : *quiet_; }
 

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "source/index.h"
+#include "source/size.h"
 #include "step/op_def.h"
 
 namespace shardc::step {
@@ -47,7 +48,9 @@ class BufferLiveness {
     int64_t width = bytes_.values;
     if (value.integral) width = kWholeBytes;
     if (kinds_[AsIndex(of.value)] == Held::kMoments) width = bytes_.moments;
-    return width * LocalElements(program_.axes, value, of.sharding, sizes_);
+    return (Size(width) *
+            LocalElements(program_.axes, value, of.sharding, sizes_))
+        .value();
   }
 
   void FindKinds() {

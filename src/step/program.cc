@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::step {
 
@@ -85,11 +86,11 @@ Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
 
 int64_t LocalElements(const Axes& axes, const Value& value,
                       const Sharding& sharding, const Sizes& sizes) {
-  int64_t out = 1;
+  Size out = 1;
   for (size_t d = 0; d < value.labels.size(); ++d) {
     out *= sizes[AsIndex(value.labels[d])] / axes.Parts(sharding.dims[d]);
   }
-  return out;
+  return out.value();
 }
 
 int64_t SentBytes(const Graph& graph, const Program& program,

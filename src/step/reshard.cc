@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "source/checked.h"
+#include "source/size.h"
 
 namespace shardc::step {
 namespace {
@@ -178,7 +178,7 @@ ReshardCost CostOf(const std::vector<ReshardStep>& steps, const Axes& axes,
       const int64_t sent = BusiestSent(
           step.collective, LocalElements(axes, value, *before, sizes),
           value.integral ? kWholeBytes : element_bytes, axes.Parts(step.axes));
-      out.bytes = CheckedAdd(out.bytes, sent).value_or(INT64_MAX);
+      out.bytes = (Size(out.bytes) + sent).value();
     }
     before = &step.after;
   }

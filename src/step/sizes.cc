@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
-#include "source/checked.h"
 #include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::step {
+
+// An expert's queue of more slots does not fit a step's bytes.
+constexpr double kMostSlots = 1e18;
 
 void FinishSizes(const Graph& graph, Sizes& sizes) {
   const RingLabels& ring = graph.ring;
@@ -24,15 +26,15 @@ void FinishSizes(const Graph& graph, Sizes& sizes) {
     if (!label.parts.empty()) {
       sizes[i] = 0;
       for (const LabelId part : label.parts) {
-        sizes[i] += sizes[AsIndex(part)];
+        sizes[i] = (Size(sizes[i]) + sizes[AsIndex(part)]).value();
       }
     }
     if (!label.factors.empty()) {
-      std::vector<int64_t> factors;
+      Size product = 1;
       for (const LabelId factor : label.factors) {
-        factors.push_back(sizes[AsIndex(factor)]);
+        product *= sizes[AsIndex(factor)];
       }
-      sizes[i] = CheckedProduct(factors).value_or(0);
+      sizes[i] = product.value();
     }
   }
 }
@@ -61,8 +63,8 @@ Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length) {
         static_cast<double>(size(common.top_k)) /
         static_cast<double>(std::max<int64_t>(size(common.experts), 1));
     const double factor = step.capacity > 0 ? step.capacity : 1;
-    size(common.slot) =
-        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(each * factor)));
+    const double slots = std::min(std::ceil(each * factor), kMostSlots);
+    size(common.slot) = std::max<int64_t>(1, static_cast<int64_t>(slots));
   }
   FinishSizes(graph, sizes);
   return sizes;

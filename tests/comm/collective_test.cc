@@ -32,6 +32,18 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("bytes that do not fit 64 bits are reported as INT64_MAX") {
+  const int64_t large = int64_t{1} << 61;
+  CHECK(AllGatherSent(large, 8) == INT64_MAX);
+  CHECK(RingPassSent(large, 8) == INT64_MAX);
+  CHECK(ReduceScatterSent(large, 8, 4, 0) == INT64_MAX);
+  CHECK(AllReduceSent(large, 8, 4, 0) == INT64_MAX);
+  CHECK(AllReduceSentByGroup(large, 8) == INT64_MAX);
+  CHECK(ReduceScatterSentByGroup(large, 8) == INT64_MAX);
+  CHECK(AllToAllSent(INT64_MAX, 8) == INT64_MAX);
+  CHECK(ChunkElements(large, 64, 63) == large / 64);
+}
+
 // A published figure: of V = 2 s b h = 50331648 bytes in a group of 8 each
 // device sends 88080384.
 TEST_CASE("the all_reduce of one tensor-parallel layer of a 175B model") {

@@ -28,13 +28,15 @@ void CheckFindings(const Findings& findings) {
   }
 }
 
-MemoryFile::MemoryFile(std::string_view bytes) {
-  static const int fd = ::memfd_create("fuzz", 0);
-  Require(fd >= 0 && ::ftruncate(fd, 0) == 0, "a file in memory");
-  Require(::pwrite(fd, bytes.data(), bytes.size(), 0) ==
+MemoryFile::MemoryFile(std::string_view bytes)
+    : fd_(::memfd_create("fuzz", 0)) {
+  Require(fd_ >= 0, "a file in memory");
+  Require(::pwrite(fd_, bytes.data(), bytes.size(), 0) ==
               static_cast<ssize_t>(bytes.size()),
           "a file in memory");
-  path_ = "/proc/self/fd/" + std::to_string(fd);
+  path_ = "/proc/self/fd/" + std::to_string(fd_);
 }
+
+MemoryFile::~MemoryFile() { ::close(fd_); }
 
 }  // namespace shardc::fuzz

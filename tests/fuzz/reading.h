@@ -38,9 +38,13 @@ void CheckJsonReader(std::string_view bytes, const Read& read) {
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes);
+  ~MemoryFile();
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
   const std::string& path() const { return path_; }
 
  private:
+  int fd_ = -1;
   std::string path_;
 };
 

@@ -60,8 +60,9 @@ int Main(int argc, char** argv) {
                                            argv + argc);
   ArmChecks();
   int64_t all = 0;
-  for (const auto targets : {TextTargets(), JsonTargets(), BinaryTargets(),
-                             GeneratedTargets(), EditorTargets()}) {
+  for (const auto targets :
+       {TextTargets(), JsonTargets(), BinaryTargets(), GeneratedTargets(),
+        EditorTargets(), CommandTargets()}) {
     for (const NamedTarget& target : targets) {
       if (!only.empty() &&
           std::find(only.begin(), only.end(), target.name) == only.end()) {

@@ -126,6 +126,29 @@ def texts():
     yield "config", json.dumps({
         "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,
         "num_key_value_heads": 8, "vocab_size": 32000, "head_dim": 128})
+    # Small models of several families: with experts, latent attention, fused
+    # projections and positions of each kind.
+    small = {"hidden_size": 16, "intermediate_size": 32, "vocab_size": 64,
+             "num_hidden_layers": 2, "num_attention_heads": 4,
+             "rms_norm_eps": 1e-5, "layer_norm_eps": 1e-5}
+    yield from (("model_config", json.dumps({**small, **more})) for more in (
+        {"model_type": "llama", "num_key_value_heads": 2, "rope_theta": 1e6},
+        {"model_type": "mixtral", "num_key_value_heads": 2,
+         "num_local_experts": 4, "num_experts_per_tok": 2},
+        {"model_type": "gemma2", "num_key_value_heads": 2, "head_dim": 8,
+         "sliding_window": 16, "query_pre_attn_scalar": 8},
+        {"model_type": "gpt_neox", "rotary_pct": 0.5},
+        {"model_type": "gpt_oss", "num_key_value_heads": 2, "head_dim": 8,
+         "num_local_experts": 4, "num_experts_per_tok": 2,
+         "sliding_window": 8, "layer_types": ["sliding_attention",
+                                              "full_attention"]},
+        {"model_type": "deepseek_v3", "kv_lora_rank": 8, "q_lora_rank": 8,
+         "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 4,
+         "moe_intermediate_size": 8, "n_routed_experts": 4,
+         "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 2,
+         "topk_group": 1, "first_k_dense_replace": 1},
+        {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2,
+         "n_positions": 32, "layer_norm_epsilon": 1e-5}))
     yield "eformer", json.dumps({"batch_axis": ["fsdp", "dp"],
                                  "head_axis": "tp", "bias_head_axis": None})
     yield "baseline", json.dumps({"schema": "shardc.baseline/v1",

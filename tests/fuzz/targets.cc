@@ -6,8 +6,9 @@
 namespace shardc::fuzz {
 
 Target FindTarget(std::string_view name) {
-  for (const auto targets : {TextTargets(), JsonTargets(), BinaryTargets(),
-                             GeneratedTargets(), EditorTargets()}) {
+  for (const auto targets :
+       {TextTargets(), JsonTargets(), BinaryTargets(), GeneratedTargets(),
+        EditorTargets(), CommandTargets()}) {
     for (const NamedTarget& target : targets) {
       if (target.name == name) return target.run;
     }

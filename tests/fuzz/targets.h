@@ -16,13 +16,14 @@ struct NamedTarget {
   Target run;
 };
 
-// Readers of text, of JSON and of binary files, what is generated, and what an
-// editor sends.
+// Readers of text, of JSON and of binary files, what is generated, what an
+// editor sends, and commands that read a config.json.
 std::span<const NamedTarget> TextTargets();
 std::span<const NamedTarget> JsonTargets();
 std::span<const NamedTarget> BinaryTargets();
 std::span<const NamedTarget> GeneratedTargets();
 std::span<const NamedTarget> EditorTargets();
+std::span<const NamedTarget> CommandTargets();
 
 // By name; null where there is none.
 Target FindTarget(std::string_view name);

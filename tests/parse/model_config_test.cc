@@ -259,7 +259,7 @@ TEST_CASE("what is no number in a configuration") {
        "`hidden_size` is the string `4096`, not an integer"},
       {"{\"n_head\": 8.5}", "`n_head` is the number `8.5`, not an integer"},
       {"{\"vocab_size\": 9223372036854775808}",
-       "`vocab_size` is the number `9223372036854775808`, not an integer"},
+       "`vocab_size` is larger than in any model"},
       {"[]", "a model's configuration is a list, not an object"},
   };
   for (const Case& test : kCases) {
@@ -268,6 +268,81 @@ TEST_CASE("what is no number in a configuration") {
     CHECK_FALSE(ReadModelConfig(file.path, findings));
     REQUIRE(findings.errors() == 1);
     CHECK(findings.all()[0].message == test.said);
+  }
+}
+
+TEST_CASE("fields that no model can have are refused at their place") {
+  struct Bad {
+    std::string_view config, place, message;
+  };
+  constexpr Bad kBad[] = {
+      {R"({"num_attention_heads": 8, "num_key_value_heads": 9007199254740992})",
+       "9007199254740992", "`num_key_value_heads` is larger than in any model"},
+      {R"({"hidden_size": 18446744073709551615})", "18446744073709551615",
+       "`hidden_size` is larger than in any model"},
+      {R"({"hidden_size": 67108865})", "67108865",
+       "`hidden_size` is larger than in any model"},
+      {R"({"n_layer": 0})", "0", "`n_layer` is 0, and a size is at least 1"},
+      {R"({"vocab_size": -1})", "-1",
+       "`vocab_size` is -1, and a size is at least 1"},
+      {R"({"head_dim": true})", "true", "`head_dim` is the boolean `true`, not an integer"},
+      {R"({"rope_theta": 1e308})", "1e308",
+       "`rope_theta` is larger than in any model"},
+      {R"({"num_attention_heads": 6, "num_key_value_heads": 4})", "4",
+       "4 KV heads cannot serve 6 attention heads: 4 does not divide 6"},
+      {R"({"num_attention_heads": 4, "num_key_value_heads": 8})", "8",
+       "8 KV heads cannot serve 4 attention heads: 8 does not divide 4"},
+      {R"({"num_local_experts": 4, "num_experts_per_tok": 6})", "6",
+       "each token goes to 6 experts, and the model has 4 experts"},
+      {R"({"num_local_experts": 4, "num_experts_per_tok": 0})", "0",
+       "each token goes to 0 experts, and the model has 4 experts"},
+      {R"({"hidden_size": 768, "num_attention_heads": 7})", "7",
+       "a hidden size of 768 does not divide into 7 attention heads"},
+      {R"({"model_type": "llama", "head_dim": 63})", "63",
+       "the rotary dimension is 63, which is not even and above 0"},
+      {R"({"rope_theta": 10000, "hidden_size": 63, "num_attention_heads": 1})",
+       "1", "the rotary dimension is 63, which is not even and above 0"},
+      {R"({"head_dim": 64, "rotary_pct": 0.33})", "0.33",
+       "the rotary dimension is 21, which is not even and above 0"},
+      {R"({"head_dim": 64, "rotary_dim": 1000000})", "1000000",
+       "the rotary dimension is 1000000, and a head has 64 elements"},
+      {R"({"kv_lora_rank": 512, "qk_rope_head_dim": 63})", "63",
+       "the rotary dimension is 63, which is not even and above 0"},
+      {R"({"quantization_config": {"group_size": 9007199254740992}})",
+       "9007199254740992", "`group_size` is larger than in any model"},
+  };
+  for (const Bad& bad : kBad) {
+    CAPTURE(bad.config);
+    const Written file(bad.config);
+    Findings findings;
+    CHECK_FALSE(ReadModelConfig(file.path, findings));
+    REQUIRE(findings.all().size() == 1);
+    const Finding& finding = findings.all()[0];
+    CHECK(finding.message == bad.message);
+    const Place& place = finding.place;
+    REQUIRE(place.HasPosition());
+    CHECK(bad.config.substr(place.begin, place.end - place.begin) == bad.place);
+  }
+}
+
+TEST_CASE("what means none in a configuration is no error") {
+  for (const std::string_view config :
+       {R"({"num_attention_heads": 6, "num_key_value_heads": null})",
+        R"({"sliding_window": -1, "num_local_experts": 0,
+            "num_experts_per_tok": 0, "moe_intermediate_size": 0})",
+        R"({"num_attention_heads": 71, "n_head_kv": 71, "multi_query": true})",
+        R"({"num_attention_heads": [4, 8], "hidden_size": 64})",
+        R"({"model_type": "gpt2", "n_embd": 9, "n_head": 3})",
+        R"({"model_type": "falcon", "hidden_size": 9, "n_head": 3,
+            "alibi": true})",
+        R"({"hidden_size": 10, "text_config": {"num_attention_heads": 3}})",
+        R"({"num_key_value_heads": 5, "text_config":
+            {"num_attention_heads": 3}})"}) {
+    CAPTURE(config);
+    const Written file(config);
+    Findings findings;
+    CHECK(ReadModelConfig(file.path, findings));
+    CHECK(findings.empty());
   }
 }
 
@@ -325,7 +400,7 @@ TEST_CASE("a model with an encoder, and its dropout") {
 
 TEST_CASE("what a configuration leaves open stays open") {
   const Written file(
-      "{\"num_attention_heads\": null, \"hidden_size\": 0, "
+      "{\"num_attention_heads\": null, \"hidden_size\": null, "
       "\"sliding_window\": -1, \"attention_multiplier\": 0, "
       "\"attn_logit_softcapping\": null, \"attention_dropout\": [0.1], "
       "\"scale_attn_weights\": true, "

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "doctest/doctest.h"
 #include "parse/model_text.h"
+#include "step/check_sizes.h"
 #include "step/described.h"
 #include "step/optimizer.h"
 #include "step/vjp.h"
@@ -572,6 +574,66 @@ TEST_CASE("lines that mean nothing are refused where they stand") {
   CHECK(refused("y = linear(x, q.bias)") ==
         "`linear q.bias` has nothing to contract");
   CHECK(refused("y = fn(x, wave)") == "there is no function `wave`");
+}
+
+// Sizes that a configuration cannot have may come from a description.
+TEST_CASE("a step whose sizes do not fit each other is refused") {
+  const auto refused = [](size_t family,
+                          const std::function<void(ModelDescription&)>& change,
+                          Mode mode) {
+    const Family& of = kFamilies[family];
+    const Described model =
+        FromConfig(std::string(of.config), of.naming, of.pack);
+    ModelDescription changed = *model.description;
+    change(changed);
+    Findings findings;
+    CHECK_FALSE(
+        BuildForward(changed, &model.config, model.manifest, mode, findings));
+    REQUIRE(findings.all().size() == 1);
+    CHECK(findings.all()[0].place.HasPosition());
+    return findings.all()[0].message;
+  };
+  const auto set = [](std::string key, std::string value) {
+    return [key, value](ModelDescription& description) {
+      description.settings[key].text = value;
+    };
+  };
+  constexpr size_t kLlama = 0, kMixtral = 5;
+  CHECK(refused(kMixtral, set("top_k", "6"), Mode::kTrain) ==
+        "each token goes to 6 experts, and the model has 4 experts");
+  CHECK(refused(kMixtral, set("top_k", "0"), Mode::kPrefill) ==
+        "each token goes to 0 experts, and the model has 4 experts");
+  CHECK(refused(kLlama, set("rope.turned", "'1000'"), Mode::kTrain) ==
+        "the rotary dimension is 1000, and a head has 2 elements");
+  CHECK(refused(kLlama, set("rope.turned", "'0.5'"), Mode::kDecode) ==
+        "the rotary dimension is 1, which is not even and above 0");
+}
+
+TEST_CASE("sizes of a built step are checked against each other") {
+  const Described model =
+      FromConfig(std::string(kFamilies[0].config), "hf", "llama");
+  Findings findings;
+  const auto step = BuildForward(*model.description, &model.config,
+                                 model.manifest, Mode::kTrain, findings);
+  REQUIRE(step);
+  const Place place = model.description->stacks[0].repeat.place;
+  Sizes sizes = RealSizes(*step, 2, 8);
+  CHECK(CheckSizes(step->graph, sizes, place, findings));
+  CHECK(CheckBytes(step->graph, sizes, place, findings));
+  CHECK(findings.empty());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (step->graph.labels[i].name == "k") sizes[i] = 3;
+  }
+  CHECK_FALSE(CheckSizes(step->graph, sizes, place, findings));
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].message ==
+        "3 KV heads cannot serve 4 attention heads: 3 does not divide 4");
+  const int64_t large = int64_t{1} << 32;
+  CHECK_FALSE(
+      CheckBytes(step->graph, RealSizes(*step, large, large), place, findings));
+  REQUIRE(findings.all().size() == 2);
+  CHECK(findings.all()[1].message.starts_with(
+      "the bytes of the step's values do not fit in 64 bits"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "comm/collective.h"
 #include "comm/reshard.h"
 #include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 namespace {
@@ -81,7 +82,9 @@ void Traffic::Over(const AxisGroup& axes) {
 void Traffic::MoveTo(Laid& laid, Spec to, int64_t bytes_per_element) {
   if (const auto move = ClassifyMove(mesh_.mesh(), laid.spec, to)) {
     auto sent = SentElements(mesh_.mesh(), laid.shape, laid.spec, to);
-    for (int64_t& elements : sent) elements *= bytes_per_element;
+    for (int64_t& elements : sent) {
+      elements = (Size(elements) * bytes_per_element).value();
+    }
     sent_.Add(move->kind, sent);
     steps_.push_back({move->kind, move->axes, std::move(sent)});
   }
@@ -183,25 +186,28 @@ void Traffic::ReduceScatter(const AxisGroup& axes, int64_t elements) {
 }
 
 void Traffic::AllGather(const AxisGroup& axes, int64_t elements) {
-  Add(Collective::kAllGather, AllGatherSent(4 * elements, Parts(axes)));
+  Add(Collective::kAllGather,
+      AllGatherSent((Size(4) * elements).value(), Parts(axes)));
   Over(axes);
 }
 
 void Traffic::ReduceLogits() {
   const Shape q = LocalShapeOf(query), k = LocalShapeOf(key);
   const AxisGroup& dim = query.spec[3];
-  AllReduce(dim, q[0] * q[2] * q[1] * k[1]);
+  AllReduce(dim, (Size(q[0]) * q[2] * q[1] * k[1]).value());
   if (settings_.dot_bits == 0) return;
-  AllReduce(dim, q[0] * q[1] * q[2]);
-  AllReduce(dim, k[0] * k[1] * k[2]);
+  AllReduce(dim, ElementsOf({q[0], q[1], q[2]}));
+  AllReduce(dim, ElementsOf({k[0], k[1], k[2]}));
 }
 
 void Traffic::PassKeysRound(int64_t n) {
-  int64_t block = element_bytes_ * (LocalElements(key) + LocalElements(value));
+  Size block =
+      (Size(LocalElements(key)) + LocalElements(value)) * element_bytes_;
   if (problem_.key_segments) {
-    block += 4 * problem_.key_segments->Elements() / (Parts(key.spec[0]) * n);
+    block +=
+        Size(4) * problem_.key_segments->Elements() / (Parts(key.spec[0]) * n);
   }
-  Add(Collective::kPpermute, RingPassSent(block, n));
+  Add(Collective::kPpermute, RingPassSent(block.value(), n));
 }
 
 void Traffic::FinishAs(Spec spec) {

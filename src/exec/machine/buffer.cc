@@ -11,6 +11,7 @@
 
 #include "floats/half.h"
 #include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 namespace {
@@ -75,9 +76,9 @@ bool IsRealDtype(Dtype dtype) {
 }
 
 int64_t ElementsOf(const Shape& shape) {
-  int64_t out = 1;
+  Size out = 1;
   for (int64_t size : shape) out *= size;
-  return out;
+  return out.value();
 }
 
 int64_t OffsetOf(const Shape& shape, const Shape& position) {
@@ -128,7 +129,7 @@ bool Buffer::IsReal() const { return IsRealDtype(dtype); }
 int64_t Buffer::Elements() const { return ElementsOf(shape); }
 
 int64_t Buffer::Bytes() const {
-  return (Elements() * DtypeBits(dtype) + 7) / 8;
+  return ((Size(Elements()) * DtypeBits(dtype) + 7) / 8).value();
 }
 
 void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,

@@ -36,7 +36,9 @@ struct Buffer {
 };
 
 bool IsRealDtype(Dtype dtype);
-// Returns the product of the sizes; the readers bound shapes, so it fits.
+// Returns the product of the sizes; INT64_MAX if it does not fit. No buffer of
+// so many elements is made: requests are bounded (verify/cases/limits.h), and
+// costs are computed from hollow buffers.
 int64_t ElementsOf(const Shape& shape);
 // Return the row-major offset of a position, and the position of an offset.
 int64_t OffsetOf(const Shape& shape, const Shape& position);

@@ -6,8 +6,9 @@
 #include "exec/machine/ledger.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
+
+#include "source/size.h"
 
 namespace shardc::exec {
 
@@ -18,7 +19,9 @@ void SentBytes::Add(Collective kind, const std::vector<int64_t>& sent) {
   }
   std::vector<int64_t>& to = by[static_cast<size_t>(kind)];
   to.resize(std::max(to.size(), sent.size()), 0);
-  for (size_t d = 0; d < sent.size(); ++d) to[d] += sent[d];
+  for (size_t d = 0; d < sent.size(); ++d) {
+    to[d] = (Size(to[d]) + sent[d]).value();
+  }
 }
 
 void SentBytes::Add(const SentBytes& other) {
@@ -33,9 +36,11 @@ int64_t SentBytes::Most(Collective kind) const {
 }
 
 int64_t SentBytes::Total() const {
-  int64_t out = 0;
-  for (const auto& of : by) out = std::accumulate(of.begin(), of.end(), out);
-  return out;
+  Size out = 0;
+  for (const auto& of : by) {
+    for (const int64_t sent : of) out += sent;
+  }
+  return out.value();
 }
 
 bool SentBytes::operator==(const SentBytes& other) const {

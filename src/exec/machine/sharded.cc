@@ -20,6 +20,7 @@
 #include "exec/machine/agreement.h"
 #include "exec/machine/crossing.h"
 #include "source/index.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::exec {
@@ -327,13 +328,14 @@ ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
   std::vector<int64_t> sent_bits(AsIndex(mesh.devices()), 0);
   for (const Piece& piece : pieces) {
     if (piece.holder == piece.device) continue;
-    sent_bits[AsIndex(piece.holder)] += ElementsOf(piece.size) * bits;
+    int64_t& sent = sent_bits[AsIndex(piece.holder)];
+    sent = (Size(sent) + Size(ElementsOf(piece.size)) * bits).value();
   }
   auto move = ClassifyMove(mesh.mesh(), tensor.spec, out.spec);
   PutPieces(machine, tensor, pieces, move ? &move->kind : nullptr, out);
   if (move && std::any_of(sent_bits.begin(), sent_bits.end(),
                           [](int64_t sent) { return sent > 0; })) {
-    for (int64_t& sent : sent_bits) sent = (sent + 7) / 8;
+    for (int64_t& sent : sent_bits) sent = ShareOf(sent, 8);
     for (int d = 0; d < mesh.devices(); ++d) {
       if (!mesh.Holds(d)) sent_bits[AsIndex(d)] = 0;
     }

@@ -387,18 +387,18 @@ void Bytes(Traffic& traffic) {
   traffic.ReduceLogits();
   const Shape q = traffic.LocalShapeOf(traffic.query);
   const int64_t dim = traffic.LocalShapeOf(traffic.value)[3];
-  const int64_t rows = q[0] * q[2];
+  const int64_t rows = ElementsOf({q[0], q[2]});
   const Spec& spec = traffic.query.spec;
   Spec out = {spec[0], {}, spec[2], traffic.value.spec[3]};
   if (shared) {
     traffic.AllGather(lengths, rows);
-    traffic.ReduceScatter(lengths, rows * dim);
+    traffic.ReduceScatter(lengths, ElementsOf({rows, dim}));
     out[2] = heads;
   } else if (traffic.settings().merge == DecodeMerge::kAllGather) {
-    traffic.AllGather(lengths, rows * (dim + 1));
+    traffic.AllGather(lengths, ElementsOf({rows, dim + 1}));
   } else {
     traffic.AllReduce(lengths, rows);
-    traffic.AllReduce(lengths, rows * (dim + 1));
+    traffic.AllReduce(lengths, ElementsOf({rows, dim + 1}));
   }
   traffic.FinishAs(std::move(out));
 }

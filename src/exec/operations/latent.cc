@@ -435,13 +435,13 @@ void Bytes(Traffic& traffic) {
   traffic.MoveSinks();
   const Shape own = traffic.LocalShapeOf(latent);
   const Shape q = traffic.LocalShapeOf(traffic.query);
-  const int64_t lines = own[0] * q[1] * q[2];
+  const int64_t lines = ElementsOf({own[0], q[1], q[2]});
   const int64_t value_dim = traffic.value.shape[3];
-  traffic.AllReduce(k[3], lines * own[1]);
+  traffic.AllReduce(k[3], ElementsOf({lines, own[1]}));
   traffic.AllReduce(k[1], lines);
-  traffic.AllReduce(k[1], lines * (own[2] + 1));
-  traffic.AllReduce(k[3], lines * value_dim);
-  traffic.AllReduce(rows, q[0] * q[1] * q[2] * value_dim);
+  traffic.AllReduce(k[1], ElementsOf({lines, own[2] + 1}));
+  traffic.AllReduce(k[3], ElementsOf({lines, value_dim}));
+  traffic.AllReduce(rows, ElementsOf({q[0], q[1], q[2], value_dim}));
   traffic.FinishAs({{}, {}, heads, {}});
 }
 

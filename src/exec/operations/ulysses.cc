@@ -25,6 +25,7 @@
 #include "exec/operations/operation.h"
 #include "exec/operations/ring_order.h"
 #include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::exec {
 
@@ -282,9 +283,9 @@ void Bytes(Traffic& traffic) {
   const int64_t key_heads = traffic.LocalShapeOf(key)[2];
   exchange.repeated = n == 1 || key_heads % n == 0 ? 1 : n / key_heads;
   const auto send = [&](const Laid& t, int64_t times) {
-    const int64_t bytes =
-        traffic.LocalElements(t) * times * traffic.element_bytes();
-    traffic.Add(Collective::kAllToAll, AllToAllSent(bytes, n));
+    const Size bytes =
+        Size(traffic.LocalElements(t)) * times * traffic.element_bytes();
+    traffic.Add(Collective::kAllToAll, AllToAllSent(bytes.value(), n));
     traffic.Over(exchange.axes);
   };
   send(query, 1);

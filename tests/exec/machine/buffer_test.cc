@@ -15,6 +15,15 @@ TEST_CASE("bytes are the dtype's, not the program's") {
   CHECK(Buffer::Zeros({}, Dtype::kF32).Elements() == 1);
 }
 
+TEST_CASE("a hollow buffer whose elements do not fit 64 bits stays hollow") {
+  const int64_t large = int64_t{1} << 53;
+  const Buffer hollow =
+      Buffer::Hollow({1 << 10, 1 << 12, large, 128}, Dtype::kBF16);
+  CHECK(hollow.IsHollow());
+  CHECK(hollow.Elements() == INT64_MAX);
+  CHECK(hollow.Bytes() == INT64_MAX);
+}
+
 TEST_CASE("offsets and positions are inverse") {
   const Shape shape = {3, 4, 5};
   for (int64_t i = 0; i < 60; ++i) {

@@ -1,0 +1,79 @@
+// Each rule is one sentence about two sizes:
+//
+//   6 heads, 4 KV heads   ->  4 does not divide 6: head 5 would have no KV head
+//   6 of 4 experts        ->  a token cannot go to more experts than there are
+//   a rotary part of 63   ->  pairs of elements are rotated, and 63 is odd
+#include "model/legal_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace shardc {
+namespace {
+
+using Which = IllegalSize::Which;
+
+std::string Count(int64_t number, std::string_view one) {
+  return std::to_string(number) + " " + std::string(one) +
+         (number == 1 ? "" : "s");
+}
+
+void CheckHeads(int64_t heads, int64_t kv_heads,
+                std::vector<IllegalSize>& out) {
+  if (kv_heads > 0 && heads % kv_heads == 0) return;
+  out.push_back({Which::kKvHeads,
+                 Count(kv_heads, "KV head") + " cannot serve " +
+                     Count(heads, "attention head") + ": " +
+                     std::to_string(kv_heads) + " does not divide " +
+                     std::to_string(heads),
+                 "each KV head serves the same number of attention heads: "
+                 "write a divisor of " +
+                     std::to_string(heads)});
+}
+
+void CheckExperts(int64_t experts, int64_t chosen,
+                  std::vector<IllegalSize>& out) {
+  if (experts == 0 || (chosen >= 1 && chosen <= experts)) return;
+  out.push_back({Which::kExpertsPerToken,
+                 "each token goes to " + Count(chosen, "expert") +
+                     ", and the model has " + Count(experts, "expert"),
+                 "write a number from 1 to " + std::to_string(experts)});
+}
+
+void CheckRotary(int64_t rotary, std::optional<int64_t> head_dim,
+                 std::vector<IllegalSize>& out) {
+  const std::string text = "the rotary dimension is " + std::to_string(rotary);
+  if (rotary < 2 || rotary % 2 != 0) {
+    out.push_back({Which::kRotaryDim, text + ", which is not even and above 0",
+                   "rotary embeddings rotate pairs of a head's elements"});
+  } else if (head_dim && rotary > *head_dim) {
+    out.push_back({Which::kRotaryDim,
+                   text + ", and a head has " + Count(*head_dim, "element"),
+                   "write a number up to " + std::to_string(*head_dim)});
+  }
+}
+
+}  // namespace
+
+std::vector<IllegalSize> IllegalSizes(const ModelSizes& sizes) {
+  std::vector<IllegalSize> out;
+  if (sizes.heads && sizes.kv_heads) {
+    CheckHeads(*sizes.heads, *sizes.kv_heads, out);
+  }
+  if (sizes.experts && sizes.experts_per_token) {
+    CheckExperts(*sizes.experts, *sizes.experts_per_token, out);
+  }
+  if (sizes.rotary_dim) CheckRotary(*sizes.rotary_dim, sizes.head_dim, out);
+  return out;
+}
+
+int64_t RotaryDim(int64_t head_dim, double fraction) {
+  // A product such as 0.29 * 100 may be just below the integer it stands for.
+  constexpr double kRounding = 1e-9;
+  constexpr double kMost = 1e18;  // is refused, and fits an integer
+  const double count = static_cast<double>(head_dim) * fraction + kRounding;
+  return static_cast<int64_t>(std::floor(std::min(count, kMost)));
+}
+
+}  // namespace shardc

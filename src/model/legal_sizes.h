@@ -1,0 +1,43 @@
+// The sizes of a model that must fit each other. The reader of a config.json
+// refuses those that do not, for every command; a step whose sizes come from
+// elsewhere is checked by the same rules.
+#ifndef SHARDC_MODEL_LEGAL_SIZES_H_
+#define SHARDC_MODEL_LEGAL_SIZES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardc {
+
+// The largest size of a model that is read: no real one has a larger.
+inline constexpr int64_t kLargestModelSize = int64_t{1} << 26;
+// The largest magnitude of its other numbers, such as a rotary base.
+inline constexpr double kLargestModelNumber = 1e12;
+
+// Sizes that are absent are not checked.
+struct ModelSizes {
+  std::optional<int64_t> heads = {}, kv_heads = {};
+  std::optional<int64_t> head_dim = {}, rotary_dim = {};
+  // 0 experts: the model has none.
+  std::optional<int64_t> experts = {}, experts_per_token = {};
+};
+
+struct IllegalSize {
+  enum class Which : uint8_t { kKvHeads, kExpertsPerToken, kRotaryDim };
+  Which which = Which::kKvHeads;  // the size to change
+  std::string message, help;
+};
+
+// Returns a record for each rule that the sizes break: KV heads divide the
+// heads; a token goes to at least one expert and at most to all; the rotary
+// dimension is even, above 0 and no larger than a head.
+std::vector<IllegalSize> IllegalSizes(const ModelSizes& sizes);
+
+// Returns the elements of a head that rotary embeddings rotate, rounded down.
+int64_t RotaryDim(int64_t head_dim, double fraction);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_LEGAL_SIZES_H_

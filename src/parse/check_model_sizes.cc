@@ -1,0 +1,86 @@
+// The rotary dimension is part of a head: `rotary_dim` elements, a fraction
+// `partial_rotary_factor`, the rotated part of latent attention, or all of it.
+//
+//   head_dim 80, partial_rotary_factor 0.4  ->  32 elements
+//   head_dim 63, rope_theta 10000           ->  63: odd, refused at head_dim
+#include "parse/check_model_sizes.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "model/legal_sizes.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::array<std::string_view, 4> kRotaryPart = {
+    "rotary_dim", "partial_rotary_factor", "rotary_pct", "rope_percent"};
+
+// Returns the rotary dimension and the place of the field that sets it; empty
+// if the model has none.
+ConfigField RotaryField(const ModelConfig& config, const SizeFields& read,
+                        bool rotates, ConfigFields& fields) {
+  if (config.latent_rank) return fields.Size("qk_rope_head_dim");
+  if (!config.head_dim) return {};
+  auto parameters = fields.Find("rope_parameters");
+  if (parameters && !parameters->IsObject()) parameters.reset();
+  for (const std::string_view key : kRotaryPart) {
+    auto json = parameters ? parameters->Find(key) : std::nullopt;
+    if (!json) json = fields.Find(key);
+    const auto part = json ? fields.RealOf(*json, key) : std::nullopt;
+    if (!part) continue;
+    // Above 1 it counts elements.
+    const int64_t rotated = *part > 1 ? static_cast<int64_t>(*part)
+                                      : RotaryDim(*config.head_dim, *part);
+    return {rotated, json->place(), false};
+  }
+  rotates = rotates || config.rope;
+  if (!rotates || fields.IsTrue("alibi").value_or(false)) return {};
+  ConfigField out = read.head_dim.value ? read.head_dim : read.heads;
+  out.value = config.head_dim;
+  return out;
+}
+
+// Heads split the hidden size evenly, unless a field has their width.
+void CheckHeadDim(const ModelConfig& config, const SizeFields& read,
+                  Findings& findings) {
+  // Those of one tower: an outer configuration may be that of images.
+  const bool known = read.hidden.value && read.heads.value &&
+                     read.hidden.nested == read.heads.nested;
+  if (config.head_dim || !known) return;
+  findings.Add(code::kNumber, read.heads.place,
+               "a hidden size of " + std::to_string(*read.hidden.value) +
+                   " does not divide into " +
+                   std::to_string(*read.heads.value) + " attention heads",
+               "write a divisor, or the width of a head as `head_dim`");
+}
+
+}  // namespace
+
+void CheckModelSizes(const ModelConfig& config, const SizeFields& read,
+                     bool rotates, ConfigFields& fields, Findings& findings) {
+  CheckHeadDim(config, read, findings);
+  const ConfigField rotary = RotaryField(config, read, rotates, fields);
+  ModelSizes sizes;
+  sizes.heads = config.heads;
+  if (read.heads.nested == read.kv_heads.nested) {
+    sizes.kv_heads = read.kv_heads.value;
+  }
+  sizes.head_dim = config.latent_rank ? rotary.value : config.head_dim;
+  sizes.rotary_dim = rotary.value;
+  sizes.experts = config.experts;
+  sizes.experts_per_token = read.experts_per_token.value;
+  for (IllegalSize& one : IllegalSizes(sizes)) {
+    const ConfigField* field = &rotary;
+    if (one.which == IllegalSize::Which::kKvHeads) field = &read.kv_heads;
+    if (one.which == IllegalSize::Which::kExpertsPerToken) {
+      field = &read.experts_per_token;
+    }
+    findings.Add(code::kNumber, field->place, std::move(one.message),
+                 std::move(one.help));
+  }
+}
+
+}  // namespace shardc

@@ -1,0 +1,72 @@
+// Reads single fields of a config.json, each within bounds.
+#ifndef SHARDC_PARSE_CONFIG_FIELDS_H_
+#define SHARDC_PARSE_CONFIG_FIELDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc {
+
+struct ConfigField {
+  std::optional<int64_t> value = {};
+  Place place = {};     // of the value in the file
+  bool nested = false;  // it is the nested language model's
+};
+
+// Every integer that is returned is at most kLargestModelSize, every real at
+// most kLargestModelNumber. A field is reported once, however often it is read.
+class ConfigFields {
+ public:
+  // `root` is an object; `findings` must outlive this object.
+  ConfigFields(JsonValue root, Findings& findings);
+
+  const JsonValue& root() const { return root_; }
+  // The config of a language model inside that of a larger model, if any.
+  const std::optional<JsonValue>& nested() const { return nested_; }
+
+  // Returns a member that is not null. The nested config has priority.
+  std::optional<JsonValue> Find(std::string_view key) const;
+  std::optional<bool> IsTrue(std::string_view key) const;
+
+  // Return the first of the names that has a value. They differ in what is
+  // refused besides strings, fractions and numbers that are too large:
+  // a size is at least 1;
+  ConfigField Size(std::span<const std::string_view> names);
+  ConfigField Size(std::string_view name) { return Size({&name, 1}); }
+  // of a count 0, a negative number and false mean "none" and are absent;
+  ConfigField Count(std::span<const std::string_view> names);
+  ConfigField Count(std::string_view name) { return Count({&name, 1}); }
+  // any other number is at least 0. Lists by layer are absent for all three.
+  ConfigField Number(std::span<const std::string_view> names);
+  // Reads one value as a count.
+  std::optional<int64_t> CountOf(const JsonValue& value, std::string_view key);
+
+  // Returns a real above 0; values that mean "none" count as absent.
+  std::optional<double> Real(std::string_view key);
+  std::optional<double> RealOf(const JsonValue& value, std::string_view key);
+
+ private:
+  enum class Least : uint8_t { kSize, kCount, kNumber };
+  ConfigField First(std::span<const std::string_view> names, Least least);
+  std::optional<int64_t> Integer(const JsonValue& value, std::string_view key,
+                                 Least least);
+  void Report(const Code& code, const JsonValue& value, std::string message,
+              std::string help = {});
+
+  JsonValue root_;
+  std::optional<JsonValue> nested_;
+  Findings& findings_;
+  std::set<size_t> reported_;  // offsets of the values
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_CONFIG_FIELDS_H_

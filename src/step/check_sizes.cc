@@ -1,0 +1,118 @@
+// The ops say which sizes must fit each other: a repeat has KV heads and heads,
+// a rope a head and its rotated part. Each broken rule is reported once:
+//
+//   repeat k [b, s, 4, h] for n 6  ->  4 KV heads cannot serve 6 heads
+#include "step/check_sizes.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "model/legal_sizes.h"
+#include "source/index.h"
+#include "source/size.h"
+#include "source/wording.h"
+
+namespace shardc::step {
+namespace {
+
+// Bytes of an element, and room for copies in other shardings.
+constexpr int64_t kBytesAndRoom = 16;
+
+std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {
+  if (label == kNoLabel) return std::nullopt;
+  return sizes[AsIndex(label)];
+}
+
+ModelSizes SizesOf(const Graph& graph, const Op& op, const Sizes& sizes) {
+  ModelSizes out;
+  // Copies of KV heads are made to suit the mesh.
+  const bool repeats = op.kind == OpKind::kRepeat &&
+                       graph.labels[AsIndex(op.label)].factors.empty();
+  if (repeats) {
+    out.kv_heads = SizeOf(sizes, op.label);
+    out.heads = SizeOf(sizes, op.to);
+  } else if (op.kind == OpKind::kRope) {
+    const int64_t head_dim = sizes[AsIndex(op.label)];
+    out.head_dim = head_dim;
+    out.rotary_dim =
+        RotaryDim(head_dim, graph.ropes[AsIndex(op.index)].rotary_fraction);
+  }
+  return out;
+}
+
+std::string ExpertGroups(const Graph& graph, const Sizes& sizes, const Op& op) {
+  const int64_t groups = sizes[AsIndex(op.counts[0])];
+  const int64_t chosen = sizes[AsIndex(op.counts[1])];
+  const int64_t experts = SizeOf(sizes, graph.common.experts).value_or(0);
+  if (groups < 1 || experts % groups != 0) {
+    return CountText(experts) + " experts do not divide into " +
+           CountText(groups) + " groups";
+  }
+  if (chosen < 1 || chosen > groups) {
+    return "the router chooses " + CountText(chosen) + " of " +
+           CountText(groups) + " groups of experts";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool CheckSizes(const Graph& graph, const Sizes& sizes, const Place& place,
+                Findings& findings) {
+  const size_t before = findings.errors();
+  std::set<std::string> reported;
+  const auto report = [&](std::string message, std::string help) {
+    if (message.empty() || !reported.insert(message).second) return;
+    findings.Add(code::kNumber, place, std::move(message), std::move(help));
+  };
+  const auto check = [&](const ModelSizes& of) {
+    for (IllegalSize& one : IllegalSizes(of)) {
+      report(std::move(one.message), std::move(one.help));
+    }
+  };
+  for (const Op& op : graph.ops) {
+    check(SizesOf(graph, op, sizes));
+    if (op.kind == OpKind::kTopGroups) {
+      report(ExpertGroups(graph, sizes, op),
+             "each group has the same number of experts");
+    }
+  }
+  ModelSizes routed;
+  routed.experts = SizeOf(sizes, graph.common.experts);
+  routed.experts_per_token = SizeOf(sizes, graph.common.top_k);
+  check(routed);
+  return findings.errors() == before;
+}
+
+bool CheckBytes(const Graph& graph, const Sizes& sizes, const Place& place,
+                Findings& findings) {
+  Size all = 0;
+  const Op* largest = nullptr;
+  int64_t most = 0;
+  for (const Op& op : graph.ops) {
+    Size elements = kBytesAndRoom;
+    for (const LabelId label : graph.values[AsIndex(op.out)].labels) {
+      elements *= sizes[AsIndex(label)];
+    }
+    all += elements;
+    if (elements.value() <= most) continue;
+    most = elements.value();
+    largest = &op;
+  }
+  if (all.Fits() || largest == nullptr) return true;
+  std::string shape;
+  for (const LabelId label : graph.values[AsIndex(largest->out)].labels) {
+    shape +=
+        (shape.empty() ? "[" : ", ") + std::to_string(sizes[AsIndex(label)]);
+  }
+  findings.Add(code::kOverflow, place,
+               "the bytes of the step's values do not fit in 64 bits: the "
+               "largest is " +
+                   shape + "], of `" + largest->name + "`",
+               "give a smaller batch or length");
+  return false;
+}
+
+}  // namespace shardc::step

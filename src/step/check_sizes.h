@@ -1,0 +1,25 @@
+// Refuses the sizes of a step that no program can have.
+#ifndef SHARDC_STEP_CHECK_SIZES_H_
+#define SHARDC_STEP_CHECK_SIZES_H_
+
+#include "model/step_graph.h"
+#include "source/finding.h"
+
+namespace shardc::step {
+
+// Returns false after findings at `place`: KV heads that do not divide the
+// heads, a token that goes to more experts than there are, an odd rotary
+// dimension, groups that experts do not divide into. A configuration is refused
+// for the first three when it is read; these sizes may come from a description
+// or from shapes.
+bool CheckSizes(const Graph& graph, const Sizes& sizes, const Place& place,
+                Findings& findings);
+
+// Returns false after a finding at `place` if the bytes of all values together
+// do not fit in 64 bits, so that later sums and products of them do.
+bool CheckBytes(const Graph& graph, const Sizes& sizes, const Place& place,
+                Findings& findings);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_CHECK_SIZES_H_
