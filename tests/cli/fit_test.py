@@ -56,6 +56,26 @@ class Fit(Case):
                              one["communication"])
             self.assertEqual(said["time"]["most_s"], one["seconds"])
 
+    def test_the_experts_are_those_of_the_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(TESTDATA, "configs",
+                                   "mixtral-8x7b.config.json"),
+                      encoding="utf-8") as file:
+                config = json.load(file)
+            config.update(num_local_experts=32, num_hidden_layers=2)
+            model = os.path.join(folder, "config.json")
+            with open(model, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            tree = os.path.join(folder, "tree.json")
+            with open(tree, "w", encoding="utf-8") as file:
+                file.write(self.check(run(
+                    "manifest", "--no-project", "--model", model, "--naming",
+                    "hf-files", "--format", "json"), 0).out)
+            value = self.fit("--no-project", "--rules", "auto", "--manifest",
+                             tree, "--model", model, "--devices", "8", *TRAIN)
+        self.assertTrue(any(one["axes"].get("ep", 1) > 1 and one["legal"]
+                            for one in value["meshes"]))
+
     def test_the_best_stands_first(self):
         value = self.fit(*LLAMA, *TRAIN, "--devices", "32", "--profile",
                          "h100-sxm")

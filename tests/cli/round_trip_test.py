@@ -123,6 +123,28 @@ class RoundTrips(Case):
         for form, count in compared.items():
             self.assertGreater(count, 8 * PLANS, form)
 
+    def test_names_that_look_like_paths(self):
+        names = ("0", "[0]", "[1][2]", "['a']", '["a"]', ".a", "a[0].b",
+                 "x['y", "value", "[0].value", "\U0001f600")
+        params = {name: ([4, 2 * i + 2], [["x"], None])
+                  for i, name in enumerate(names)}
+        manifest = self.manifest(params)
+        first = self.plan("x:2", self.rules(params), manifest, "first.json")
+        for out, into, flags, more, needs_mesh in FORMATS:
+            if out == "maxtext":
+                continue  # its file has paths of a tree
+            with self.subTest(out, flags=flags):
+                text = self.path("exported")
+                self.check(run("export", out, "--plan",
+                               self.path("first.json"), "-o", text, *flags), 0)
+                self.check(run(
+                    "import", into, text, "-o", self.path("back.yaml"),
+                    "--manifest", manifest, *more,
+                    *(["--mesh", "x:2"] if needs_mesh else [])), 0)
+                second = self.plan("x:2", self.path("back.yaml"), manifest,
+                                   "second.json")
+                self.same(first, second, {"x": 2}, out)
+
     def test_shapes_of_transformers_plans(self):
         """Modules whose cuts have a style come back along its one axis."""
         rng, compared = random.Random(161), 0

@@ -57,6 +57,10 @@ class VerifyStep(Case):
                                 "--mode", "train,prefill,decode",
                                 "--dtype", "float64,float32")
 
+    def test_a_prompt_of_one_token(self):
+        self.passes("--mesh", "fsdp:2,tp:2", *LLAMA, "--mode", "prefill",
+                    "--seq", "1")
+
     def test_policies(self):
         for more in (("--policy", "cost"), ("--keep-gathered",),
                      ("--seed", "3")):

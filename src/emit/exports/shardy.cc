@@ -142,6 +142,17 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec,
   return out + ">";
 }
 
+// Returns the name as JAX writes the path of an argument: `[0]` by itself would
+// be the element 0 of a list, so a name with brackets or a leading dot becomes
+// a key, `['[0]']`.
+std::string JaxPath(const std::string& name) {
+  if (name.find('[') == std::string::npos && !name.starts_with('.')) {
+    return name;
+  }
+  const bool single = name.find("']") == std::string::npos;
+  return single ? "['" + name + "']" : "[\"" + name + "\"]";
+}
+
 void WriteModule(const Request& request, Sink& out) {
   const ReadPlan& plan = request.plan;
   out.Append("// " + plan.fingerprint + ", " +
@@ -153,10 +164,11 @@ void WriteModule(const Request& request, Sink& out) {
     const Spec spec =
         Padded(param.SpecOf(request.options.mode), param.type.shape->size());
     out.Append(i == 0 ? "\n" : ",\n");
-    out.Append("      %arg" + std::to_string(i) + ": " +
-               TensorText(param.type) +
-               " {jax.arg_info = " + Quoted(param.name) + ", sdy.sharding = " +
-               ShardingText(plan.mesh, spec, request.options) + "}");
+    out.Append(
+        "      %arg" + std::to_string(i) + ": " + TensorText(param.type) +
+        " {jax.arg_info = " + Quoted(JaxPath(param.name)) +
+        ", sdy.sharding = " + ShardingText(plan.mesh, spec, request.options) +
+        "}");
   }
   out.Append(") {\n    return\n  }\n}\n");
 }

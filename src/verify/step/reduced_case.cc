@@ -141,10 +141,19 @@ class Chooser {
     ChooseLength(common.encoder_query, common.encoder_key, 6);
   }
 
+  // Only a step that reads a cache has one query in each row by its nature; a
+  // prompt of one token may as well be longer.
+  bool Decodes() const {
+    return std::any_of(graph_.caches.begin(), graph_.caches.end(),
+                       [](const step::Cache& cache) {
+                         return cache.before != step::kNoValue;
+                       });
+  }
+
   // Sets the number of tokens: at least two shards' worth.
   void ChooseLength(LabelId queries, LabelId keys, int64_t each) {
     if (queries < 0) return;
-    const bool decodes = real_[AsIndex(queries)] == 1;
+    const bool decodes = queries == graph_.common.query && Decodes();
     const int64_t key =
         keys >= 0 ? std::max<int64_t>(parts_[AsIndex(keys)], 1) : 1;
     const bool alike =
