@@ -72,7 +72,7 @@ MUTATIONS = [
     ("cache-of-one-byte-numbers", "memory.h",
      "element_bytes = 2;", "element_bytes = 1;"),
     ("cache-share-rounded-down", "memory.cc",
-     "(size + parts - 1) / parts", "size / parts"),
+     "ShareOf(sizes.batch, parts.batch)", "sizes.batch / parts.batch"),
     ("naming-one-in-forty", "facts.cc",
      "applied_ * 50 <= params", "applied_ * 40 <= params"),
     ("naming-a-byte-in-forty", "facts.cc",
