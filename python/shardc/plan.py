@@ -10,11 +10,14 @@ import dataclasses
 import functools
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from shardc.mesh import Axis, Entry, Mesh, PlanError, Spec
 from shardc.names import Names, fold
+from shardc.schema import Misfit, path_text, position
+from shardc.seal import check_form, check_seal
 from shardc.tree import Leaf, leaves, other_leaves
 
 if TYPE_CHECKING:
@@ -190,16 +193,51 @@ class Parameter:
         return tuple(out)
 
 
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is given twice")
+    return out
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _where(text: str, error: Misfit) -> str:
+    line, column = position(text, error.path)
+    return f"line {line}, column {column}: {path_text(error.path)}"
+
+
+def _read_regular(path: str) -> bytes:
+    """The bytes of a regular file; a FIFO or a device is refused, not awaited."""
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise PlanError("this is not a regular file")
+            return file.read()
+    except IsADirectoryError:
+        raise PlanError("this is not a regular file") from None
+
+
 class Plan(Mapping[str, Parameter]):
-    """A plan: its parameters by name, in the manifest's order."""
+    """A plan: its parameters by name, in the manifest's order.
+
+    `load` and `loads` also check that the plan is as `shardc` wrote it."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
             raise PlanError(f"this is no plan: its schema is not {SCHEMA!r}")
         try:
-            self._read(data)
-        except (AttributeError, KeyError, TypeError) as error:
-            raise PlanError(f"this is no whole plan: {error!r}") from None
+            check_form(data)
+        except Misfit as error:
+            raise PlanError(
+                f"this is no plan: {path_text(error.path)} {error.message}"
+            ) from None
+        self._read(data)
 
     def _read(self, data: Mapping[str, Any]) -> None:
         mesh = data["mesh"]
@@ -223,23 +261,50 @@ class Plan(Mapping[str, Parameter]):
         self._params: Mapping[str, Any] = dict(data["params"].items())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Plan:
-        """Reads a plan that `shardc plan -o` wrote."""
-        with open(path, "rb") as file:
-            text = file.read()
+    def load(cls, path: str | os.PathLike[str], allow_edited: bool = False) -> Plan:
+        """Reads a plan that `shardc plan -o` wrote. A plan that was edited since
+        is an error, unless `allow_edited`."""
+        name = os.fspath(path)
         try:
-            return cls.loads(text)
+            return cls.loads(_read_regular(name), allow_edited)
         except PlanError as error:
-            raise PlanError(f"{os.fspath(path)}: {error}") from None
+            raise PlanError(f"{name}: {error}") from None
 
     @classmethod
-    def loads(cls, text: str | bytes) -> Plan:
-        """Reads a plan's text."""
+    def loads(cls, text: str | bytes, allow_edited: bool = False) -> Plan:
+        """Reads a plan's text, as `load` does."""
         try:
-            data = json.loads(text)
+            if isinstance(text, bytes):
+                text = text.decode()
+            data = json.loads(
+                text, object_pairs_hook=_distinct, parse_constant=_no_constant
+            )
+            text.encode()
         except (ValueError, RecursionError) as error:
             raise PlanError(f"this is no JSON: {error}") from None
-        return cls(data)
+        try:
+            plan = cls(data)
+            if not allow_edited:
+                check_seal(data)
+            return plan
+        except PlanError:
+            # A second time for the place in the text.
+            try:
+                check_form(data)
+            except Misfit as error:
+                raise PlanError(
+                    f"this is no plan: {_where(text, error)} {error.message}"
+                ) from None
+            except (AttributeError, TypeError):
+                pass
+            raise
+        except Misfit as error:
+            raise PlanError(
+                f"the plan was edited: {_where(text, error)} {error.message}; write"
+                " it again with `shardc plan -o`, or pass `allow_edited=True`"
+            ) from None
+        except UnicodeEncodeError as error:
+            raise PlanError(f"this is no JSON: {error}") from None
 
     def __getitem__(self, name: str) -> Parameter:
         try:

@@ -7,6 +7,7 @@
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/plan_table.h"
 #include "cli/program_traffic.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
@@ -22,7 +23,7 @@ namespace {
 struct CostCommand {
   CostFlags flags;
   std::string plan, output;
-  bool explain = false, profiles = false;
+  bool explain = false, profiles = false, allow_edited = false;
 };
 
 // Reads the plan file.
@@ -33,7 +34,8 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
   if (source == nullptr) return std::nullopt;
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;
-  const auto view = ViewPlan(*document, findings);
+  const auto view =
+      ViewPlan(*document, EditedPlanOf(command.allow_edited), findings);
   std::optional<ModelConfig> config;
   if (!model.empty()) config = ReadModelConfig(model, findings);
   if (!view || (!model.empty() && !config)) return std::nullopt;

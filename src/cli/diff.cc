@@ -18,6 +18,7 @@ struct DiffFlags {
   InputFlags inputs;
   std::string before, after, output;
   Strings between;
+  bool allow_edited = false;
 };
 
 // What the inputs give now.
@@ -39,7 +40,8 @@ std::optional<PlanDifference> Between(const DiffFlags& flags,
                  "write `shardc diff --between prefill,decode PLAN`");
     return std::nullopt;
   }
-  const auto table = ReadTable(flags.before, findings);
+  const auto table =
+      ReadTable(flags.before, EditedPlanOf(flags.allow_edited), findings);
   if (!table) return std::nullopt;
   return CompareModes(*table, modes->front(), modes->back());
 }
@@ -61,9 +63,11 @@ std::optional<PlanDifference> DiffOf(const DiffFlags& flags,
     if (other == nullptr) return std::nullopt;
     return CompareSteps(source, other, findings);
   }
-  const auto before = ReadPlanTable(source, findings);
-  const auto after = flags.after.empty() ? ViewInputs(flags, common, findings)
-                                         : ReadTable(flags.after, findings);
+  const EditedPlan edited = EditedPlanOf(flags.allow_edited);
+  const auto before = ReadPlanTable(source, edited, findings);
+  const auto after = flags.after.empty()
+                         ? ViewInputs(flags, common, findings)
+                         : ReadTable(flags.after, edited, findings);
   if (!before || !after) return std::nullopt;
   return ComparePlans(*before, *after, findings);
 }
@@ -102,6 +106,7 @@ Options OptionsOf(DiffFlags& flags) {
                     .help = "compare two modes of one plan, such as "
                             "prefill,decode",
                     .several = Several::kCommas},
+                   AllowEditedOption(&flags.allow_edited),
                    OutputOption(&flags.output)});
   return options;
 }

@@ -9,6 +9,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/plan_table.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
 #include "importers/rules/logical.h"
@@ -22,6 +23,7 @@ struct ExportFlags {
   InputFlags inputs;
   std::string format, plan, output, mode, names;
   exports::Options options;
+  bool allow_edited = false;
 };
 
 const exports::Exporter* Find(const std::string& format, Findings& findings) {
@@ -77,7 +79,8 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                Findings& findings) {
   if (!flags.plan.empty()) {
     if (!flags.inputs.asked.NamesAnInput()) {
-      return ReadPlanFile(flags.plan, findings);
+      return ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited),
+                          findings);
     }
     findings.Add(code::kUsage, {},
                  "`--plan` and the inputs of a plan are both given",
@@ -101,7 +104,7 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                           findings);
   if (document == nullptr) return std::nullopt;
   rules = compiled->rules;
-  return ParsePlan(*document, findings);
+  return ParsePlan(*document, EditedPlan::kAllowed, findings);
 }
 
 bool HasMode(const ReadPlan& plan, Mode mode, Findings& findings) {

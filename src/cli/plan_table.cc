@@ -1,3 +1,9 @@
+// A plan for commands that take `--plan FILE` or inputs. A file is checked for
+// edits while its table is read, so its second reading, for the members that a
+// table lacks, does not check again:
+//
+//   show mesh --plan p.json          ->  the table of the file
+//   show mesh --mesh tp:4 --rules..  ->  compiled, written and read in memory
 #include "cli/plan_table.h"
 
 #include <utility>
@@ -12,17 +18,19 @@ namespace shardc::cli {
 namespace {
 
 std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
+                                           EditedPlan edited,
                                            const std::string& model,
                                            Findings& findings) {
   auto out = std::make_unique<Planned>();
   const SourceRef source = ReadSource(file, findings);
-  auto table =
-      source == nullptr ? std::nullopt : ReadPlanTable(source, findings);
+  auto table = source == nullptr ? std::nullopt
+                                 : ReadPlanTable(source, edited, findings);
   if (!table) return nullptr;
   out->table = std::move(*table);
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return nullptr;
-  out->view = ViewPlan(*document, findings);
+  // The table has checked whether it was edited.
+  out->view = ViewPlan(*document, EditedPlan::kAllowed, findings);
   if (!model.empty()) out->model = ReadModelConfig(model, findings);
   if (!out->view || (!model.empty() && !out->model)) return nullptr;
   return out;
@@ -30,11 +38,21 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
 
 }  // namespace
 
-std::optional<PlanTable> ReadTable(const std::string& path,
+Option AllowEditedOption(bool* to) {
+  return {.name = "--allow-edited",
+          .to = to,
+          .help = "read a plan that was changed since it was written"};
+}
+
+EditedPlan EditedPlanOf(bool allow_edited) {
+  return allow_edited ? EditedPlan::kAllowed : EditedPlan::kRefused;
+}
+
+std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
                                    Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
   if (source == nullptr) return std::nullopt;
-  return ReadPlanTable(source, findings);
+  return ReadPlanTable(source, edited, findings);
 }
 
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings) {
@@ -54,10 +72,11 @@ cost::CostInputs Planned::WorkIn(Mode mode) const {
 
 std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
                                            const std::string& file,
+                                           EditedPlan edited,
                                            const Target& target,
                                            const Common& common, bool& found,
                                            Findings& findings) {
-  if (!file.empty()) return ReadPlanned(file, target.model, findings);
+  if (!file.empty()) return ReadPlanned(file, edited, target.model, findings);
   auto out = std::make_unique<Planned>();
   out->compiled = LoadAndCompile(flags, target, common, findings, &out->model);
   if (out->compiled == nullptr) return nullptr;

@@ -14,7 +14,12 @@
 
 namespace shardc::cli {
 
-std::optional<PlanTable> ReadTable(const std::string& path, Findings& findings);
+// --allow-edited, of commands that read a plan.
+Option AllowEditedOption(bool* to);
+EditedPlan EditedPlanOf(bool allow_edited);
+
+std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
+                                   Findings& findings);
 // The table of the plan as it would be written; the mesh is that of the inputs.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
@@ -33,6 +38,7 @@ struct Planned {
 // they give no plan.
 std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
                                            const std::string& file,
+                                           EditedPlan edited,
                                            const Target& target,
                                            const Common& common, bool& found,
                                            Findings& findings);

@@ -32,6 +32,7 @@ struct ReportCommand {
   CostFlags flags;
   std::string plan, base, output;
   Strings verified;
+  bool allow_edited = false;
 };
 
 // `llama.plan.json` of a path: the page must not contain directories.
@@ -64,7 +65,8 @@ struct Gathered {
 bool GatherBase(const ReportCommand& command, Gathered& to,
                 Findings& findings) {
   if (command.base.empty()) return true;
-  to.base = ReadTable(command.base, findings);
+  to.base =
+      ReadTable(command.base, EditedPlanOf(command.allow_edited), findings);
   if (!to.base) return false;
   to.base_folded.emplace(*to.base);
   to.diff = ComparePlans(*to.base, to.planned->table, findings);
@@ -142,7 +144,8 @@ int RunReport(const ReportCommand& command, const Common& common,
   if (!target) return kFailed;
   bool found = false;
   Gathered all;
-  all.planned = LoadPlanned(command.flags.inputs, command.plan, *target, common,
+  all.planned = LoadPlanned(command.flags.inputs, command.plan,
+                            EditedPlanOf(command.allow_edited), *target, common,
                             found, findings);
   if (all.planned == nullptr) return found ? kFound : kFailed;
   all.folded.emplace(all.planned->table);

@@ -6,6 +6,7 @@
 #include "checkpoint/shard_plan.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cli/plan_table.h"
 #include "plan/read.h"
 
 namespace shardc::cli {
@@ -84,7 +85,8 @@ int RunShards(const Stored& stored, const ShardFlags& flags,
   if (!settings) return kFailed;
   const auto options = ReadShardFlags(flags, *settings, findings);
   if (!options) return kFailed;
-  const auto plan = ReadPlanFile(flags.plan, findings);
+  const auto plan =
+      ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited), findings);
   if (!plan) return kFailed;
   const auto job = PlanShards(stored, *plan, *options, findings);
   if (!job) return kFailed;

@@ -17,6 +17,7 @@ struct ShardFlags {
   std::string per = "device";
   std::string mode;
   std::string processes;
+  bool allow_edited = false;
 };
 
 Options OptionsOf(ShardFlags& flags);

@@ -35,6 +35,7 @@ struct ShowCommand {
   CostFlags flags;
   PictureFlags style;
   std::string what, param, plan, dims;
+  bool allow_edited = false;
 };
 
 // The inputs of a picture.
@@ -214,7 +215,8 @@ int RunShow(const ShowCommand& command, const Common& common,
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target) return kFailed;
   bool found = false;
-  const auto planned = LoadPlanned(command.flags.inputs, command.plan, *target,
+  const auto planned = LoadPlanned(command.flags.inputs, command.plan,
+                                   EditedPlanOf(command.allow_edited), *target,
                                    common, found, findings);
   if (planned == nullptr) return found ? kFound : kFailed;
   const auto drawn = draw({command, *target, *planned, *style}, findings);

@@ -116,28 +116,10 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
   json.EndObject();
 }
 
-// Parameters by name, as UTF-16 code units. Byte order is UTF-16 order unless
-// a name leaves the basic plane.
+// Parameters by name, as UTF-16 code units.
 std::vector<uint32_t> SortedParams(const Plan& plan) {
-  const bool plain =
-      plan.plain_names ||
-      std::all_of(
-          plan.names.begin(), plan.names.end(), [](std::string_view name) {
-            const size_t ascii = EndOfPlain(name);
-            return std::all_of(name.begin() + ascii, name.end(), [](char c) {
-              return static_cast<unsigned char>(c) < 0xe0;
-            });
-          });
-  if (plain) {
-    return plan.by_name.empty() ? OrderOf(plan.names).order : plan.by_name;
-  }
-  std::vector<uint32_t> order(plan.params.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::vector<std::u16string> keys;
-  for (const std::string_view name : plan.names) keys.push_back(Utf16(name));
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
-  return order;
+  const bool known = plan.plain_names && !plan.by_name.empty();
+  return known ? plan.by_name : CanonicalOrder(plan.names);
 }
 
 // Nothing if a term is unknown or the sum overflows.
@@ -178,6 +160,25 @@ std::optional<int64_t> FullestDevice(const Plan& plan) {
 }
 
 }  // namespace
+
+// Byte order is UTF-16 order unless a name leaves the basic plane.
+std::vector<uint32_t> CanonicalOrder(std::span<const std::string_view> names) {
+  const bool plain =
+      std::all_of(names.begin(), names.end(), [](std::string_view name) {
+        const size_t ascii = EndOfPlain(name);
+        return std::all_of(name.begin() + ascii, name.end(), [](char c) {
+          return static_cast<unsigned char>(c) < 0xe0;
+        });
+      });
+  if (plain) return OrderOf(names).order;
+  std::vector<uint32_t> order(names.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::u16string> keys;
+  for (const std::string_view name : names) keys.push_back(Utf16(name));
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+  return order;
+}
 
 std::vector<const ModeLayout*> DifferingModes(const Plan& plan,
                                               const ParamLayout& layout) {

@@ -2,7 +2,11 @@
 #ifndef SHARDC_PLAN_FINGERPRINT_H_
 #define SHARDC_PLAN_FINGERPRINT_H_
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "plan/plan.h"
 #include "source/sink.h"
@@ -18,6 +22,10 @@ PlanSummary Summarize(const Plan& plan);
 // modes and, by name, each parameter's dtype, shape, spec, other modes' specs,
 // placement and weight decay.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
+
+// The order of names in canonical JSON, by their UTF-16 code units: indices
+// into `names`.
+std::vector<uint32_t> CanonicalOrder(std::span<const std::string_view> names);
 
 // "sha256:" and the hex digest of the canonical plan.
 std::string Fingerprint(const Plan& plan);

@@ -8,10 +8,12 @@
 #include "plan/read.h"
 
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string_view>
 
 #include "model/block_types.h"
+#include "plan/seal.h"
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/wording.h"
@@ -304,17 +306,26 @@ std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings) {
 }
 
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
-                                  Findings& findings) {
-  return PlanReader(findings).Read(document.root());
+                                  EditedPlan edited, Findings& findings) {
+  auto plan = PlanReader(findings).Read(document.root());
+  if (!plan || edited == EditedPlan::kAllowed) return plan;
+  std::vector<std::string_view> names;
+  for (const ReadParam& param : plan->params) names.push_back(param.name);
+  std::vector<uint32_t> classes(names.size());
+  std::iota(classes.begin(), classes.end(), 0);
+  if (!IsUnedited(document.root(), *plan, {names, classes}, findings)) {
+    return std::nullopt;
+  }
+  return plan;
 }
 
-std::optional<ReadPlan> ReadPlanFile(const std::string& path,
+std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
   if (source == nullptr) return std::nullopt;
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;
-  return ParsePlan(*document, findings);
+  return ParsePlan(*document, edited, findings);
 }
 
 }  // namespace shardc

@@ -42,13 +42,17 @@ struct ReadPlan {
   std::vector<ReadParam> params;  // in the file's order, with distinct names
 };
 
-// Both check the form of the file, and not whether specs fit shapes. Findings:
-// those of reading a file and its JSON, schema, number, dtype, unknown-name (an
-// axis that the mesh lacks).
-std::optional<ReadPlan> ReadPlanFile(const std::string& path,
+// Whether a plan that was changed since it was written is an error
+// (plan/seal.h). Where it is allowed (`--allow-edited`), only the members that
+// are read need have their form.
+enum class EditedPlan : uint8_t { kRefused, kAllowed };
+
+// Findings: those of reading a file and its JSON, schema, number, dtype,
+// unknown-name (an axis that the mesh lacks), and those of plan/seal.h.
+std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
-                                  Findings& findings);
+                                  EditedPlan edited, Findings& findings);
 
 // A required member of a plan or shard index. Nothing, and a finding (schema),
 // if it is missing or has another type.

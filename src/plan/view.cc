@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "plan/seal.h"
 #include "source/plain_text.h"
 #include "source/text_order.h"
 
@@ -119,8 +120,8 @@ constexpr std::string_view kColon = "\": ";
 // name.
 class PlainLines {
  public:
-  explicit PlainLines(const SourceRef& source)
-      : source_(source), text_(source->text()) {}
+  PlainLines(const SourceRef& source, EditedPlan edited)
+      : source_(source), text_(source->text()), edited_(edited) {}
 
   std::optional<PlanTable> Read() {
     const size_t line = text_.find(kParamsLine);
@@ -138,8 +139,13 @@ class PlainLines {
     const auto document = JsonDocument::Parse(
         MakeSource(source_->name(), OfClasses(begin, at)), doubt);
     if (document == nullptr) return std::nullopt;
-    auto view = ViewPlan(*document, doubt);
+    auto view = ViewPlan(*document, EditedPlan::kAllowed, doubt);
     if (!view || doubt.errors() > 0 || !IsOfClasses(view->plan)) {
+      return std::nullopt;
+    }
+    if (edited_ == EditedPlan::kRefused &&
+        !IsUnedited(document->root(), view->plan,
+                    {table_.names, table_.class_of}, doubt)) {
       return std::nullopt;
     }
     table_.classes = std::move(*view);
@@ -204,6 +210,7 @@ class PlainLines {
 
   SourceRef source_;
   std::string_view text_;
+  EditedPlan edited_;
   PlanTable table_;
   std::vector<std::pair<std::string_view, std::string_view>> first_;
   std::unordered_map<std::string_view, uint32_t> class_of_;
@@ -212,8 +219,8 @@ class PlainLines {
 }  // namespace
 
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
-                                 Findings& findings) {
-  auto plan = ParsePlan(document, findings);
+                                 EditedPlan edited, Findings& findings) {
+  auto plan = ParsePlan(document, edited, findings);
   if (!plan) return std::nullopt;
   PlanView out;
   out.plan = std::move(*plan);
@@ -225,11 +232,11 @@ std::optional<PlanView> ViewPlan(const JsonDocument& document,
 }
 
 std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
-                                       Findings& findings) {
-  if (auto table = PlainLines(source).Read()) return table;
+                                       EditedPlan edited, Findings& findings) {
+  if (auto table = PlainLines(source, edited).Read()) return table;
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;
-  auto view = ViewPlan(*document, findings);
+  auto view = ViewPlan(*document, edited, findings);
   if (!view) return std::nullopt;
   PlanTable out;
   out.source = source;

@@ -41,7 +41,7 @@ struct PlanView {
 
 // Findings: those of ParsePlan, and schema.
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
-                                 Findings& findings);
+                                 EditedPlan edited, Findings& findings);
 
 // `classes` has one parameter of each class, the first one in the file.
 struct PlanTable {
@@ -61,7 +61,7 @@ struct PlanTable {
 
 // Findings as of ViewPlan, and those of parsing JSON.
 std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
-                                       Findings& findings);
+                                       EditedPlan edited, Findings& findings);
 
 }  // namespace shardc
 

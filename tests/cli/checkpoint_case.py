@@ -7,8 +7,14 @@ import random
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "..", "python"))
+
+from shardc import seal  # noqa: E402
 
 BIN = os.environ["SHARDC_BIN"]
 SIZES = {"U8": 1, "I8": 1, "BOOL": 1, "BF16": 2, "F16": 2, "F32": 4, "I64": 8}
@@ -52,19 +58,43 @@ def read_safetensors(path):
     return out, metadata
 
 
-def make_plan(axes, params, fingerprint="sha256:test"):
-    """axes: [(name, size)]; params: name -> (shape, spec or fields)."""
+def make_plan(axes, params):
+    """axes: [(name, size)]; params: name -> (shape, spec or fields). Sizes,
+    totals and the fingerprint are those that the content gives."""
     devices = 1
     for _, size in axes:
         devices *= size
-    out = {"schema": "shardc.plan/v1", "fingerprint": fingerprint,
+    out = {"schema": "shardc.plan/v1", "fingerprint": "",
            "mesh": {"axes": [{"name": n, "size": s, "type": "auto"}
                              for n, s in axes], "devices": devices},
-           "modes": ["train", "decode"], "rules": [], "params": {}}
+           "modes": ["train", "decode"], "rules": [], "params": {},
+           "attention": {}}
+    sizes, total, bytes_ = dict(axes), 0, 0
     for name, (shape, fields) in params.items():
         if not isinstance(fields, dict):
             fields = {"spec": fields}
-        out["params"][name] = {"shape": shape, "dtype": None, **fields}
+        entry = {"shape": shape, "dtype": None, "rule": None,
+                 **json.loads(json.dumps(fields))}
+        out["params"][name] = entry
+        for layout in (entry, *entry.get("modes", {}).values()):
+            known = all(axis in sizes for group in layout["spec"] for axis in
+                        ([group] if isinstance(group, str) else group or ()))
+            layout["shard_shape"], layout["bytes_per_device"] = seal.held(
+                shape, entry["dtype"], layout["spec"], sizes) if known else (
+                    None, None)
+        count = 1
+        for length in shape or ():
+            count *= length
+        total = None if total is None or shape is None else total + count
+        bytes_ = None if bytes_ is None or entry["dtype"] is None else (
+            bytes_ + count * SIZES[entry["dtype"]])
+    held = [one["bytes_per_device"] for one in out["params"].values()]
+    out["summary"] = {
+        "params": len(params), "elements": total, "bytes": bytes_,
+        "bytes_per_device": None if None in held else sum(held),
+        "unmatched": sum(one["shape"] != [] for one in
+                         out["params"].values()), "corrected": 0}
+    out["fingerprint"] = seal.fingerprint(out)
     return out
 
 

@@ -165,7 +165,7 @@ class Bench:
         write_safetensors(self.at("in/two.safetensors"), tensors(2))
         for name, axes in (("plan", [("tp", 2)]), ("other", [("tp", 4)])):
             self.write(f"in/{name}.json", json.dumps(make_plan(
-                axes, params("tp"), fingerprint="sha256:" + name)))
+                axes, params("tp"))))
         self.write("in/mesh.yaml", "axes: {tp: 2}\n")
         self.write("in/rules.yaml", "version: 1\nrules:\n"
                    "  - {match: 'a.w$', spec: [TP]}\n"

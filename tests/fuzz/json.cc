@@ -67,7 +67,7 @@ void Index(std::string_view bytes) {
 
 void PlanFile(std::string_view bytes) {
   CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
-    return ParsePlan(document, findings).has_value();
+    return ParsePlan(document, EditedPlan::kAllowed, findings).has_value();
   });
 }
 

@@ -37,7 +37,8 @@ PlanTable TableOf(const std::string& mesh, const std::vector<Param>& params) {
   }
   text += "  },\n  \"attention\": {}\n}\n";
   Findings findings;
-  auto table = ReadPlanTable(MakeSource("p", text), findings);
+  auto table =
+      ReadPlanTable(MakeSource("p", text), EditedPlan::kAllowed, findings);
   REQUIRE(table);
   return std::move(*table);
 }

@@ -10,7 +10,7 @@ namespace {
 std::optional<ReadPlan> Parse(const std::string& text, Findings& findings) {
   const auto document = JsonDocument::Parse(MakeSource("p", text), findings);
   REQUIRE(document != nullptr);
-  return ParsePlan(*document, findings);
+  return ParsePlan(*document, EditedPlan::kAllowed, findings);
 }
 
 std::string Plan(const std::string& params, const std::string& mesh =

@@ -43,9 +43,10 @@ void CheckSame(const std::string& text, size_t classes) {
   Findings findings, by_table;
   const SourceRef source = MakeSource("p", text);
   const auto document = JsonDocument::Parse(source, findings);
-  const auto view =
-      document == nullptr ? std::nullopt : ViewPlan(*document, findings);
-  const auto table = ReadPlanTable(source, by_table);
+  const auto view = document == nullptr
+                        ? std::nullopt
+                        : ViewPlan(*document, EditedPlan::kAllowed, findings);
+  const auto table = ReadPlanTable(source, EditedPlan::kAllowed, by_table);
   REQUIRE(table.has_value() == view.has_value());
   CHECK(findings.errors() == by_table.errors());
   if (!view) return;
@@ -100,7 +101,8 @@ TEST_CASE("errors are those of the ordinary reader, at their places") {
   const std::string text =
       Plan(Line("a.0", one, false) + Line("a.1", one, false) +
            Line("b", R"({"spec": ["up"], "rule": 0})", true));
-  CHECK_FALSE(ReadPlanTable(MakeSource("p", text), findings));
+  CHECK_FALSE(
+      ReadPlanTable(MakeSource("p", text), EditedPlan::kAllowed, findings));
   REQUIRE(findings.all().size() == 1);
   const Place& place = findings.all()[0].place;
   CHECK(place.source->At(place.begin).line == 10);

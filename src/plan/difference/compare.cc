@@ -226,8 +226,8 @@ std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors) {
   Findings doubts;  // an invalid plan is compared by its members alone
-  const auto table_before = ReadPlanTable(before, doubts);
-  const auto table_after = ReadPlanTable(after, doubts);
+  const auto table_before = ReadPlanTable(before, EditedPlan::kAllowed, doubts);
+  const auto table_after = ReadPlanTable(after, EditedPlan::kAllowed, doubts);
   return Compare(before, after, table_before ? &*table_before : nullptr,
                  table_after ? &*table_after : nullptr, errors);
 }

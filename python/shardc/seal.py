@@ -1,0 +1,321 @@
+"""Whether a plan is as the compiler wrote it.
+
+The fingerprint covers a plan's meaning: mesh, modes, attention specs, and the
+shape, dtype, specs, placement and weight decay of each parameter. What it does
+not cover, such as shard shapes, follows from those and is computed again:
+
+    "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
+      ->  shard_shape is [4], and the rest of the plan gives [2]
+"""
+
+from __future__ import annotations
+
+import decimal
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shardc.schema import Misfit, Path, check, plan_schema
+
+# Bytes of types that are stored in blocks: elements of a block, and its bytes.
+# The other types are blocks of one element, or of 8 where that is no whole byte.
+_BLOCKS: dict[str, tuple[int, int]] = {
+    "Q4_0": (32, 18),
+    "Q4_1": (32, 20),
+    "Q5_0": (32, 22),
+    "Q5_1": (32, 24),
+    "Q8_0": (32, 34),
+    "Q8_1": (32, 36),
+    "Q2_K": (256, 84),
+    "Q3_K": (256, 110),
+    "Q4_K": (256, 144),
+    "Q5_K": (256, 176),
+    "Q6_K": (256, 210),
+    "Q8_K": (256, 292),
+    "IQ2_XXS": (256, 66),
+    "IQ2_XS": (256, 74),
+    "IQ3_XXS": (256, 98),
+    "IQ1_S": (256, 50),
+    "IQ4_NL": (32, 18),
+    "IQ3_S": (256, 110),
+    "IQ2_S": (256, 82),
+    "IQ4_XS": (256, 136),
+    "IQ1_M": (256, 56),
+    "TQ1_0": (256, 54),
+    "TQ2_0": (256, 66),
+    "MXFP4": (32, 17),
+}
+_BITS: dict[str, int] = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 8),
+    **dict.fromkeys(("I16", "U16", "F16", "BF16"), 16),
+    **dict.fromkeys(("I32", "U32", "F32"), 32),
+    **dict.fromkeys(("I64", "U64", "F64", "C64"), 64),
+    **dict.fromkeys(("F4", "I4", "U4"), 4),
+    **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
+}
+_LIMIT = 2**63
+
+
+def _text(value: Any) -> str:
+    return json.dumps(
+        value, ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
+
+
+def _canonical(value: Any) -> str:
+    """The text by RFC 8785, which writes integers above 2^53 as doubles."""
+    return _text(_as_doubles(value))
+
+
+def _as_doubles(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _as_doubles(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_doubles(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and value > 2**53:
+        return int(decimal.Decimal(repr(float(value))))
+    return value
+
+
+def _utf16(name: str) -> bytes:
+    return name.encode("utf-16-be")
+
+
+def _product(numbers: Any) -> int:
+    out = 1
+    for number in numbers:
+        out *= number
+    return out
+
+
+def _bytes(elements: int, dtype: str) -> int | None:
+    """None where the number does not fit in 64 bits."""
+    if dtype in _BLOCKS:
+        of_block, size = _BLOCKS[dtype]
+        out = -(-elements // of_block) * size
+    else:
+        out = -(-elements * _BITS[dtype] // 8)
+    return out if out < _LIMIT else None
+
+
+def _axes(entry: Any) -> list[str]:
+    return [entry] if isinstance(entry, str) else list(entry or ())
+
+
+def check_form(data: Any) -> None:
+    """Raises Misfit where the plan has not the form of a plan, or names an axis
+    that its mesh lacks."""
+    schema = plan_schema()
+    params = data.get("params") if isinstance(data, Mapping) else None
+    if not isinstance(params, Mapping):
+        check(data, schema, schema)
+    check({**data, "params": {}}, schema, schema)
+    sizes = _mesh_sizes(data["mesh"])
+    known: dict[str, None] = {}
+    for name, param in params.items():  # type: ignore[union-attr]
+        if not isinstance(name, str):
+            raise Misfit(("params",), f"has a key that is no string: {name!r}")
+        try:
+            text = _text(param)
+            if text in known:
+                continue
+            check(param, schema["definitions"]["param"], schema)
+            _check_names(param, sizes)
+        except Misfit as error:
+            raise Misfit(("params", name, *error.path), error.message) from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Misfit(("params", name), f"is no JSON: {error}") from None
+        known[text] = None
+
+
+def _mesh_sizes(mesh: Mapping[str, Any]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for number, axis in enumerate(mesh["axes"]):
+        if axis["name"] in sizes:
+            raise Misfit(("mesh", "axes", number), "has the name of another axis")
+        sizes[axis["name"]] = axis["size"]
+    devices = _product(sizes.values())
+    if devices >= _LIMIT or mesh["devices"] != devices:
+        raise Misfit(("mesh", "devices"), f"is not {devices}, the product of the axes")
+    if devices % mesh.get("processes", 1):
+        raise Misfit(("mesh", "processes"), f"does not divide {devices} devices")
+    if "slices" in mesh or "dcn" in mesh:
+        dcn = mesh.get("dcn", ())
+        fits = len(dcn) == len(sizes) and not any(
+            size % factor for size, factor in zip(sizes.values(), dcn)
+        )
+        if not fits or mesh.get("slices") != _product(dcn):
+            raise Misfit(("mesh",), "has `slices` and `dcn` that do not agree")
+    return sizes
+
+
+def _layouts(param: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    yield (), param
+    for mode, layout in param.get("modes", {}).items():
+        yield ("modes", mode), layout
+
+
+def _check_names(param: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+    for path, layout in _layouts(param):
+        for dim, entry in enumerate(layout["spec"]):
+            for axis in _axes(entry):
+                if axis not in sizes:
+                    raise Misfit(
+                        (*path, "spec", dim), f"names no axis of the mesh: {axis!r}"
+                    )
+    placed = param.get("placement")
+    if placed and placed["coordinate"] >= sizes.get(placed["axis"], 0):
+        raise Misfit(
+            ("placement",),
+            f"is no coordinate of the mesh: {placed['coordinate']} along"
+            f" {placed['axis']!r}",
+        )
+    dtype = param["dtype"]
+    if dtype is not None and dtype not in _BITS and dtype not in _BLOCKS:
+        raise Misfit(("dtype",), f"is not known: {dtype!r}")
+
+
+def held(
+    shape: Any, dtype: str | None, spec: Any, sizes: Mapping[str, int]
+) -> tuple[list[int] | None, int | None]:
+    """The shard and its bytes; None where unknown. An illegal spec, which a plan
+    has under --keep-going only, has no sizes."""
+    if shape is None or len(spec) > len(shape):
+        return None, None
+    out, used = list(shape), set()
+    for dim, entry in enumerate(spec):
+        parts = 1
+        for axis in _axes(entry):
+            if axis in used:
+                return None, None
+            used.add(axis)
+            parts *= sizes[axis]
+        block = 1
+        if dim + 1 == len(shape) and dtype in _BLOCKS:
+            block = _BLOCKS[dtype][0]
+        if shape[dim] and parts > 1:
+            if shape[dim] % block or shape[dim] // block % parts:
+                return None, None
+        out[dim] //= parts
+    return out, None if dtype is None else _bytes(_product(out), dtype)
+
+
+def fullest(everywhere: int, placed: Mapping[tuple[str, int], int]) -> int | None:
+    most: dict[str, int] = {}
+    for (axis, _), size in placed.items():
+        most[axis] = max(size, most.get(axis, 0))
+    out = everywhere + sum(most.values())
+    return out if out < _LIMIT else None
+
+
+def _entry(param: Mapping[str, Any]) -> str:
+    """The members of a parameter that the fingerprint covers."""
+    keys = ("dtype", "placement", "shape", "spec", "weight_decay")
+    out = {key: param[key] for key in keys if param.get(key) is not None}
+    modes = {mode: of["spec"] for mode, of in param.get("modes", {}).items()}
+    return _canonical({**out, "modes": modes} if modes else out)
+
+
+def fingerprint(data: Mapping[str, Any]) -> str:
+    """The fingerprint of a plan's content."""
+    params = data["params"]
+    names = sorted(params, key=_utf16)
+    return _fingerprint(data, [f"{_text(n)}:{_entry(params[n])}" for n in names])
+
+
+def _fingerprint(data: Mapping[str, Any], params: list[str]) -> str:
+    members = [
+        f'"{key}":{_canonical(data[key])}'
+        for key in ("attention", "mesh", "modes")
+        if key != "attention" or data[key]
+    ]
+    members.append(f'"params":{{{",".join(params)}}}')
+    whole = "{" + ",".join(members) + "}"
+    return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
+
+
+def check_seal(data: Mapping[str, Any]) -> None:
+    """Raises Misfit where a plan of the right form is not as it was written."""
+    sizes = {axis["name"]: axis["size"] for axis in data["mesh"]["axes"]}
+    params = data["params"]
+    entries: dict[str, str] = {}
+    helds: dict[str, int | None] = {}
+    won = [0] * len(data["rules"])
+    totals: dict[str, int | None] = {"elements": 0, "bytes": 0}
+    everywhere, placed = 0, {}  # type: ignore[var-annotated]
+    unmatched = corrected = 0
+    known = True
+    canonical = []
+
+    def add(name: str, term: int | None) -> None:
+        total = totals[name]
+        fits = total is not None and term is not None and total + term < _LIMIT
+        totals[name] = total + term if fits else None  # type: ignore[operator]
+
+    for name in sorted(params, key=_utf16):
+        param = params[name]
+        text = _text(param)
+        if text not in entries:
+            try:
+                helds[text] = _check_sizes(param, sizes)
+            except Misfit as error:
+                raise Misfit(("params", name, *error.path), error.message) from None
+            entries[text] = _entry(param)
+        canonical.append(f"{_text(name)}:{entries[text]}")
+        shape, dtype, size = param["shape"], param["dtype"], helds[text]
+        elements = None if shape is None else _product(shape)
+        add("elements", elements)
+        add("bytes", None if elements is None or dtype is None else _bytes(elements, dtype))
+        known = known and size is not None
+        if "placement" in param:
+            place = (param["placement"]["axis"], param["placement"]["coordinate"])
+            placed[place] = placed.get(place, 0) + (size or 0)
+        else:
+            everywhere += size or 0
+        corrected += "corrections" in param
+        rule = param["rule"]
+        if rule is None:
+            unmatched += shape is None or len(shape) > 0
+        elif rule >= len(won):
+            raise Misfit(("params", name, "rule"), "is no rule of the plan")
+        else:
+            won[rule] += 1
+
+    for number, count in enumerate(won):
+        _equal(data["rules"][number]["params"], count, ("rules", number, "params"))
+    summary = data["summary"]
+    _equal(summary["params"], len(params), ("summary", "params"))
+    for key, total in totals.items():
+        _equal(summary[key], total, ("summary", key))
+    most = fullest(everywhere, placed) if known else None
+    _equal(summary["bytes_per_device"], most, ("summary", "bytes_per_device"))
+    _equal(summary["unmatched"], unmatched, ("summary", "unmatched"))
+    # It counts corrections of modes that are not listed, too.
+    if not corrected <= summary["corrected"] <= len(params):
+        _equal(summary["corrected"], corrected, ("summary", "corrected"))
+
+    now = _fingerprint(data, canonical)
+    if now != data["fingerprint"]:
+        raise Misfit(
+            ("fingerprint",), f"is not that of the plan's content, which is {now}"
+        )
+
+
+def _check_sizes(param: Mapping[str, Any], sizes: Mapping[str, int]) -> int | None:
+    """Returns the bytes that a device holds in training."""
+    for path, layout in _layouts(param):
+        shard, size = held(param["shape"], param["dtype"], layout["spec"], sizes)
+        _equal(layout["shard_shape"], shard, (*path, "shard_shape"))
+        _equal(layout["bytes_per_device"], size, (*path, "bytes_per_device"))
+    out: int | None = param["bytes_per_device"]
+    return out
+
+
+def _equal(written: Any, given: Any, path: Path) -> None:
+    if written != given:
+        raise Misfit(
+            path,
+            f"is {json.dumps(written)}, and the rest of the plan gives"
+            f" {json.dumps(given)}",
+        )

@@ -1,0 +1,368 @@
+// The same rules as schemas/plan.schema.json, which the Python package reads:
+// for each kind of object a table of its members. A test changes plans at
+// random and compares the verdicts of both.
+//
+//   {"shape": [8], "dtype": "F32", "spec": ["tp"], "shard": [4]}
+//     ->  `shard` is not a member of a parameter
+#include "plan/plan_form.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model/axis_rules.h"
+
+namespace shardc {
+namespace {
+
+using Check = bool (*)(const JsonValue& value);
+
+struct Field {
+  std::string_view name;
+  Check has_form;
+  // What the value must be, for messages.
+  std::string_view form;
+  bool required = true;
+};
+
+bool IsCount(const JsonValue& value) {
+  return value.kind() == JsonKind::kInteger && value.integer() >= 0;
+}
+
+bool IsPositive(const JsonValue& value) {
+  return IsCount(value) && value.integer() > 0;
+}
+
+bool IsCountOrNull(const JsonValue& value) {
+  return value.IsNull() || IsCount(value);
+}
+
+bool IsIntegerOrNull(const JsonValue& value) {
+  return value.IsNull() || value.kind() == JsonKind::kInteger;
+}
+
+bool IsPositiveOrNull(const JsonValue& value) {
+  return value.IsNull() || IsPositive(value);
+}
+
+bool IsText(const JsonValue& value) { return value.IsString(); }
+
+bool IsTextOrNull(const JsonValue& value) {
+  return value.IsNull() || value.IsString();
+}
+
+bool IsBool(const JsonValue& value) { return value.kind() == JsonKind::kBool; }
+
+bool IsObject(const JsonValue& value) { return value.IsObject(); }
+
+bool IsArray(const JsonValue& value) { return value.IsArray(); }
+
+template <Check kItem>
+bool IsListOf(const JsonValue& value) {
+  if (!value.IsArray()) return false;
+  for (const JsonValue item : value.items()) {
+    if (!kItem(item)) return false;
+  }
+  return true;
+}
+
+bool IsOneOf(const JsonValue& value, std::span<const std::string_view> known) {
+  return value.IsString() &&
+         std::find(known.begin(), known.end(), value.string()) != known.end();
+}
+
+// The long names of modes are for the command line only.
+bool IsMode(const JsonValue& value) {
+  return value.IsString() &&
+         std::any_of(kAllModes.begin(), kAllModes.end(), [&](Mode mode) {
+           return ModeName(mode) == value.string();
+         });
+}
+
+bool IsAxisType(const JsonValue& value) {
+  static constexpr std::array<std::string_view, 3> kKnown = {"auto", "explicit",
+                                                             "manual"};
+  return IsOneOf(value, kKnown);
+}
+
+bool IsReason(const JsonValue& value) {
+  static constexpr std::array<std::string_view, 6> kKnown = {
+      "indivisible", "missing_axis", "repeated_axis",
+      "too_long",    "min_size",     "scalar"};
+  return IsOneOf(value, kKnown);
+}
+
+bool IsAttentionReason(const JsonValue& value) {
+  static constexpr std::array<std::string_view, 2> kKnown = {"missing_axis",
+                                                             "repeated_axis"};
+  return IsOneOf(value, kKnown);
+}
+
+bool IsLevel(const JsonValue& value) {
+  static constexpr std::array<std::string_view, 3> kKnown = {"error", "warning",
+                                                             "note"};
+  return IsOneOf(value, kKnown);
+}
+
+bool IsHex(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  });
+}
+
+bool IsFingerprint(const JsonValue& value) {
+  constexpr std::string_view kPrefix = "sha256:";
+  constexpr size_t kDigits = 64;
+  return value.IsString() && value.string().starts_with(kPrefix) &&
+         value.string().size() == kPrefix.size() + kDigits &&
+         IsHex(value.string().substr(kPrefix.size()));
+}
+
+bool IsCode(const JsonValue& value) {
+  if (!value.IsString() || value.string().size() != 6) return false;
+  const std::string_view digits = value.string().substr(3);
+  return value.string().starts_with("SHD") &&
+         std::all_of(digits.begin(), digits.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool IsGroup(const JsonValue& value) {
+  return IsTextOrNull(value) || IsListOf<IsText>(value);
+}
+
+bool IsEntry(const JsonValue& value) {
+  return IsTextOrNull(value) || (IsListOf<IsText>(value) && value.size() > 0);
+}
+
+bool IsSpec(const JsonValue& value) { return IsListOf<IsEntry>(value); }
+
+bool IsGroupOrSpec(const JsonValue& value) {
+  return IsGroup(value) || IsSpec(value);
+}
+
+bool IsShape(const JsonValue& value) {
+  return value.IsNull() || IsListOf<IsCount>(value);
+}
+
+constexpr std::string_view kCount = "an integer of 0 or more";
+constexpr std::string_view kPositive = "an integer of 1 or more";
+constexpr std::string_view kCountOrNull = "an integer of 0 or more, or null";
+constexpr std::string_view kPositiveOrNull = "an integer of 1 or more, or null";
+constexpr std::string_view kText = "a string";
+constexpr std::string_view kTextOrNull = "a string or null";
+constexpr std::string_view kObject = "an object";
+constexpr std::string_view kList = "a list";
+constexpr std::string_view kMode =
+    "one of `train`, `prefill`, `decode` and `insert`";
+constexpr std::string_view kShape = "a list of integers of 0 or more, or null";
+constexpr std::string_view kSpec =
+    "a list with null, an axis or a list of axes for each dimension";
+constexpr std::string_view kGroup = "null, an axis or a list of axes";
+constexpr std::string_view kReason = "a reason that shardc-plan(5) lists";
+
+constexpr Field kPlanFields[] = {
+    {"schema", IsText, kText},
+    {"fingerprint", IsFingerprint, "`sha256:` and 64 hexadecimal digits"},
+    {"mesh", IsObject, kObject},
+    {"modes", IsListOf<IsMode>, "a list of modes"},
+    {"rules", IsArray, kList},
+    {"params", IsObject, kObject},
+    {"attention", IsObject, kObject},
+    {"attention_corrections", IsArray, kList, false},
+    {"summary", IsObject, kObject},
+    {"diagnostics", IsArray, kList, false}};
+constexpr Field kMeshFields[] = {
+    {"axes", IsArray, kList},
+    {"devices", IsPositive, kPositive},
+    {"processes", IsPositive, kPositive, false},
+    {"slices", IsPositive, kPositive, false},
+    {"dcn", IsListOf<IsPositive>, "a list of integers of 1 or more", false}};
+constexpr Field kAxisFields[] = {
+    {"name", IsText, kText},
+    {"size", IsPositive, kPositive},
+    {"type", IsAxisType, "one of `auto`, `explicit` and `manual`"}};
+constexpr Field kRuleFields[] = {{"match", IsText, kText},
+                                 {"source", IsText, kText},
+                                 {"params", IsCount, kCount}};
+constexpr Field kParamFields[] = {
+    {"shape", IsShape, kShape},
+    {"dtype", IsTextOrNull, kTextOrNull},
+    {"spec", IsSpec, kSpec},
+    {"rule", IsCountOrNull, kCountOrNull},
+    {"shard_shape", IsShape, kShape},
+    {"bytes_per_device", IsCountOrNull, kCountOrNull},
+    {"modes", IsObject, kObject, false},
+    {"corrections", IsArray, kList, false},
+    {"placement", IsObject, kObject, false},
+    {"weight_decay", IsBool, "true or false", false}};
+constexpr Field kLayoutFields[] = {
+    {"spec", IsSpec, kSpec},
+    {"shard_shape", IsShape, kShape},
+    {"bytes_per_device", IsCountOrNull, kCountOrNull}};
+constexpr Field kCorrectionFields[] = {
+    {"dim", IsCountOrNull, kCountOrNull},
+    {"from", IsGroupOrSpec, kGroup},
+    {"to", IsGroupOrSpec, kGroup},
+    {"reason", IsReason, kReason},
+    {"bytes_per_device_added", IsIntegerOrNull, "an integer or null"},
+    {"mode", IsMode, kMode, false}};
+constexpr Field kPlacementFields[] = {{"axis", IsText, kText},
+                                      {"coordinate", IsCount, kCount}};
+constexpr Field kAttentionFields[] = {
+    {"mode", IsMode, kMode},  {"tensor", IsText, kText},
+    {"dim", IsCount, kCount}, {"from", IsGroup, kGroup},
+    {"to", IsGroup, kGroup},  {"reason", IsAttentionReason, kReason}};
+constexpr Field kSummaryFields[] = {
+    {"params", IsCount, kCount},
+    {"elements", IsCountOrNull, kCountOrNull},
+    {"bytes", IsCountOrNull, kCountOrNull},
+    {"bytes_per_device", IsCountOrNull, kCountOrNull},
+    {"unmatched", IsCount, kCount},
+    {"corrected", IsCount, kCount}};
+constexpr Field kDiagnosticFields[] = {
+    {"code", IsCode, "`SHD` and three digits"},
+    {"name", IsText, kText},
+    {"level", IsLevel, "one of `error`, `warning` and `note`"},
+    {"message", IsText, kText},
+    {"file", IsTextOrNull, kTextOrNull},
+    {"line", IsPositiveOrNull, kPositiveOrNull},
+    {"column", IsPositiveOrNull, kPositiveOrNull},
+    {"end_line", IsPositiveOrNull, kPositiveOrNull},
+    {"end_column", IsPositiveOrNull, kPositiveOrNull},
+    {"help", IsTextOrNull, kTextOrNull},
+    {"params", IsListOf<IsText>, "a list of strings"}};
+
+class FormChecker {
+ public:
+  explicit FormChecker(Findings& findings) : findings_(findings) {}
+
+  bool Plan(const JsonValue& root) {
+    if (!Object(root, "the plan", kPlanFields)) return false;
+    const JsonValue mesh = *root.Find("mesh");
+    if (!Object(mesh, "the mesh", kMeshFields) ||
+        !Objects(*mesh.Find("axes"), "an axis", kAxisFields) ||
+        !Objects(*root.Find("rules"), "a rule", kRuleFields) ||
+        !Object(*root.Find("summary"), "the summary", kSummaryFields)) {
+      return false;
+    }
+    for (const JsonMember param : root.Find("params")->members()) {
+      if (!Param(param.value)) return false;
+    }
+    for (const JsonMember mode : root.Find("attention")->members()) {
+      if (!Attention(mode)) return false;
+    }
+    const auto corrections = root.Find("attention_corrections");
+    const auto diagnostics = root.Find("diagnostics");
+    return (!corrections || Objects(*corrections, "a correction of attention",
+                                    kAttentionFields)) &&
+           (!diagnostics ||
+            Objects(*diagnostics, "a diagnostic", kDiagnosticFields));
+  }
+
+ private:
+  bool Refuse(const JsonValue& at, std::string message) {
+    findings_.Add(code::kSchema, at.place(), std::move(message));
+    return false;
+  }
+
+  bool Param(const JsonValue& param) {
+    if (!Object(param, "a parameter", kParamFields)) return false;
+    for (const JsonMember member : param.members()) {
+      if (member.name() == "modes") {
+        for (const JsonMember mode : member.value.members()) {
+          if (!IsMode(mode.key)) return NoMode(mode.key);
+          if (!Object(mode.value, "a mode of a parameter", kLayoutFields)) {
+            return false;
+          }
+        }
+      } else if (member.name() == "corrections") {
+        if (member.value.size() == 0) {
+          return Refuse(member.value, "`corrections` is an empty list");
+        }
+        if (!Objects(member.value, "a correction", kCorrectionFields)) {
+          return false;
+        }
+      } else if (member.name() == "placement" &&
+                 !Object(member.value, "a placement", kPlacementFields)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool Attention(const JsonMember& mode) {
+    if (!IsMode(mode.key)) return NoMode(mode.key);
+    if (!mode.value.IsObject()) {
+      return Refuse(mode.value, "the attention specs of a mode are an object");
+    }
+    for (const JsonMember tensor : mode.value.members()) {
+      if (!IsSpec(tensor.value)) {
+        return Refuse(tensor.value, "the spec of an attention tensor is " +
+                                        std::string(kSpec));
+      }
+    }
+    return true;
+  }
+
+  bool NoMode(const JsonValue& key) {
+    return Refuse(key, "`" + std::string(key.string()) + "` is not " +
+                           std::string(kMode));
+  }
+
+  bool Objects(const JsonValue& list, std::string_view what,
+               std::span<const Field> fields) {
+    for (const JsonValue item : list.items()) {
+      if (!Object(item, what, fields)) return false;
+    }
+    return true;
+  }
+
+  bool Object(const JsonValue& value, std::string_view what,
+              std::span<const Field> fields) {
+    if (!value.IsObject()) {
+      return Refuse(value, std::string(what) + " is not an object");
+    }
+    size_t required = 0;
+    for (const JsonMember member : value.members()) {
+      const auto field = std::find_if(
+          fields.begin(), fields.end(),
+          [&](const Field& one) { return one.name == member.name(); });
+      if (field == fields.end()) {
+        findings_.Add(code::kUnknownKey, member.key.place(),
+                      "`" + std::string(member.name()) +
+                          "` is not a member of " + std::string(what));
+        return false;
+      }
+      if (!field->has_form(member.value)) {
+        return Refuse(member.value, "`" + std::string(field->name) + "` of " +
+                                        std::string(what) + " is not " +
+                                        std::string(field->form));
+      }
+      if (field->required) ++required;
+    }
+    for (const Field& field : fields) {
+      if (required == static_cast<size_t>(std::count_if(
+                          fields.begin(), fields.end(),
+                          [](const Field& one) { return one.required; }))) {
+        break;
+      }
+      if (field.required && !value.Find(field.name)) {
+        return Refuse(value, std::string(what) + " has no `" +
+                                 std::string(field.name) + "`");
+      }
+    }
+    return true;
+  }
+
+  Findings& findings_;
+};
+
+}  // namespace
+
+bool HasPlanForm(const JsonValue& root, Findings& findings) {
+  return FormChecker(findings).Plan(root);
+}
+
+}  // namespace shardc

@@ -1,0 +1,306 @@
+// The fingerprint covers a plan's meaning: mesh, modes, attention specs, and
+// the shape, dtype, specs, placement and weight decay of each parameter. The
+// members that it does not cover, such as shard shapes, follow from those and
+// are computed again:
+//
+//   "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
+//     ->  `shard_shape` is [4], and shape, spec and mesh give [2]
+//
+// The fingerprint is computed from the JSON itself, so that no part of the
+// meaning is lost by reading it.
+#include "plan/seal.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/memory.h"
+#include "legalize/blocks.h"
+#include "plan/fingerprint.h"
+#include "plan/plan_form.h"
+#include "source/checked.h"
+#include "source/digest.h"
+#include "source/index.h"
+#include "source/json_members.h"
+#include "source/json_writer.h"
+#include "source/sink.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kHelp =
+    "write the plan again with `shardc plan -o FILE`, or pass `--allow-edited` "
+    "to use it as it is";
+
+// Writes a value with sorted members, as RFC 8785 does.
+void WriteCanonical(JsonWriter& json, const JsonValue& value) {
+  if (value.IsObject()) {
+    std::vector<std::string_view> names;
+    std::vector<JsonValue> values;
+    for (const JsonMember member : value.members()) {
+      names.push_back(member.name());
+      values.push_back(member.value);
+    }
+    json.BeginObject();
+    for (const uint32_t at : CanonicalOrder(names)) {
+      json.Key(names[at]);
+      WriteCanonical(json, values[at]);
+    }
+    json.EndObject();
+  } else if (value.IsArray()) {
+    json.BeginArray();
+    for (const JsonValue item : value.items()) WriteCanonical(json, item);
+    json.EndArray();
+  } else if (value.IsString()) {
+    json.String(value.string());
+  } else if (value.kind() == JsonKind::kInteger) {
+    json.Integer(value.integer());
+  } else if (value.kind() == JsonKind::kUnsigned) {
+    json.Unsigned(value.unsigned_());
+  } else if (value.kind() == JsonKind::kReal) {
+    json.Real(value.real());
+  } else if (value.kind() == JsonKind::kBool) {
+    json.Bool(value.boolean());
+  } else {
+    json.Null();
+  }
+}
+
+// The members of a parameter that count, sorted; of its modes only the specs.
+std::string CanonicalEntry(const JsonValue& param) {
+  return TextOf([&](Sink& out) {
+    JsonWriter json(out, JsonStyle::kCanonical);
+    json.BeginObject();
+    for (const std::string_view key :
+         {"dtype", "modes", "placement", "shape", "spec", "weight_decay"}) {
+      const auto value = param.Find(key);
+      if (!value || value->IsNull()) continue;
+      if (key != "modes") {
+        json.Key(key);
+        WriteCanonical(json, *value);
+        continue;
+      }
+      std::vector<std::pair<std::string_view, JsonValue>> specs;
+      for (const JsonMember mode : value->members()) {
+        specs.emplace_back(mode.name(), *mode.value.Find("spec"));
+      }
+      if (specs.empty()) continue;
+      std::sort(specs.begin(), specs.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
+      json.Key(key);
+      json.BeginObject();
+      for (const auto& [mode, spec] : specs) {
+        json.Key(mode);
+        WriteCanonical(json, spec);
+      }
+      json.EndObject();
+    }
+    json.EndObject();
+  });
+}
+
+std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
+  std::vector<std::string> entries;
+  for (const JsonMember param : root.Find("params")->members()) {
+    entries.push_back(CanonicalEntry(param.value));
+  }
+  Sha256Sink digest;
+  JsonWriter json(digest, JsonStyle::kCanonical);
+  json.BeginObject();
+  for (const std::string_view key : {"attention", "mesh", "modes"}) {
+    const JsonValue value = *root.Find(key);
+    if (key == "attention" && value.size() == 0) continue;
+    json.Key(key);
+    WriteCanonical(json, value);
+  }
+  json.Key("params");
+  json.BeginObject();
+  for (const uint32_t at : CanonicalOrder(classes.names)) {
+    json.Key(classes.names[at]);
+    json.Written(entries[classes.class_of[at]]);
+  }
+  json.EndObject();
+  json.EndObject();
+  return "sha256:" + digest.Hex();
+}
+
+// What one device holds of a parameter in one mode; nothing where unknown.
+struct Held {
+  std::optional<Shape> shape;
+  std::optional<int64_t> bytes;
+};
+
+// An illegal spec, which a plan has under --keep-going only, has no sizes.
+Held HeldOf(const TensorType& type, const Spec& spec, const Mesh& mesh) {
+  Held out;
+  if (!type.shape) return out;
+  if (!LegalizeStored(spec, type, mesh, {}).problems.empty()) return out;
+  out.shape = ShardShape(spec, *type.shape, mesh);
+  const auto elements = CheckedProduct(*out.shape);
+  if (elements && type.dtype) out.bytes = BytesOf(*elements, *type.dtype);
+  return out;
+}
+
+std::string TextOfNumber(std::optional<int64_t> number) {
+  return number ? std::to_string(*number) : "null";
+}
+
+class Checker {
+ public:
+  Checker(const JsonValue& root, const ReadPlan& plan,
+          const PlanClasses& classes, Findings& findings)
+      : root_(root),
+        plan_(plan),
+        classes_(classes),
+        findings_(findings),
+        counts_(plan.params.size(), 0) {
+    for (const uint32_t of_class : classes.class_of) ++counts_[of_class];
+  }
+
+  bool Run() { return CheckSizes() && CheckTotals() && CheckFingerprint(); }
+
+ private:
+  // `name` is a member's, `written` its value and `given` what it should be.
+  bool Equal(const JsonValue& written, std::string_view name,
+             const std::string& given) {
+    if (NormalText(written) == given) return true;
+    findings_.Add(code::kSchema, written.place(),
+                  "the plan was edited: `" + std::string(name) + "` is " +
+                      NormalText(written) +
+                      ", and the rest of the plan gives " + given,
+                  std::string(kHelp));
+    return false;
+  }
+
+  bool Equal(const JsonValue& object, std::string_view name,
+             std::optional<int64_t> number) {
+    const JsonValue written = *object.Find(name);
+    // Most numbers are as they should be and need no text.
+    if (number ? written.kind() == JsonKind::kInteger &&
+                     written.integer() == *number
+               : written.IsNull()) {
+      return true;
+    }
+    return Equal(written, name, TextOfNumber(number));
+  }
+
+  bool CheckHeld(const JsonValue& layout, const Held& held) {
+    const std::string shape = held.shape ? TextOf([&](Sink& out) {
+      JsonWriter json(out);
+      json.Array(*held.shape);
+    })
+                                         : "null";
+    return Equal(*layout.Find("shard_shape"), "shard_shape", shape) &&
+           Equal(layout, "bytes_per_device", held.bytes);
+  }
+
+  // Gathers the totals on the way.
+  bool CheckSizes() {
+    const JsonValue rules = *root_.Find("rules");
+    won_.assign(rules.size(), 0);
+    size_t i = 0;
+    for (const JsonMember param : root_.Find("params")->members()) {
+      const ReadParam& read = plan_.params[i];
+      const Held train = HeldOf(read.type, read.spec, plan_.mesh);
+      if (!CheckHeld(param.value, train)) return false;
+      if (const auto modes = param.value.Find("modes")) {
+        size_t mode = 0;
+        for (const JsonMember member : modes->members()) {
+          const Spec& spec = read.modes[mode++].second;
+          if (!CheckHeld(member.value, HeldOf(read.type, spec, plan_.mesh))) {
+            return false;
+          }
+        }
+      }
+      if (!AddTotals(param.value, read, train, counts_[i])) return false;
+      ++i;
+    }
+    return true;
+  }
+
+  bool AddTotals(const JsonValue& param, const ReadParam& read,
+                 const Held& train, int64_t count) {
+    const auto add = [&](std::optional<int64_t>& sum,
+                         std::optional<int64_t> term) {
+      if (term) term = CheckedMul(*term, count);
+      sum = sum && term ? CheckedAdd(*sum, *term) : std::nullopt;
+    };
+    add(elements_, read.type.Elements());
+    add(bytes_, read.type.Bytes());
+    const auto held =
+        train.bytes ? CheckedMul(*train.bytes, count) : std::nullopt;
+    known_ = known_ && held.has_value();
+    if (held && read.placement) {
+      held_.AddAt(read.placement->axis, read.placement->coordinate, *held);
+    } else if (held) {
+      held_.Add(*held);
+    }
+    if (param.Find("corrections")) corrected_ += count;
+    const JsonValue rule = *param.Find("rule");
+    const bool scalar = read.type.shape && read.type.shape->empty();
+    if (rule.IsNull()) {
+      if (!scalar) unmatched_ += count;
+    } else if (rule.integer() >= static_cast<int64_t>(won_.size())) {
+      findings_.Add(code::kSchema, rule.place(), "the plan has no such rule");
+      return false;
+    } else {
+      won_[AsIndex(rule.integer())] += count;
+    }
+    return true;
+  }
+
+  bool CheckTotals() {
+    size_t i = 0;
+    for (const JsonValue rule : root_.Find("rules")->items()) {
+      if (!Equal(rule, "params", won_[i++])) return false;
+    }
+    const JsonValue summary = *root_.Find("summary");
+    const auto params = static_cast<int64_t>(classes_.names.size());
+    const auto fullest = known_ ? held_.Fullest() : std::nullopt;
+    if (!Equal(summary, "params", params) ||
+        !Equal(summary, "elements", elements_) ||
+        !Equal(summary, "bytes", bytes_) ||
+        !Equal(summary, "bytes_per_device", fullest) ||
+        !Equal(summary, "unmatched", unmatched_)) {
+      return false;
+    }
+    // It counts corrections of modes that are not listed, too.
+    const int64_t corrected = summary.Find("corrected")->integer();
+    return (corrected >= corrected_ && corrected <= params) ||
+           Equal(summary, "corrected", corrected_);
+  }
+
+  bool CheckFingerprint() {
+    const std::string now = FingerprintOf(root_, classes_);
+    if (now == plan_.fingerprint) return true;
+    findings_.Add(code::kSchema, root_.Find("fingerprint")->place(),
+                  "the plan was edited: its content has the fingerprint `" +
+                      now + "`, not the one that it states",
+                  std::string(kHelp));
+    return false;
+  }
+
+  const JsonValue root_;
+  const ReadPlan& plan_;
+  const PlanClasses& classes_;
+  Findings& findings_;
+  std::vector<int64_t> counts_;  // parameters of each class
+  std::vector<int64_t> won_;     // parameters of each rule
+  std::optional<int64_t> elements_ = 0, bytes_ = 0;
+  HeldBytes held_;
+  bool known_ = true;  // the bytes of all parameters
+  int64_t unmatched_ = 0, corrected_ = 0;
+};
+
+}  // namespace
+
+bool IsUnedited(const JsonValue& root, const ReadPlan& plan,
+                const PlanClasses& classes, Findings& findings) {
+  return HasPlanForm(root, findings) &&
+         Checker(root, plan, classes, findings).Run();
+}
+
+}  // namespace shardc

@@ -1,0 +1,33 @@
+// Whether a plan is as the compiler wrote it.
+#ifndef SHARDC_PLAN_SEAL_H_
+#define SHARDC_PLAN_SEAL_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "plan/read.h"
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc {
+
+// The parameters of a plan's file by class: parameters with the same entry are
+// one class. `names` has all parameters in the file's order, `class_of` the
+// class of each: an index into the members of `params` of the JSON.
+struct PlanClasses {
+  std::span<const std::string_view> names;
+  std::span<const uint32_t> class_of;
+};
+
+// Returns whether the plan has the form of a plan (plan/plan_form.h), its
+// fingerprint is that of its content, and its shard shapes, bytes and totals
+// are those that its shapes, specs and mesh give. `plan` is what was read from
+// `root`, with one parameter per class. Findings: schema, at the first member
+// that differs.
+bool IsUnedited(const JsonValue& root, const ReadPlan& plan,
+                const PlanClasses& classes, Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_SEAL_H_
