@@ -12,6 +12,7 @@
 #include "cli/program_traffic.h"
 #include "cost/fit.h"
 #include "emit/costs/fit_report.h"
+#include "parse/mesh.h"
 #include "source/wording.h"
 #include "target/open.h"
 
@@ -107,6 +108,12 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
         std::optional<int64_t> devices, int64_t limit, const Target& target,
         const Common& common, Findings& findings) {
   std::vector<std::string> axes = SplitList(command.axes);
+  const size_t before = findings.errors();
+  // As an axis of `--mesh`, so that both accept the same names.
+  for (const std::string& axis : axes) {
+    ParseMeshString(MakeSource("--axes", axis + ":1"), {}, findings);
+  }
+  if (findings.errors() > before) return kFailed;
   if (axes.empty()) {
     axes = cost::UsualAxes(inputs.rules, inputs.model && inputs.model->experts,
                            false);

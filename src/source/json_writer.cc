@@ -23,14 +23,19 @@ void PutEscape(Sink& out, uint32_t point) {
   static constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
   static constexpr std::string_view kLetters = "\"\\bfnrt";
   static constexpr std::string_view kHex = "0123456789abcdef";
-  out.Put('\\');
   const size_t known =
       point < 0x80 ? kShort.find(static_cast<char>(point)) : kShort.npos;
   if (known != std::string_view::npos) {
+    out.Put('\\');
     out.Put(kLetters[known]);
     return;
   }
-  out.Put('u');
+  if (point > 0xFFFF) {  // a pair of surrogates
+    PutEscape(out, 0xD800 + ((point - 0x10000) >> 10));
+    PutEscape(out, 0xDC00 + ((point - 0x10000) & 0x3FF));
+    return;
+  }
+  out.Append("\\u");
   for (int shift = 12; shift >= 0; shift -= 4) {
     out.Put(kHex[point >> shift & 15]);
   }

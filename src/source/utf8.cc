@@ -5,9 +5,33 @@
 //   C3 A4  ->  E4, length 2     C0 80, ED A0 80, F4 90 80 80  ->  length 0
 #include "source/utf8.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace shardc {
+namespace {
+
+struct Range {
+  uint32_t first, last;
+};
+
+// Generated from the Unicode Character Database 14.0.0: general categories Cc,
+// Zl and Zp, Cf without Prepended_Concatenation_Mark, Bidi_Control and
+// Default_Ignorable_Code_Point, which has the tags, the variation selectors and
+// the Hangul fillers; and U+2800, the Braille pattern without dots.
+// A test of the command line generates them again and compares.
+constexpr Range kHidden[] = {
+    {0x0000, 0x001F},   {0x007F, 0x009F},   {0x00AD, 0x00AD},
+    {0x034F, 0x034F},   {0x061C, 0x061C},   {0x115F, 0x1160},
+    {0x17B4, 0x17B5},   {0x180B, 0x180F},   {0x200B, 0x200F},
+    {0x2028, 0x202E},   {0x2060, 0x206F},   {0x2800, 0x2800},
+    {0x3164, 0x3164},   {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},
+    {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFB},   {0x13430, 0x13438},
+    {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
+};
+
+}  // namespace
 
 CodePoint DecodeUtf8(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) -> uint32_t {
@@ -58,11 +82,10 @@ void AppendUtf8(std::string& out, uint32_t point) {
 }
 
 bool IsHidden(uint32_t point) {
-  const uint32_t c = point;
-  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x00AD || c == 0x061C ||
-         (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
-         (c >= 0x2060 && c <= 0x2064) || (c >= 0x2066 && c <= 0x2069) ||
-         c == 0xFEFF;
+  const Range* const range = std::lower_bound(
+      std::begin(kHidden), std::end(kHidden), point,
+      [](const Range& one, uint32_t c) { return one.last < c; });
+  return range != std::end(kHidden) && point >= range->first;
 }
 
 bool IsUtf8(std::string_view text, size_t* bad_offset) {

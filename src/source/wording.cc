@@ -112,8 +112,9 @@ std::string Printable(std::string_view text) {
       out += "\\x";
       AppendHex(out, point.value, 2);
     } else if (IsHidden(point.value)) {
-      out += "\\u";
-      AppendHex(out, point.value, 4);
+      const bool wide = point.value > 0xFFFF;
+      out += wide ? "\\U" : "\\u";
+      AppendHex(out, point.value, wide ? 8 : 4);
     } else {
       out += text.substr(at, point.length);
     }

@@ -5,14 +5,18 @@
 
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
+#include "source/wording.h"
 
 namespace shardc::exports {
 namespace {
 
-std::string Cell(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    return std::string(text);
-  }
+// Invisible characters are escaped as on a terminal. A spreadsheet evaluates a
+// cell that begins with one of `=+-@` as a formula, also after a tab or a
+// carriage return, so such a cell gets an apostrophe in front.
+std::string Cell(std::string_view raw) {
+  std::string text = Printable(raw);
+  if (raw.find_first_of("=+-@\t\r") == 0) text.insert(0, 1, '\'');
+  if (text.find_first_of(",\"") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"') out += '"';
