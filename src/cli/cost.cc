@@ -112,6 +112,7 @@ Options OptionsOf(CostCommand& command) {
        .to = &command.plan,
        .value = "FILE",
        .help = "plan file to use instead of the inputs"},
+      AllowEditedOption(&command.allow_edited),
       {.name = "--explain",
        .to = &command.explain,
        .help = "also list the assumptions, and the tensors of a layer"}};

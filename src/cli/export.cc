@@ -185,12 +185,12 @@ Options OptionsOf(ExportFlags& flags) {
                       .words = FormatNames()}};
   Append(
       options,
-      Under(
-          "Inputs",
-          {{.name = "--plan",
-            .to = &flags.plan,
-            .value = "PLAN",
-            .help = "plan file (default: compile mesh, rules and manifest)"}}));
+      Under("Inputs",
+            {{.name = "--plan",
+              .to = &flags.plan,
+              .value = "PLAN",
+              .help = "plan file (default: compile mesh, rules and manifest)"},
+             AllowEditedOption(&flags.allow_edited)}));
   Append(options, AllInputs(flags.inputs));
   exports::Options& own = flags.options;
   Append(

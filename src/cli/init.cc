@@ -20,6 +20,8 @@
 #include "emit/plans/manifest_text.h"
 #include "families/families.h"
 #include "parse/project.h"
+#include "source/boundary.h"
+#include "source/digest.h"
 #include "source/file.h"
 #include "source/wording.h"
 #include "target/packs.h"
@@ -233,18 +235,76 @@ std::string Quoted(const std::string& text) {
   return out + "\"";
 }
 
-std::string WorkflowText() {
-  return "# Sharding is checked with every change: no weights, no "
-         "accelerator.\n"
+// The SHA-256 of this program, by which the workflow knows what it downloads.
+std::optional<std::string> OwnDigest(Findings& findings) {
+  const SourceRef program = ReadSource("/proc/self/exe", findings);
+  if (program == nullptr) return std::nullopt;
+  return Sha256(program->text());
+}
+
+// `folder` is that of the project, relative to the repository's root.
+std::string WorkflowText(const std::string& digest, const std::string& folder) {
+  const bool at_root = folder.empty() || folder == ".";
+  const std::string path = at_root ? "" : folder + "/";
+  return "# Checks the sharding of every change: no weights, no accelerator.\n"
+         "#\n"
+         "# The variable SHARDC_URL of the repository is where CI downloads "
+         "the\n"
+         "# program. It must be the one that wrote this file: its digest is\n"
+         "# compared. After an upgrade write `sha256sum shardc` below.\n"
          "name: sharding\n"
          "on: [push, pull_request]\n"
+         "permissions:\n"
+         "  contents: read\n"
          "jobs:\n"
          "  check:\n"
-         "    runs-on: ubuntu-latest\n"
+         "    runs-on: ubuntu-24.04\n"
          "    steps:\n"
-         "      - uses: actions/checkout@v4\n"
-         "      - run: pip install shardc\n"
-         "      - run: shardc check --locked --format github\n";
+         "      - uses: "
+         "actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683  # v4.2.2\n"
+         "        with:\n"
+         "          persist-credentials: false\n"
+         "      - name: Download shardc\n"
+         "        env:\n"
+         "          SHARDC_URL: ${{ vars.SHARDC_URL }}\n"
+         "          SHARDC_SHA256: " +
+         digest +
+         "\n"
+         "        run: |\n"
+         "          curl --fail --silent --show-error --location --proto "
+         "'=https' \\\n"
+         "            --output \"$RUNNER_TEMP/shardc\" \"$SHARDC_URL\"\n"
+         "          echo \"$SHARDC_SHA256  $RUNNER_TEMP/shardc\" | sha256sum "
+         "--check --strict\n"
+         "          chmod +x \"$RUNNER_TEMP/shardc\"\n"
+         "      - name: Check\n"
+         "        run: '\"$RUNNER_TEMP/shardc\" check --locked --format "
+         "github'\n" +
+         (path.empty() ? ""
+                       : "        working-directory: " + Quoted(folder) + "\n");
+}
+
+// The workflow belongs to the root of the repository, where services look for
+// it. A project below the root may be one of several there.
+NewFile Workflow(const InitFlags& flags, const InitInputs& inputs,
+                 const std::string& digest) {
+  std::error_code error;
+  const fs::path here =
+      fs::absolute(flags.folder, error).lexically_normal() / "";
+  const std::string found = RepositoryRoot(flags.folder);
+  const fs::path root = found.empty() ? here : fs::path(found);
+  const std::string below =
+      here.parent_path().lexically_relative(root / "").generic_string();
+  const fs::path workflows = root / ".github" / "workflows";
+  fs::path file = workflows / "shardc.yaml";
+  const bool at_root = here.parent_path() == (root / "").parent_path();
+  if (at_root) {
+    return {".github/workflows/shardc.yaml", WorkflowText(digest, "")};
+  }
+  if (fs::symlink_status(file, error).type() != fs::file_type::not_found) {
+    file = workflows / ("shardc-" + inputs.name + ".yaml");
+  }
+  return {file.string(), WorkflowText(digest, below)};
 }
 
 std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
@@ -275,7 +335,9 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   out.push_back({plan, TextOf([&](Sink& sink) {
                    WritePlanJson(rules.compiled->plan, {}, sink);
                  })});
-  out.push_back({".github/workflows/shardc.yaml", WorkflowText()});
+  const auto digest = OwnDigest(findings);
+  if (!digest) return {};
+  out.push_back(Workflow(flags, inputs, *digest));
   // Written last, so that a project file exists only with all other files.
   out.push_back(
       {"shardc.yaml",
@@ -316,11 +378,10 @@ std::string DoneText(const InitFlags& flags, const std::vector<NewFile>& files,
   std::string out = "target      " + inputs.name + " on " + MeshWords(mesh) +
                     ", " + rules.origin + "\n";
   for (const NewFile& file : files) {
-    out +=
-        "wrote       " +
-        Printable(
-            (fs::path(flags.folder) / file.path).lexically_normal().string()) +
-        "\n";
+    const fs::path path = fs::path(flags.folder) / file.path;
+    const fs::path shown =
+        fs::path(file.path).is_absolute() ? fs::proximate(path) : path;
+    out += "wrote       " + Printable(shown.lexically_normal().string()) + "\n";
   }
   out += "\nNext:\n";
   if (flags.folder != ".") out += "  cd " + Printable(flags.folder) + "\n";
@@ -332,9 +393,11 @@ std::string DoneText(const InitFlags& flags, const std::vector<NewFile>& files,
 
 int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
   std::error_code error;
-  if (!fs::is_directory(flags.folder, error)) {
-    findings.Add(code::kMissing, {},
-                 "the folder `" + Printable(flags.folder) + "` does not exist");
+  const bool there = fs::is_directory(flags.folder, error);
+  if (!there && fs::exists(fs::symlink_status(flags.folder, error))) {
+    findings.Add(code::kWrite, {MakeSource(flags.folder, {})},
+                 "`" + flags.folder + "` is not a folder",
+                 "name another one with `--folder`");
     return kFailed;
   }
   // Reports existing files before any long computation.
@@ -406,7 +469,8 @@ Options OptionsOf(InitFlags& flags) {
          {{.name = "--folder",
            .to = &flags.folder,
            .value = "FOLDER",
-           .help = "folder of the project (default: the current one)"}});
+           .help = "folder of the project, created if it does not exist "
+                   "(default: the current one)"}});
   return options;
 }
 
@@ -418,8 +482,13 @@ const Command kInit = {
     .about = R"(
 Writes a project into a folder: `shardc.yaml` with one target, `rules.yaml`, the
 committed plan, a manifest if the source is not a file for a repository, and a
-workflow for GitHub. If one of the files exists already, the command fails and
-writes nothing.
+workflow for GitHub at the root of the repository, or in the project's folder if
+that is in no repository. The folder is created if it does not exist. If one of
+the files exists already, the command fails and writes nothing.
+
+The workflow may only read the repository, and pins what it uses by digest: the
+checkout action by its commit, and the program by the SHA-256 of the one that
+runs. CI downloads the program from the repository's variable `SHARDC_URL`.
 
 The rules are the pack that matches the model's names, if shardc-check(1)
 reports nothing for it on the mesh; otherwise they are suggested, as by

@@ -60,7 +60,7 @@ std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings) {
       TextOf([&](Sink& out) { WritePlanJson(compiled.plan, {}, out); });
   auto table = ReadPlanTable(
       MakeSource("the plan compiled from the inputs", std::move(text)),
-      findings);
+      EditedPlan::kAllowed, findings);
   if (table) table->classes.plan.mesh = compiled.mesh;
   return table;
 }

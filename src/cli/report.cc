@@ -181,6 +181,7 @@ Options OptionsOf(ReportCommand& command) {
        .to = &command.base,
        .value = "FILE",
        .help = "plan file to compare with, such as that of the main branch"},
+      AllowEditedOption(&command.allow_edited),
       {.name = "--verified",
        .to = &command.verified,
        .value = "FILE",

@@ -74,7 +74,8 @@ Options OptionsOf(ShardFlags& flags) {
       {.name = "--processes",
        .to = &flags.processes,
        .value = "N",
-       .help = "number of hosts, if the plan's mesh does not define it"}};
+       .help = "number of hosts, if the plan's mesh does not define it"},
+      AllowEditedOption(&flags.allow_edited)};
   Append(options, OptionsOf(flags.checkpoint));
   return options;
 }

@@ -240,6 +240,7 @@ Options OptionsOf(ShowCommand& command) {
                       .to = &command.plan,
                       .value = "FILE",
                       .help = "plan file to use instead of the inputs"},
+                     AllowEditedOption(&command.allow_edited),
                      {.name = "--dims",
                       .to = &command.dims,
                       .value = "ROWS,COLUMNS",

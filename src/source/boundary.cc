@@ -81,6 +81,14 @@ Boundary Boundary::Of(const std::string& project_file) {
   return out;
 }
 
+std::string RepositoryRoot(const std::string& folder) {
+  std::error_code error;
+  const fs::path full =
+      fs::absolute(folder.empty() ? "." : folder, error).lexically_normal();
+  // A slash at the end leaves an empty last component.
+  return GitRoot(full.has_filename() ? full : full.parent_path()).string();
+}
+
 bool Boundary::Holds(const std::string& path) const {
   if (root_.empty()) return true;
   const fs::path full = Followed(path);

@@ -23,6 +23,10 @@ class Boundary {
   std::string root_;  // absolute, without links; empty: no boundary
 };
 
+// Returns the nearest folder at or above `folder` that holds `.git`, as an
+// absolute path, or an empty text. The folder need not exist.
+std::string RepositoryRoot(const std::string& folder);
+
 }  // namespace shardc
 
 #endif  // SHARDC_SOURCE_BOUNDARY_H_

@@ -2,6 +2,7 @@
 take; what is there stays."""
 
 import gzip
+import hashlib
 import json
 import os
 import shutil
@@ -9,7 +10,8 @@ import struct
 import tempfile
 import unittest
 
-from driver import MODELS, TESTDATA, Case, run
+import yaml
+from driver import BIN, MODELS, TESTDATA, Case, run
 
 LLAMA = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
 CONFIG = os.path.join(TESTDATA, "configs", "llama-3-8b.config.json")
@@ -69,6 +71,54 @@ class Init(Case):
             with open(os.path.join(self.project, name),
                       encoding="utf-8") as file:
                 self.assertNotIn(self.folder, file.read(), name)
+
+    def workflow(self, *names):
+        with open(os.path.join(*names), encoding="utf-8") as file:
+            text = file.read()
+        self.assertNotIn("pip install", text)
+        workflow = yaml.safe_load(text)
+        self.assertEqual(workflow["permissions"], {"contents": "read"})
+        steps = workflow["jobs"]["check"]["steps"]
+        for step in steps:
+            if "uses" in step:
+                self.assertRegex(step["uses"], r"@[0-9a-f]{40}$")
+        with open(BIN, "rb") as file:
+            self.assertIn(hashlib.sha256(file.read()).hexdigest(), text)
+        return steps[-1]
+
+    def test_the_workflow_is_at_the_root_of_the_repository(self):
+        os.mkdir(os.path.join(self.folder, ".git"))
+        self.project = os.path.join(self.folder, "jobs", "new")
+        done = self.init(LLAMA, "--mesh", "fsdp:8")
+        workflows = os.path.join(self.folder, ".github", "workflows")
+        self.assertEqual(os.listdir(workflows), ["shardc.yaml"])
+        step = self.workflow(workflows, "shardc.yaml")
+        self.assertEqual(step["working-directory"], "jobs/new")
+        self.assertNotIn(".github", " ".join(self.files()))
+        self.assertIn(os.path.join(".github", "workflows"), done.out)
+        self.assert_good()
+        # A second project of the repository.
+        self.project = os.path.join(self.folder, "other")
+        self.init(LLAMA, "--mesh", "fsdp:8")
+        self.assertEqual(sorted(os.listdir(workflows)), [
+            "shardc-llama-3-8b.hf.yaml", "shardc.yaml"])
+        # At the root itself.
+        self.project = os.path.join(self.folder, "root")
+        os.makedirs(os.path.join(self.project, ".git"))
+        self.init(LLAMA, "--mesh", "fsdp:8")
+        step = self.workflow(self.project, ".github", "workflows",
+                             "shardc.yaml")
+        self.assertNotIn("working-directory", step)
+
+    def test_a_folder_that_is_missing_is_made_and_removed_after_a_failure(self):
+        self.project = os.path.join(self.folder, "a", "b")
+        self.init(CONFIG, "--mesh", "fsdp:7", rc=1)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "a")))
+        self.init(LLAMA, "--mesh", "fsdp:8")
+        self.assert_good()
+        self.workflow(self.project, ".github", "workflows", "shardc.yaml")
+        self.project = os.path.join(self.project, "rules.yaml")
+        self.assertIn("is not a folder", self.init(LLAMA, rc=2).err)
 
     def test_a_manifest_of_a_known_family(self):
         done = self.init(LLAMA, "--mesh", "dp:2,fsdp:8,tp:4")
