@@ -80,17 +80,18 @@ class Planner {
     mesh = plan_.mesh;
     if (options_.processes) mesh.processes = *options_.processes;
     if (mesh.devices > kMaxDevices) {
-      findings_.Add(code::kLimit, {},
+      findings_.Add(code::kLimit, plan_.mesh_place,
                     "the plan has " + CountText(mesh.devices) +
                         " devices, more than the " + CountText(kMaxDevices) +
                         " that a checkpoint can be split for");
       return false;
     }
     if (mesh.processes < 1 || mesh.devices % mesh.processes != 0) {
-      findings_.Add(code::kDeviceCount, {},
+      findings_.Add(code::kDeviceCount, plan_.mesh_place,
                     CountText(mesh.devices) +
                         " devices cannot be divided evenly among " +
-                        Counted(mesh.processes, "process", "processes"));
+                        Counted(mesh.processes, "process", "processes"),
+                    "give a `--processes` that divides the devices");
       return false;
     }
     return true;
@@ -194,7 +195,7 @@ class Planner {
     const int64_t pieces =
         job_.index.mesh.devices * static_cast<int64_t>(laid_.size());
     if (pieces <= kMaxPieces) return true;
-    findings_.Add(code::kLimit, {},
+    findings_.Add(code::kLimit, plan_.mesh_place,
                   CountText(static_cast<int64_t>(laid_.size())) +
                       " parameters on " + CountText(job_.index.mesh.devices) +
                       " devices are " + CountText(pieces) +

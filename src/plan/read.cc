@@ -35,6 +35,7 @@ class PlanReader {
     }
     if (const auto mesh = Member(root, "mesh", JsonKind::kObject)) {
       auto read = ParsePlanMesh(*mesh, findings_);
+      plan_.mesh_place = mesh->place();
       if (read) plan_.mesh = std::move(*read);
     }
     if (const auto modes = Member(root, "modes", JsonKind::kArray)) {

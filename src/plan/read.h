@@ -38,6 +38,7 @@ struct ReadParam {
 struct ReadPlan {
   std::string fingerprint;
   Mesh mesh;  // names, sizes, types, devices, processes
+  Place mesh_place;
   std::vector<Mode> modes;
   std::vector<ReadParam> params;  // in the file's order, with distinct names
 };

@@ -2,6 +2,7 @@
 #include "families/families.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -124,8 +125,36 @@ std::vector<std::string> RecordedFamilies() {
   return names;
 }
 
+std::optional<double> NumberOf(JsonValue object, std::string_view key) {
+  const auto value = object.Find(key);
+  if (!value || value->IsNull()) return std::nullopt;
+  return value->real();
+}
+
+// Whether the sizes cannot compute attention, so that the program refuses a
+// configuration of which transformers makes a model all the same: KV heads that
+// do not divide the heads, heads that do not divide the hidden size, and an odd
+// number of rotated elements.
+bool IsRefused(JsonValue config) {
+  const JsonValue inner = config.Find("text_config").value_or(config);
+  const auto heads = NumberOf(inner, "num_attention_heads");
+  const auto hidden = NumberOf(inner, "hidden_size");
+  if (!heads || !hidden) return false;
+  const auto kv_heads = NumberOf(inner, "num_key_value_heads");
+  if (kv_heads && std::fmod(*heads, *kv_heads) != 0) return true;
+  auto head_dim = NumberOf(inner, "head_dim");
+  if (!head_dim && std::fmod(*hidden, *heads) != 0) return true;
+  head_dim = head_dim.value_or(*hidden / *heads);
+  auto factor = NumberOf(inner, "partial_rotary_factor");
+  const auto rope = inner.Find("rope_parameters");
+  if (!factor && rope && rope->IsObject()) {
+    factor = NumberOf(*rope, "partial_rotary_factor");
+  }
+  return factor && std::fmod(std::floor(*head_dim * *factor), 2) != 0;
+}
+
 TEST_CASE("small models of every family are those that transformers makes") {
-  int64_t trees = 0;
+  int64_t trees = 0, refused = 0;
   const auto names = RecordedFamilies();
   CHECK(names.size() >= 40);
   for (const std::string& family : names) {
@@ -135,6 +164,11 @@ TEST_CASE("small models of every family are those that transformers makes") {
       CAPTURE(std::string(Member(entry, "name").string()));
       const Tree model = InModel(entry);
       const JsonValue config = Member(entry, "config");
+      if (IsRefused(config)) {
+        CHECK(Built(config, "hf").size() == 1);  // the message of a finding
+        ++refused;
+        continue;
+      }
       CHECK(Difference(model, Built(config, "hf")) == "");
       CHECK(Difference(InFiles(entry), Built(config, "hf-files")) == "");
       trees += 2;
@@ -145,7 +179,8 @@ TEST_CASE("small models of every family are those that transformers makes") {
       }
     }
   }
-  MESSAGE(trees << " trees of " << names.size() << " families");
+  MESSAGE(trees << " trees of " << names.size() << " families, " << refused
+                << " configurations refused");
   CHECK(trees >= kTrees);
 }
 
