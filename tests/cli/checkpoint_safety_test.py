@@ -10,8 +10,8 @@ import subprocess
 import time
 import unittest
 
-from checkpoint_case import (BIN, Base, clean_env, make_plan,
-                             read_safetensors, write_safetensors)
+from checkpoint_case import (BIN, Base, clean_env, make_plan, read_safetensors,
+                             write_safetensors, seal)
 
 RULES = "version: 1\nrules:\n  - {match: '.*', spec: []}\n"
 AXES = [("tp", 2)]
@@ -482,6 +482,7 @@ class Safety(Base):
         for modes, shape in ((["decode"], [4, 16]),
                              (["train", "decode"], [8, 16])):
             plan["modes"] = modes
+            plan["fingerprint"] = seal.fingerprint(plan)
             with open(self.path("one.json"), "w", encoding="utf-8") as file:
                 json.dump(plan, file)
             shutil.rmtree(self.path("out"), True)

@@ -410,7 +410,7 @@ class VerifyStep(Case):
                 whole["totals"][phase])
         text = self.check(run("verify", "step", "--no-project", *args, "--part",
                               "layer 3"), 0).out
-        self.assertIn("  of it layer 3\n", text)
+        self.assertIn("  part layer 3\n", text)
         self.assertNotIn("layer 0", text)
 
     def tiny(self, folder):

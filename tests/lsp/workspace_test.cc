@@ -131,7 +131,7 @@ TEST_CASE("workspace: results after edits are those of a complete check") {
   Draws draws(3);
   for (int round = 0; round < 400; ++round) {
     std::set<std::string> changed;
-    for (uint64_t i = draws() % 3; i-- > 0;) {
+    for (uint64_t i = draws() % 3; i > 0; --i) {
       const std::string& uri = uris[draws() % uris.size()];
       const std::string& text = texts[draws() % texts.size()];
       edited.documents().Find(uri)->text = text;
