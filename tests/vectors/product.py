@@ -358,7 +358,8 @@ def register_outcome(partition_axis, kept, step, want):
         return judge_refusal(ask, want["error"], step["axes"])
     if ask.error and ask.error["name"] == "unknown-name":
         return differs("unknown-in-group")
-    null = {s["name"].strip() for s in steps
+    registered = {s["name"].strip(): s for s in steps}  # the last of a name
+    null = {name for name, s in registered.items()
             if s["op"] == "register" and s["rule"] is None}
     raw = want["axes"]
     if null & set(strings(raw)):
