@@ -53,23 +53,27 @@ std::optional<JournalParts> ParseJournalName(std::string_view name);
 // ".a.safetensors.part" -> "a.safetensors"; empty for other names.
 std::string_view NameOfPart(std::string_view name);
 
-// Each of these returns whether it has added a finding. `names` are those of
-// the folder, or of the index's files.
+// Each of the next functions adds a finding and returns true if the files are
+// not a complete set; otherwise it returns false. `names` are the names in the
+// folder, or those that the index lists.
 //
-// Missing: a run that writes files of the folder has not finished.
+// Finding `missing`: a run that writes files of the folder has not finished.
 bool RefuseUnfinishedRun(const std::string& folder,
                          const std::vector<std::string>& names,
                          Findings& findings);
-// Missing: a numbered series has a gap, a number outside its count, or files of
-// another count.
+// Finding `missing`: a numbered series has a gap, a number outside its count,
+// or files of another count.
 bool RefuseGaps(const Place& place, const std::vector<std::string>& names,
                 Findings& findings);
-// Missing: the folder holds shards of split tensors, not full tensors.
+// Finding `missing`: the folder holds shards of split tensors, not full
+// tensors.
 bool RefuseShards(const std::string& folder,
                   const std::vector<std::string>& names, Findings& findings);
-// Usage: the file at `path` is one of several of a set, read by itself.
+// Finding `usage`: the file at `path` is one of several of a set, read by
+// itself.
 bool RefuseMember(const std::string& path, Findings& findings);
-// Missing: this JSON is the index of a set whose files are being replaced.
+// Finding `missing`: this JSON is the index of a set whose files are being
+// replaced.
 bool RefuseUnfinishedIndex(const JsonValue& root, Findings& findings);
 
 // Detects that files were replaced while a set was being read, so that its

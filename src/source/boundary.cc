@@ -25,7 +25,7 @@ fs::path Followed(const fs::path& path) {
   std::error_code error;
   const fs::path full = fs::absolute(path.empty() ? "." : path, error);
   if (error) return {};
-  // The components that are still to be followed, the next one last.
+  // Path components that have not been resolved yet, in reverse order.
   std::vector<fs::path> rest;
   const auto add = [&rest](const fs::path& more) {
     const size_t before = rest.size();

@@ -131,10 +131,10 @@ std::optional<double> NumberOf(JsonValue object, std::string_view key) {
   return value->real();
 }
 
-// Whether the sizes cannot compute attention, so that the program refuses a
-// configuration of which transformers makes a model all the same: KV heads that
-// do not divide the heads, heads that do not divide the hidden size, and an odd
-// number of rotated elements.
+// Returns whether attention cannot be computed with these sizes. The program
+// refuses such a configuration, although transformers builds its parameters:
+// the KV heads do not divide the heads, the heads do not divide the hidden
+// size, or the rotary embedding rotates an odd number of elements.
 bool IsRefused(JsonValue config) {
   const JsonValue inner = config.Find("text_config").value_or(config);
   const auto heads = NumberOf(inner, "num_attention_heads");
