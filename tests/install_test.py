@@ -54,6 +54,8 @@ class Install(unittest.TestCase):
             "share/zsh/site-functions/_shardc",
             "share/man/man1/shardc.1",
             "share/man/man7/shardc-diagnostics.7",
+            "share/doc/shardc/THIRD-PARTY-NOTICES",
+            "share/doc/shardc/shardc.cdx.json",
         ]
         for folder, below in (("rules", ".yaml"), ("schemas", ".json")):
             for name in os.listdir(os.path.join(ROOT, folder)):

@@ -74,7 +74,7 @@ QUOTED = [
     # The fixed name of SHD237.
     (r"", r"clash-moves-activation"),
     # A notice of copyright, and the level of GitHub's annotations.
-    (r"", r"\b(copyright|license) notices?|::notice|`notice`|\|notice\)"),
+    (r"", r"\b(copyright|license) notices?|THIRD-PARTY-NOTICES|::notice|`notice`|\|notice\)"),
 ]
 
 SKIPPED = {"build", ".git", "__pycache__", "node_modules"}

@@ -12,6 +12,8 @@ namespace shardc::cli {
 std::span<const EmbeddedFile> EmbeddedSchemas();  // schemas/
 // By shell: `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();
+// One file, a table of the libraries that are linked: name, version, licence.
+std::span<const EmbeddedFile> EmbeddedLibraries();
 
 }  // namespace shardc::cli
 

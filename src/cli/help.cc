@@ -147,6 +147,10 @@ std::string ProgramHelp() {
       "Usage: shardc [OPTIONS] SUBCOMMAND\n\nOptions:\n";
   AddRow("-h,--help", "print this help message and exit", kHelpColumn, out);
   AddRow("-V,--version", "print the version and exit", kHelpColumn, out);
+  AddRow("--libraries",
+         "with --version: also print the libraries linked in, with versions "
+         "and licences",
+         kHelpColumn, out);
   out += "\nSubcommands:\n";
   for (const Command* command : Commands()) {
     if (command->name.find(' ') != std::string_view::npos) continue;

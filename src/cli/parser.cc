@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/embedded.h"
 #include "cli/help.h"
 #include "cli/output.h"
 #include "cli/stray.h"
@@ -21,6 +22,9 @@
 
 namespace shardc::cli {
 namespace {
+
+// Of `--version`: the libraries as well.
+constexpr const char* kLibraries = "--libraries";
 
 // CLI11's IsMember would print the choices a second time.
 CLI::Validator OneOf(const Strings& choices) {
@@ -98,6 +102,7 @@ Parser::Parser(Common& common, const Strings& words) {
   app.name("shardc");
   app.set_help_flag("-h,--help");
   app.set_version_flag("-V,--version", std::string("shardc ") + kVersion);
+  app.add_flag(kLibraries);
   app.require_subcommand(1);
   for (const Command* command : Commands()) {
     const Strings path = SplitList({std::string(command->name)});
@@ -148,10 +153,20 @@ void UnknownCommand(const std::string& word, Findings& findings) {
                DidYouMean(word, names, "`shardc --help` lists the commands"));
 }
 
+void LibrariesWithoutVersion(Findings& findings) {
+  findings.Add(code::kUsage, {},
+               "`" + std::string(kLibraries) + "` needs `--version`",
+               "write `shardc --version --libraries`");
+}
+
 // Rewrites `help`, `help plan` and `version` to the options they stand for.
 Strings Respelt(Strings words) {
   if (words.empty()) return words;
-  if (words[0] == "version" && words.size() == 1) return {"--version"};
+  if (words[0] == "version" &&
+      (words.size() == 1 || (words.size() == 2 && words[1] == kLibraries))) {
+    words[0] = "--version";
+    return words;
+  }
   if (words[0] != "help") return words;
   words.erase(words.begin());
   words.emplace_back("--help");
@@ -189,6 +204,10 @@ bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
   const auto& before = entry.app->get_parent()->parse_order();
   if (before.empty()) return true;
   const std::string flag = before.front()->get_name();
+  if (flag == kLibraries) {
+    LibrariesWithoutVersion(findings);
+    return false;
+  }
   const std::string name(entry.command->name);
   findings.Add(
       code::kUsage, {},
@@ -238,7 +257,11 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
       return std::nullopt;
     }
     if (dynamic_cast<const CLI::CallForVersion*>(&asked) != nullptr) {
-      return Parsed{{}, std::string("shardc ") + kVersion + "\n"};
+      std::string version = std::string("shardc ") + kVersion + "\n";
+      if (parser.app.count(kLibraries) > 0) {
+        version += EmbeddedLibraries().front().text;
+      }
+      return Parsed{{}, std::move(version)};
     }
     const Parser::Entry* entry = TypedCommand(parser);
     return Parsed{{},
@@ -247,7 +270,9 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                       : CommandHelp(*entry->command, entry->options)};
   } catch (const CLI::ParseError& error) {
     const Parser::Entry* entry = TypedCommand(parser);
-    if (entry == nullptr || !IsCommand(word)) {
+    if (word.empty() && parser.app.count(kLibraries) > 0) {
+      LibrariesWithoutVersion(findings);
+    } else if (entry == nullptr || !IsCommand(word)) {
       UnknownCommand(word, findings);
     } else if (!entry->app->remaining().empty()) {
       ReportStray(*entry, findings);

@@ -5,6 +5,7 @@ installed into a fresh environment, without a compiler or a network, and used
 there. Its size and the time that it takes to import are printed.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -86,6 +87,18 @@ class Wheel(unittest.TestCase):
         self.assertIn("$schema", run("shardc", "schema", "plan",
                                      path=self.bin))
         self.assertIn("llama", run("shardc", "rules", path=self.bin))
+
+    def test_libraries_are_listed_with_their_licences(self):
+        listed = run("shardc", "--version", "--libraries", path=self.bin)
+        folder = os.path.join(self.bin, "..", "share", "doc", "shardc")
+        with open(os.path.join(folder, "THIRD-PARTY-NOTICES"),
+                  encoding="utf-8") as file:
+            self.assertIn(listed.partition("\n")[2], file.read())
+        with open(os.path.join(folder, "shardc.cdx.json"),
+                  encoding="utf-8") as file:
+            names = [one["name"] for one in json.load(file)["components"]]
+        self.assertEqual(names, [line.split()[0]
+                                 for line in listed.splitlines()[1:]])
 
     def test_importing_loads_no_framework(self):
         said = run(self.python, "-c",

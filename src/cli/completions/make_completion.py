@@ -54,7 +54,7 @@ _shardc() {
     COMPREPLY=("${COMPREPLY[@]#"$colon"}")
   }
   if [ "${#words[@]}" -le 1 ]; then
-    reply -W '@NAMES@ --help --version'
+    reply -W '@NAMES@ --help --version --libraries'
     return
   fi
   local command=${words[1]}
@@ -189,6 +189,7 @@ FISH = """# fish completion for shardc
 complete -c shardc -n __fish_use_subcommand -f
 complete -c shardc -n __fish_use_subcommand -l help -s h
 complete -c shardc -n __fish_use_subcommand -l version
+complete -c shardc -n __fish_use_subcommand -l libraries
 """
 
 
