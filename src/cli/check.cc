@@ -283,6 +283,7 @@ void EmitErrors(const CheckFlags& flags, const Common& common,
   if (common.format == "text" || !findings.HasErrors() || !reading || writing) {
     return;
   }
+  findings = common.command_line.Placed(std::move(findings));
   findings.Sort();
   const auto write = [&](Sink& out) {
     EmitAs(flags, common, findings.all(), out);

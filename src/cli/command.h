@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/command_line.h"
 #include "cli/option.h"
 #include "source/finding.h"
 
@@ -27,9 +28,10 @@ enum ExitStatus : int { kDone = 0, kFound = 1, kFailed = 2 };
 struct Common {
   bool help = false;  // handled by the parser
   bool quiet = false;
-  std::string color = "auto";   // auto | always | never
-  std::string format = "text";  // of results, where the command prints one
-  int threads = 0;              // 0: one per core
+  std::string color = "auto";     // auto | always | never
+  std::string format = "text";    // of results, where the command prints one
+  int threads = 0;                // 0: one per core
+  CommandLine command_line = {};  // of this run
 };
 
 // Runs a command and returns its exit status; main reports the findings.

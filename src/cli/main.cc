@@ -62,6 +62,7 @@ int Main(int argc, char** argv) {
     return kFailed;
   }
   Common common;
+  common.command_line = CommandLine(argc, argv);
   Findings findings;
   int status = kFailed;
   if (const auto parsed = ParseArguments(argc, argv, common, findings)) {

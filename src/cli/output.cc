@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "emit/findings/formats.h"
 #include "source/byte_size.h"
@@ -53,6 +54,7 @@ void PrintMessage(const Common& common, std::string_view text) {
 
 void Report(Findings& findings, const Common& common) {
   if (findings.empty()) return;
+  findings = common.command_line.Placed(std::move(findings));
   findings.Sort();
   const FindingReport report{
       findings.all(), {}, {WantsColor(common, STDERR_FILENO)}, {}};

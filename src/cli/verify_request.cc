@@ -183,7 +183,11 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
     }
   }
   if (!given.heads) {
-    findings.Add(code::kUsage, {}, "the attention's sizes are not known",
+    findings.Add(code::kUsage, {},
+                 model == nullptr
+                     ? "the attention's sizes are not known"
+                     : "the model's config.json gives no number of attention "
+                       "heads (`--model`)",
                  "give --model config.json, or --attention heads=32,"
                  "kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096");
     return std::nullopt;

@@ -169,7 +169,10 @@ class Sweep:
         if wrong:
             model = next((args[i + 1] for i, word in enumerate(args)
                           if word == "--model"), None)
-            config = open(model, encoding="utf-8").read() if model else ""
+            config = ""
+            if model:
+                with open(model, encoding="utf-8") as file:
+                    config = file.read()
             self.failures.append((wrong, args, config, text[-1500:]))
 
     def case(self, rng):

@@ -57,6 +57,26 @@ class Usage(Case):
             self.assertIn(said, result.err)
             self.assertNotIn("not expected", result.err)
 
+    def test_errors_without_a_file_point_at_the_command_line(self):
+        for words, column, marked in [
+                (["plan"], 8, "plan"),
+                (["plan", "--batch", "x"], 13, "--batch"),
+                (["verify", "--cases=0"], 15, "--cases"),
+                (["export", "jacks"], 15, "jacks"),
+                (["check", "--select", "SHD105,SHD10", "--mesh", "tp:2",
+                  "--rules", "auto"], 30, "SHD10"),
+                (["schema", "a b"], 16, "a b"),
+                (["schema", "a\nb'c"], 15, "'a\\x0ab'\\''c'")]:
+            with self.subTest(words=words):
+                result = self.check(run(*words), 2)
+                lines = result.err.splitlines()
+                at = lines.index(f"  --> <command line>:1:{column}")
+                source, marks = lines[at + 2][5:], lines[at + 3][5:]
+                self.assertTrue(source.startswith("shardc " + words[0]))
+                self.assertEqual(source[column - 1:][:len(marked)], marked)
+                self.assertTrue(set(marks.strip()) == {"^"})
+                self.assertEqual(len(marks) - len(marks.lstrip()), column - 1)
+
     def test_a_file_without_its_flag_gets_the_flag(self):
         with tempfile.TemporaryDirectory() as folder:
             def write(name, text):

@@ -1,0 +1,118 @@
+// The words are written as one line, quoted as a shell needs them. A finding
+// without a place is about the first of its message's code spans, or of its
+// options, that is after the command as a word or as an item of a list:
+//
+//   `4` of `--processes` has no device
+//     --> <command line>:1:26
+//    1 | shardc split --processes 4 --plan plan.json
+//      |                          ^
+#include "cli/command_line.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr std::string_view kPlain =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    "-_./:,=+@%^";
+constexpr std::string_view kBoundaries = " ,=:'";
+
+std::string Quoted(std::string_view word) {
+  const std::string shown = Printable(word);
+  if (!shown.empty() && shown.find_first_not_of(kPlain) == std::string::npos) {
+    return shown;
+  }
+  std::string out = "'";
+  for (const char c : shown) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+// The code spans of a message and the options outside of them, in order.
+std::vector<std::string_view> QuotedIn(std::string_view message) {
+  std::vector<std::string_view> out;
+  for (size_t at = 0; at < message.size();) {
+    if (message[at] == '`') {
+      const size_t end = message.find('`', at + 1);
+      if (end == std::string_view::npos) break;
+      if (end > at + 1) out.push_back(message.substr(at + 1, end - at - 1));
+      at = end + 1;
+    } else if (message.substr(at).starts_with("--")) {
+      const size_t end =
+          std::min(message.find_first_of(" ,:=", at), message.size());
+      out.push_back(message.substr(at, end - at));
+      at = end;
+    } else {
+      ++at;
+    }
+  }
+  return out;
+}
+
+// Where `word` is in `line` from `from` on, between boundaries.
+std::optional<size_t> FindWord(std::string_view line, size_t from,
+                               std::string_view word) {
+  const auto ends_at = [&](size_t at) {
+    return at == line.size() ||
+           kBoundaries.find(line[at]) != std::string_view::npos;
+  };
+  for (size_t at = line.find(word, from); at != std::string_view::npos;
+       at = line.find(word, at + 1)) {
+    if (ends_at(at - 1) && ends_at(at + word.size())) return at;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+CommandLine::CommandLine(int argc, const char* const* argv) {
+  if (argc < 2) return;
+  std::string line = "shardc";
+  program_size_ = line.size() + 1;
+  for (int i = 1; i < argc; ++i) line += " " + Quoted(argv[i]);
+  source_ = MakeSource("<command line>", std::move(line));
+}
+
+Place CommandLine::PlaceOf(const Finding& finding) const {
+  const std::string_view line = source_->text();
+  // Messages name the command, too: its arguments are looked for first.
+  const size_t command_end =
+      std::min(line.find(' ', program_size_), line.size());
+  for (const std::string_view word : QuotedIn(finding.message)) {
+    for (const std::string& written : {Printable(word), Quoted(word)}) {
+      if (const auto at = FindWord(line, command_end, written)) {
+        return At(*at, written.size());
+      }
+    }
+  }
+  if (finding.level != Level::kError) return {};
+  return At(program_size_, command_end - program_size_);
+}
+
+Findings CommandLine::Placed(Findings findings) const {
+  if (source_ == nullptr) return findings;
+  Findings out;
+  out.NoteReadsOf(findings);
+  for (Finding finding : findings.all()) {
+    if (finding.place.source == nullptr && finding.anchor.source == nullptr) {
+      finding.place = PlaceOf(finding);
+    }
+    out.Add(std::move(finding));
+  }
+  return out;
+}
+
+}  // namespace shardc::cli

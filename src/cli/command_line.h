@@ -1,0 +1,32 @@
+// The words of a run as a source, so that findings about options, which are in
+// no file, have a place too.
+#ifndef SHARDC_CLI_COMMAND_LINE_H_
+#define SHARDC_CLI_COMMAND_LINE_H_
+
+#include "source/finding.h"
+#include "source/source.h"
+
+namespace shardc::cli {
+
+class CommandLine {
+ public:
+  CommandLine() = default;  // of a run without words: places nothing
+  CommandLine(int argc, const char* const* argv);
+
+  // Returns the findings, those without a place at the word of the command line
+  // that their message quotes, errors otherwise at the command's name.
+  Findings Placed(Findings findings) const;
+
+ private:
+  Place PlaceOf(const Finding& finding) const;
+  Place At(size_t begin, size_t size) const {
+    return {source_, begin, begin + size};
+  }
+
+  SourceRef source_;
+  size_t program_size_ = 0;  // bytes of the program's name and the space
+};
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_COMMAND_LINE_H_
