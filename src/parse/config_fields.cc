@@ -18,6 +18,19 @@ namespace {
 constexpr std::array<std::string_view, 3> kNested = {
     "text_config", "llm_config", "language_config"};
 
+// Returns a member by its key, or one of a member by `outer.inner`.
+std::optional<JsonValue> MemberOf(const JsonValue& object,
+                                  std::string_view key) {
+  const size_t dot = key.find('.');
+  auto member = object.Find(key.substr(0, dot));
+  if (member && dot != std::string_view::npos) {
+    member = member->IsObject() ? MemberOf(*member, key.substr(dot + 1))
+                                : std::nullopt;
+  }
+  if (member && member->IsNull()) return std::nullopt;
+  return member;
+}
+
 }  // namespace
 
 ConfigFields::ConfigFields(JsonValue root, Findings& findings)
@@ -33,12 +46,9 @@ ConfigFields::ConfigFields(JsonValue root, Findings& findings)
 
 std::optional<JsonValue> ConfigFields::Find(std::string_view key) const {
   if (nested_) {
-    const auto inner = nested_->Find(key);
-    if (inner && !inner->IsNull()) return inner;
+    if (auto inner = MemberOf(*nested_, key)) return inner;
   }
-  const auto outer = root_.Find(key);
-  if (outer && !outer->IsNull()) return outer;
-  return std::nullopt;
+  return MemberOf(root_, key);
 }
 
 std::optional<bool> ConfigFields::IsTrue(std::string_view key) const {

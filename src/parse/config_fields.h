@@ -32,7 +32,8 @@ class ConfigFields {
   // The config of a language model inside that of a larger model, if any.
   const std::optional<JsonValue>& nested() const { return nested_; }
 
-  // Returns a member that is not null. The nested config has priority.
+  // Returns a member that is not null. The nested config has priority. A key
+  // `a.b` names member `b` of the object `a`, as in DBRX's `attn_config`.
   std::optional<JsonValue> Find(std::string_view key) const;
   std::optional<bool> IsTrue(std::string_view key) const;
 

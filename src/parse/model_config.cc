@@ -31,26 +31,32 @@ constexpr std::array<Key, 6> kHeads = {"num_attention_heads",
                                        "n_heads",
                                        "decoder_attention_heads",
                                        "encoder_attention_heads"};
-constexpr std::array<Key, 5> kKvHeads = {"num_key_value_heads", "num_kv_heads",
-                                         "n_head_kv", "multi_query_group_num",
-                                         "n_kv_heads"};
+constexpr std::array<Key, 6> kKvHeads = {
+    "num_key_value_heads",   "num_kv_heads", "n_head_kv",
+    "multi_query_group_num", "n_kv_heads",   "attn_config.kv_n_heads"};
 constexpr std::array<Key, 4> kHeadDim = {"head_dim", "d_kv", "kv_channels",
                                          "attention_head_dim"};
 constexpr std::array<Key, 5> kHidden = {"hidden_size", "n_embd", "n_embed",
                                         "d_model", "dim"};
-constexpr std::array<Key, 7> kIntermediate = {
-    "intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim", "d_ff",
-    "ffn_hidden_size",       "decoder_ffn_dim"};
+constexpr std::array<Key, 8> kIntermediate = {"intermediate_size_mlp",
+                                              "intermediate_size",
+                                              "n_inner",
+                                              "ffn_dim",
+                                              "d_ff",
+                                              "ffn_hidden_size",
+                                              "decoder_ffn_dim",
+                                              "ffn_config.ffn_hidden_size"};
 constexpr std::array<Key, 5> kLayers = {
     "num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers"};
 constexpr std::array<Key, 2> kVocab = {"vocab_size", "padded_vocab_size"};
-constexpr std::array<Key, 4> kExperts = {"num_local_experts", "num_experts",
-                                         "n_routed_experts", "moe_num_experts"};
+constexpr std::array<Key, 5> kExperts = {"num_local_experts", "num_experts",
+                                         "n_routed_experts", "moe_num_experts",
+                                         "ffn_config.moe_num_experts"};
 constexpr std::array<Key, 3> kStateGroups = {"n_groups", "mamba_n_groups",
                                              "ngroups"};
-constexpr std::array<Key, 4> kExpertsPerToken = {
+constexpr std::array<Key, 5> kExpertsPerToken = {
     "num_experts_per_tok", "experts_per_token", "num_experts_per_token",
-    "moe_top_k"};
+    "moe_top_k", "ffn_config.moe_top_k"};
 constexpr std::array<Key, 1> kMoeIntermediate = {"moe_intermediate_size"};
 constexpr std::array<Key, 2> kWindow = {"sliding_window",
                                         "sliding_window_size"};
@@ -79,7 +85,8 @@ constexpr std::array<Key, 25> kRotating = {
     "gpt_neox",  "stablelm",    "falcon",    "cohere",  "cohere2",
     "olmo",      "olmo2",       "olmoe",     "gpt_oss", "starcoder2"};
 
-constexpr std::array<Key, 2> kRopeBase = {"rope_theta", "rotary_emb_base"};
+constexpr std::array<Key, 3> kRopeBase = {"rope_theta", "rotary_emb_base",
+                                          "attn_config.rope_theta"};
 
 // Families without a scale of attention scores, and with attention sinks.
 constexpr std::array<Key, 4> kUnscaled = {"t5", "mt5", "umt5", "longt5"};

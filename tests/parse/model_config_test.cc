@@ -309,6 +309,10 @@ TEST_CASE("fields that no model can have are refused at their place") {
        "the rotary dimension is 1000000, and a head has 64 elements"},
       {R"({"kv_lora_rank": 512, "qk_rope_head_dim": 63})", "63",
        "the rotary dimension is 63, which is not even and above 0"},
+      {R"({"n_heads": 48, "attn_config": {"kv_n_heads": 7}})", "7",
+       "7 KV heads cannot serve 48 attention heads: 7 does not divide 48"},
+      {R"({"ffn_config": {"moe_num_experts": 4, "moe_top_k": 6}})", "6",
+       "each token goes to 6 experts, and the model has 4 experts"},
       {R"({"quantization_config": {"group_size": 9007199254740992}})",
        "9007199254740992", "`group_size` is larger than in any model"},
   };
@@ -324,6 +328,24 @@ TEST_CASE("fields that no model can have are refused at their place") {
     REQUIRE(place.HasPosition());
     CHECK(bad.config.substr(place.begin, place.end - place.begin) == bad.place);
   }
+}
+
+// The names of databricks/dbrx-base.
+TEST_CASE("sizes in objects of attention and feed-forward") {
+  const Written file(R"({"model_type": "dbrx", "d_model": 6144, "n_heads": 48,
+    "attn_config": {"kv_n_heads": 8, "rope_theta": 500000},
+    "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16,
+                   "moe_top_k": 4}})");
+  Findings findings;
+  const auto config = ReadModelConfig(file.path, findings);
+  REQUIRE(config);
+  CHECK(config->kv_heads == 8);
+  CHECK(config->head_dim == 128);
+  CHECK(config->intermediate == 10752);
+  CHECK(config->experts == 16);
+  CHECK(config->experts_per_token == 4);
+  REQUIRE(config->rope);
+  CHECK(config->rope->base == 500000);
 }
 
 TEST_CASE("what means none in a configuration is no error") {
