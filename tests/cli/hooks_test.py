@@ -1,13 +1,15 @@
 """What other tools are given: hooks, the action, the problem matcher."""
 
+import hashlib
 import json
 import os
 import re
+import subprocess
 import tempfile
 import unittest
 
 import yaml
-from driver import ROOT, TESTDATA, Case, run
+from driver import BIN, ROOT, TESTDATA, Case, run
 
 QWEN = ["--mesh", "fsdp:8,ep:4,tp:2", "--rules",
         os.path.join(ROOT, "examples", "qwen3-moe", "rules.yaml"),
@@ -25,7 +27,7 @@ class Hooks(Case):
     def known(self, command_line):
         """Every word of a command line is a command or an option of it."""
         program, command, *flags = command_line.split()
-        self.assertEqual(program, "shardc")
+        self.assertEqual(program, "packaging/release/hook")
         text = self.check(run(command, "--help"), 0).out
         for flag in flags:
             self.assertRegex(text, rf"(?m)^  (-\w,)?{flag}\b")
@@ -42,10 +44,22 @@ class Hooks(Case):
     def test_a_hook_passes_and_fails(self):
         """As pre-commit runs it: from the folder of the project."""
         project = os.path.join(ROOT, "examples", "llama3-8b")
-        for hook in yaml.safe_load(read(".pre-commit-hooks.yaml")):
-            words = hook["entry"].split()[1:]
-            self.check(run(*words, cwd=project), 0)
-        self.check(run("check", *QWEN), 1)
+        with open(BIN, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        with tempfile.TemporaryDirectory() as cache:
+            env = dict(os.environ, SHARDC_URL=BIN, SHARDC_SHA256=digest,
+                       XDG_CACHE_HOME=cache)
+            for hook in yaml.safe_load(read(".pre-commit-hooks.yaml")):
+                self.assertEqual(hook["language"], "script")
+                script, *words = hook["entry"].split()
+                done = subprocess.run(
+                    [os.path.join(ROOT, script), *words], cwd=project, env=env,
+                    capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            done = subprocess.run(
+                [os.path.join(ROOT, script), "check", *QWEN], env=env,
+                capture_output=True, check=False)
+            self.assertEqual(done.returncode, 1)
 
     def test_the_action_runs_what_there_is(self):
         action = yaml.safe_load(read("action.yml"))
@@ -54,12 +68,35 @@ class Hooks(Case):
         for step in steps:
             self.assertLessEqual({"name", "shell", "run"}, set(step))
         script = "\n".join(step["run"] for step in steps)
-        for path in re.findall(r"\$GITHUB_ACTION_PATH/(tests/[^\" ]+)",
-                               script):
+        paths = re.findall(r"\$GITHUB_ACTION_PATH/([^\" ]+)", script)
+        self.assertEqual(paths, ["packaging/release/fetch"])
+        for path in paths:
             self.assertTrue(os.access(os.path.join(ROOT, path), os.X_OK))
         self.assertIn("check --format github", script)
-        for name in re.findall(r"inputs\.([a-z-]+)", json.dumps(action)):
+        for name in re.findall(r"inputs\.([a-z0-9-]+)", json.dumps(action)):
             self.assertIn(name, action["inputs"])
+
+    def test_the_action_passes_and_fails(self):
+        """Its steps as a runner starts them, in bash and with their inputs."""
+        with open(BIN, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        project = os.path.join(ROOT, "examples", "llama3-8b")
+        for args, folder, expected in (
+                ("--locked", project, 0), (" ".join(QWEN), ROOT, 1)):
+            with tempfile.TemporaryDirectory() as temporary:
+                output = os.path.join(temporary, "output")
+                env = dict(os.environ, GITHUB_ACTION_PATH=ROOT,
+                           RUNNER_TEMP=temporary, GITHUB_OUTPUT=output,
+                           SHARDC_URL=BIN, SHARDC_SHA256=digest, ARGS=args)
+                for step in yaml.safe_load(read("action.yml"))["runs"]["steps"]:
+                    done = subprocess.run(
+                        ["bash", "-e", "-c", step["run"]], env=env, cwd=folder,
+                        capture_output=True, text=True, check=False)
+                    if os.path.exists(output):
+                        with open(output, encoding="utf-8") as file:
+                            env["PROGRAM"] = file.read().strip().partition(
+                                "program=")[2]
+                self.assertEqual(done.returncode, expected, done.stderr)
 
     def test_the_matcher_reads_the_concise_format(self):
         matchers = json.loads(

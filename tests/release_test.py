@@ -1,0 +1,267 @@
+"""What is released and how it is fetched: the workflows, the files of a release
+and the script by which the action and the hooks take a program."""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+import yaml
+
+ROOT = os.environ["SHARDC_SOURCE_ROOT"]
+RELEASE = os.path.join(ROOT, "packaging", "release")
+WORKFLOWS = os.path.join(ROOT, ".github", "workflows")
+PROGRAM = b"#!/bin/sh\necho fetched\n"
+DIGEST = hashlib.sha256(PROGRAM).hexdigest()
+sys.dont_write_bytecode = True
+
+
+def load(*path):
+    spec = importlib.util.spec_from_file_location(
+        path[-1][:-len(".py")], os.path.join(ROOT, *path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Fetch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.cache = os.path.join(self.folder, "cache")
+        self.source = self.write("source", PROGRAM)
+        # A clone whose table has one release.
+        shutil.copy(os.path.join(RELEASE, "fetch"), self.folder)
+        self.table = self.write("releases.txt", b"# a comment\n")
+
+    def write(self, name, content):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def fetch(self, **env):
+        return subprocess.run(
+            [os.path.join(self.folder, "fetch"), self.cache], check=False,
+            capture_output=True, text=True,
+            env={"PATH": os.environ["PATH"], "HOME": self.folder, **env})
+
+    def kept(self):
+        return [name for _, _, names in os.walk(self.cache) for name in names]
+
+    def refused(self, expected, **env):
+        done = self.fetch(**env)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(expected, done.stderr)
+        self.assertIn("= help: ", done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(self.kept(), [])
+
+    def test_a_program_with_its_digest_is_fetched_once(self):
+        done = self.fetch(SHARDC_URL=self.source, SHARDC_SHA256=DIGEST)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path = done.stdout.strip()
+        self.assertEqual(subprocess.run([path], capture_output=True,
+                                        check=True).stdout, b"fetched\n")
+        os.remove(self.source)
+        again = self.fetch(SHARDC_URL=self.source, SHARDC_SHA256=DIGEST)
+        self.assertEqual(again.stdout, done.stdout)
+        self.assertEqual(self.kept(), ["shardc"])
+
+    def test_a_changed_copy_is_fetched_again(self):
+        path = self.fetch(SHARDC_URL=self.source,
+                          SHARDC_SHA256=DIGEST).stdout.strip()
+        with open(path, "ab") as file:
+            file.write(b"echo more\n")
+        again = self.fetch(SHARDC_URL=self.source, SHARDC_SHA256=DIGEST)
+        self.assertEqual(again.returncode, 0)
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), PROGRAM)
+
+    def test_another_digest_is_refused(self):
+        self.refused(f"is {DIGEST}, not {'0' * 64}", SHARDC_URL=self.source,
+                     SHARDC_SHA256="0" * 64)
+
+    def test_what_is_no_digest_or_address_is_refused(self):
+        for digest in ("", "0" * 63, "g" * 64, DIGEST.upper(), "../" * 22):
+            self.refused("SHA", SHARDC_URL=self.source, SHARDC_SHA256=digest)
+        for url in ("http://localhost/shardc", "shardc", "file:///etc/passwd",
+                    "-o/tmp/x"):
+            self.refused("neither an https address", SHARDC_URL=url,
+                         SHARDC_SHA256=DIGEST)
+        self.refused("cannot be read", SHARDC_SHA256=DIGEST,
+                     SHARDC_URL=os.path.join(self.folder, "gone"))
+
+    def test_the_release_of_the_machine_is_fetched(self):
+        machine = os.uname()
+        platform = f"{machine.sysname.lower()}-{machine.machine}"
+        self.refused(f"no released program for {platform}")
+        old = "0" * 64
+        self.write("releases.txt",
+                   f"# a comment\n0.1.0 {platform} {old} old\n"
+                   f"0.1.0 other-cpu {old} old\n"
+                   f"0.2.0 {platform} {DIGEST} name\n".encode())
+        self.write("mirror/v0.2.0/name", PROGRAM)
+        done = self.fetch(SHARDC_RELEASES=os.path.join(self.folder, "mirror"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_releases_are_those_of_the_origin_of_the_clone(self):
+        machine = os.uname()
+        self.write("releases.txt",
+                   f"0.2.0 {machine.sysname.lower()}-{machine.machine} "
+                   f"{DIGEST} name\n".encode())
+        mirror = os.path.join(self.folder, "origin")
+        self.write("origin/releases/download/v0.2.0/name", PROGRAM)
+        for command in (["init", "--quiet"],
+                        ["remote", "add", "origin", mirror + ".git"]):
+            subprocess.run(["git", *command], cwd=self.folder, check=True)
+        self.assertEqual(self.fetch().returncode, 0)
+
+
+class Files(unittest.TestCase):
+    def test_a_wheel_gives_the_files_of_a_release(self):
+        files = load("packaging", "release", "files.py")
+        with tempfile.TemporaryDirectory() as folder:
+            for tag, content in (("manylinux_2_34_x86_64", b"dynamic"),
+                                 ("musllinux_1_2_x86_64", b"static"),
+                                 ("manylinux_2_34_aarch64", b"arm")):
+                with zipfile.ZipFile(os.path.join(
+                        folder, f"shardc-0.2.0-py3-none-{tag}.whl"),
+                        "w") as archive:
+                    data = "shardc-0.2.0.data/data/share/doc/shardc/"
+                    archive.writestr("shardc-0.2.0.data/scripts/shardc", content)
+                    archive.writestr(data + "shardc.cdx.json", "{}")
+                    archive.writestr(data + "THIRD-PARTY-NOTICES", "text")
+            found = files.programs(folder, "0.2.0")
+            self.assertEqual(found, {
+                "linux-x86_64": "shardc-0.2.0-linux-x86_64",
+                "linux-aarch64": "shardc-0.2.0-linux-aarch64"})
+            with open(os.path.join(folder, found["linux-x86_64"]),
+                      "rb") as file:
+                self.assertEqual(file.read(), b"static")
+            for ending in (".cdx.json", ".notices.txt"):
+                self.assertTrue(os.path.exists(os.path.join(
+                    folder, found["linux-aarch64"] + ending)))
+        with self.assertRaises(SystemExit):
+            files.platform("shardc-0.2.0-py3-none-win_amd64.whl")
+
+    def test_notes_are_the_section_of_the_version(self):
+        files = load("packaging", "release", "files.py")
+        text = "# C\n## [0.2.0] - 2027\n\n- new\n\n## [0.1.0]\n\n- old\n"
+        self.assertEqual(files.notes(text, "0.2.0"), "- new\n")
+        self.assertEqual(files.notes(text, "0.1.0"), "- old\n")
+        with self.assertRaises(SystemExit):
+            files.notes(text, "0.3.0")
+
+    def test_released_programs_are_rows_of_four_words(self):
+        with open(os.path.join(RELEASE, "releases.txt"),
+                  encoding="utf-8") as file:
+            for line in file:
+                self.assertRegex(line, r"^#|^\d\S* \w+-\w+ [0-9a-f]{64} \S+$")
+
+
+class Workflows(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.all = {}
+        for name in sorted(os.listdir(WORKFLOWS)):
+            with open(os.path.join(WORKFLOWS, name), encoding="utf-8") as file:
+                cls.all[name] = yaml.safe_load(file)
+
+    def steps(self):
+        for name, workflow in self.all.items():
+            for job in workflow["jobs"].values():
+                for step in job.get("steps", []):
+                    yield name, step
+
+    def test_actions_and_images_are_pinned_by_digest(self):
+        pinned = 0
+        for name, step in self.steps():
+            if "uses" in step:
+                self.assertRegex(step["uses"], r"^[\w-]+/[\w-]+@[0-9a-f]{40}$",
+                                 name)
+                pinned += 1
+        self.assertGreater(pinned, 10)
+        for workflow in self.all.values():
+            for job in workflow["jobs"].values():
+                if "container" in job:
+                    self.assertRegex(job["container"], "@sha256:[0-9a-f]{64}$")
+
+    def test_permissions_are_stated_and_few(self):
+        for name, workflow in self.all.items():
+            self.assertIn(workflow["permissions"], ({}, {"contents": "read"}))
+            for job in workflow["jobs"].values():
+                if name == "ci.yml":
+                    self.assertNotIn("permissions", job)
+                elif "needs" not in job or job["needs"] != "build":
+                    self.assertEqual(job["permissions"], {"contents": "read"})
+
+    def test_no_credentials_are_left_for_later_steps(self):
+        for name, step in self.steps():
+            if step.get("uses", "").startswith("actions/checkout@"):
+                self.assertIs(step["with"]["persist-credentials"], False, name)
+
+    def test_scripts_contain_no_expression(self):
+        """An expression in a script would run text of a pull request."""
+        for name, step in self.steps():
+            self.assertNotIn("${{", step.get("run", ""), name)
+
+    def test_scripts_run_what_there_is(self):
+        with open(os.path.join(ROOT, "tests", "bootstrap"),
+                  encoding="utf-8") as file:
+            commands = re.findall(r"^  ([a-z]+)\)", file.read(), re.MULTILINE)
+        seen = set()
+        for _, step in self.steps():
+            for path in re.findall(r"(?<![\w./])(?:packaging|tests|\.ci)/[\w./-]+",
+                                   step.get("run", "")):
+                self.assertTrue(os.path.exists(os.path.join(ROOT, path)), path)
+            for command in re.findall(r"tests/bootstrap (\w+)",
+                                      step.get("run", "")):
+                self.assertIn(command, commands)
+                seen.add(command)
+        self.assertLessEqual({"wheel", "deb", "site"}, seen)
+
+    def test_a_release_has_checksums_and_attestations(self):
+        release = self.all["release.yml"]["jobs"]
+        self.assertEqual(release["build"]["uses"], "./.github/workflows/ci.yml")
+        uses = " ".join(step.get("uses", "")
+                        for step in release["publish"]["steps"])
+        self.assertIn("actions/attest-build-provenance@", uses)
+        self.assertEqual(uses.count("actions/attest-sbom@"), 2)
+
+    @unittest.skipUnless(shutil.which("actionlint"), "no actionlint")
+    def test_actionlint_finds_nothing(self):
+        done = subprocess.run(
+            ["actionlint", *(os.path.join(WORKFLOWS, name) for name in self.all)],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class Requirements(unittest.TestCase):
+    def test_every_package_has_a_version_and_hashes(self):
+        for folder in ("release", "site"):
+            with open(os.path.join(ROOT, "packaging", folder,
+                                   "requirements.txt"),
+                      encoding="utf-8") as file:
+                text = file.read()
+            packages = [line for line in text.splitlines()
+                        if line and not line.startswith((" ", "#"))]
+            self.assertGreater(len(packages), 5)
+            for line in packages:
+                self.assertRegex(line, r"^[a-z0-9._-]+==\S+ \\$")
+            self.assertEqual(len(packages), len(re.findall(
+                r"(?<=\\\n)(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+",
+                text)))
+            self.assertNotIn("://", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
