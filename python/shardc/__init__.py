@@ -6,20 +6,18 @@
 
 The frameworks are imported only where they are used: `plan.named_shardings()`
 and `plan.shard()` need JAX (shardc.jax), `plan.placements()` and
-`plan.distribute()` need PyTorch (shardc.torch). `run`, `compile`, `check` and
-`verify` call the program.
+`plan.distribute()` need PyTorch (shardc.torch). `run`, `compile`, `check`,
+`verify` and the plan's `cost`, `diff`, `explain` and `report` call the program.
+`shardc.manifest.from_model` makes the manifest of a module.
 """
+
+import importlib
+from typing import Any
 
 from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import fold
-from shardc.plan import (
-    Difference,
-    Folded,
-    Parameter,
-    Placement,
-    Plan,
-    Summary,
-)
+from shardc.parameter import Parameter, Placement
+from shardc.plan import Difference, Folded, Plan, Summary
 from shardc.program import (
     Finding,
     ShardcError,
@@ -30,6 +28,18 @@ from shardc.program import (
     run,
     verify,
 )
+
+__version__ = "0.1.0"
+
+# Loaded where they are used, because they need a framework, or run as programs.
+_MODULES = ("jax", "manifest", "torch")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"shardc.{name}")
+    raise AttributeError(f"module 'shardc' has no attribute {name!r}")
+
 
 __all__ = [
     "Axis",

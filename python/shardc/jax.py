@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from shardc.arrays import Owner, abstract, check_mesh, map_arrays, put
 from shardc.mesh import PlanError, Spec
-from shardc.tree import dtype_name, is_array, is_nnx_module, key_text
+from shardc.tree import dtype_name
 
 if TYPE_CHECKING:
-    from shardc.plan import Parameter, Plan
+    from shardc.parameter import Parameter
+    from shardc.plan import Plan
 
 _TYPES = {
     "auto": AxisType.Auto,
@@ -58,66 +59,84 @@ def partition_spec(spec: Sequence[Any]) -> PartitionSpec:
 
 def sharding(parameter: Parameter, mesh: Mesh, mode: str = "train") -> NamedSharding:
     """The parameter's; of a placed one, over the devices at its coordinate."""
+    check_mesh(mesh, parameter.mesh.sizes, PlanError)
+    return NamedSharding(_part(parameter, mesh), partition_spec(parameter.spec(mode)))
+
+
+def _part(parameter: Parameter, mesh: Mesh) -> Mesh:
+    """The devices that hold the parameter: all unless it is placed."""
     placed = parameter.placement
-    if placed:
-        axis = mesh.axis_names.index(placed.axis)
-        part = np.take(mesh.devices, [placed.coordinate], axis=axis)
-        mesh = Mesh(part, mesh.axis_names, axis_types=mesh.axis_types)
-    return NamedSharding(mesh, partition_spec(parameter.spec(mode)))
+    if not placed:
+        return mesh
+    axis = mesh.axis_names.index(placed.axis)
+    part = np.take(mesh.devices, [placed.coordinate], axis=axis)
+    return Mesh(part, mesh.axis_names, axis_types=mesh.axis_types)
 
 
 def named_shardings(
-    plan: Plan, mode: str = "train", like: Any = None, mesh: Mesh | None = None
+    plan: Plan,
+    mode: str = "train",
+    like: Any = None,
+    mesh: Mesh | None = None,
+    unmatched: str = "error",
 ) -> Any:
     """By name without `like`; else in the shape of its tree, with None where it
-    has no array. An array that the plan does not know is an error."""
-    mesh = mesh or jax_mesh(plan)
+    has no array. `shard` describes which parameter an array belongs to."""
+    mesh = _mesh(plan, mesh)
     if like is None:
         return {
             name: sharding(parameter, mesh, mode) for name, parameter in plan.items()
         }
-
-    def one(keys: Any, leaf: Any) -> NamedSharding | None:
-        if not is_array(leaf):
-            return None
-        return sharding(_parameter(plan, keys, leaf), mesh, mode)
-
-    return jax.tree_util.tree_map_with_path(one, like)
+    return _mapped(
+        plan, like, mode, mesh, unmatched, lambda leaves, made: made, lambda leaf: None
+    )
 
 
-def _parameter(plan: Plan, keys: Any, leaf: Any) -> Parameter:
-    path = tuple(map(key_text, keys))
-    name = plan.name_of(path)
-    if name is None:
-        shown = plan.separator.join(path)
-        near = plan.near(shown)
-        raise PlanError(
-            f"the plan has no parameter {shown}"
-            + (f"; did you mean {near}?" if near else "")
-        )
-    parameter = plan[name]
-    if parameter.shape is not None and tuple(leaf.shape) != parameter.shape:
-        raise PlanError(
-            f"{name} is {list(parameter.shape)} in the plan and {list(leaf.shape)} here"
-        )
-    return parameter
+def shard(
+    plan: Plan,
+    tree: Any,
+    mode: str = "train",
+    mesh: Mesh | None = None,
+    unmatched: str = "error",
+) -> Any:
+    """`tree` with its arrays where the plan has them, ShapeDtypeStructs with
+    their shardings. The tree is a model's parameters or a whole train state:
+    moments are sharded as their parameters, scalars, random keys and other
+    state are replicated, and leaves that are no arrays stay."""
+    mesh = _mesh(plan, mesh)
+    return _mapped(plan, tree, mode, mesh, unmatched, put, lambda leaf: leaf)
 
 
-def shard(plan: Plan, tree: Any, mode: str = "train", mesh: Mesh | None = None) -> Any:
-    """`tree` with its arrays where the plan has them; what is no array stays,
-    and so does what is no parameter of a module of flax.nnx."""
-    mesh = mesh or jax_mesh(plan)
-    if is_nnx_module(tree):
-        nnx: Any = sys.modules["flax.nnx"]
-        module, parameters, rest = nnx.split(tree, nnx.Param, ...)
-        return nnx.merge(module, shard(plan, parameters, mode, mesh), rest)
+def _mesh(plan: Plan, mesh: Mesh | None) -> Mesh:
+    if mesh is None:
+        return jax_mesh(plan)
+    check_mesh(mesh, plan.mesh.sizes, PlanError)
+    return mesh
 
-    def one(keys: Any, leaf: Any) -> Any:
-        if not is_array(leaf):
-            return leaf
-        return jax.device_put(leaf, sharding(_parameter(plan, keys, leaf), mesh, mode))
 
-    return jax.tree_util.tree_map_with_path(one, tree)
+def _mapped(
+    plan: Plan,
+    tree: Any,
+    mode: str,
+    mesh: Mesh,
+    unmatched: str,
+    use: Callable[[list[Any], list[Any]], list[Any]],
+    other: Callable[[Any], Any],
+) -> Any:
+    replicated = NamedSharding(mesh, PartitionSpec())
+    made: dict[tuple[Any, ...], NamedSharding] = {}
+
+    def of(owner: Owner | None) -> NamedSharding:
+        if owner is None:
+            return replicated
+        parameter = plan[owner.name]
+        spec = owner.spec(parameter.spec(mode))
+        key = (parameter.placement, spec)
+        if key not in made:
+            made[key] = NamedSharding(_part(parameter, mesh), partition_spec(spec))
+        return made[key]
+
+    return map_arrays(plan.arrays, tree, of, use, other, unmatched)
 
 
 def constrain(
@@ -135,7 +154,7 @@ def constrain(
         spec = specs[tensor]
     else:
         spec = tensor
-    mesh = mesh or jax_mesh(plan)
+    mesh = _mesh(plan, mesh)
     # Explicit axes are part of an array's type: no constraint may name them.
     if AxisType.Explicit in mesh.axis_types:
         explicit = _over(spec, mesh, AxisType.Explicit)
@@ -159,20 +178,26 @@ def _over(spec: Spec, mesh: Mesh, kind: AxisType) -> Spec:
 
 
 def abstract_tree(
-    plan: Plan, mode: str = "train", mesh: Mesh | None = None, like: Any = None
+    plan: Plan,
+    mode: str = "train",
+    mesh: Mesh | None = None,
+    like: Any = None,
+    unmatched: str = "error",
 ) -> Any:
     """ShapeDtypeStructs with shardings, for jax.eval_shape, ahead-of-time
     compilation and restoring: nested dicts by the parts of names, or in the
-    shape of `like`."""
-    mesh = mesh or jax_mesh(plan)
+    shape of `like`, whose data types stay."""
+    mesh = _mesh(plan, mesh)
     if like is not None:
-
-        def one(keys: Any, leaf: Any) -> Any:
-            if not is_array(leaf):
-                return leaf
-            return _abstract(_parameter(plan, keys, leaf), mesh, mode)
-
-        return jax.tree_util.tree_map_with_path(one, like)
+        return _mapped(
+            plan,
+            like,
+            mode,
+            mesh,
+            unmatched,
+            lambda leaves, made: list(map(abstract, leaves, made)),
+            lambda leaf: leaf,
+        )
     out: dict[str, Any] = {}
     for name, parameter in plan.items():
         *folders, last = name.split(plan.separator)

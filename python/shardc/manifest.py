@@ -1,8 +1,14 @@
 """python -m shardc.manifest MODULE:FACTORY -- a manifest of a live model.
 
-FACTORY takes no arguments and returns a model, its parameters or its abstract
-tree; nothing is allocated: those of JAX, flax, nnx and equinox are made by
-jax.eval_shape, PyTorch's on the meta device.
+FACTORY takes no arguments and returns one of these; nothing is allocated:
+
+    a tree of arrays, or of jax.ShapeDtypeStruct
+    a module of flax.nnx, equinox or PyTorch
+    (module, example input...) of Flax linen; (transformed, example...) of Haiku
+    a TrainState, of which the parameters are taken
+
+It may also be a module's class that needs nothing but `rngs` (flax.nnx) or `key`
+(equinox).
 
     python3 -m shardc.manifest my_models.llama:build > manifest.json
 """
@@ -11,32 +17,73 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import importlib
+import inspect
 import json
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any, Callable
 
-from shardc.tree import is_nnx_module, leaves
+from shardc.arrays import is_array, is_nnx_object
+from shardc.tree import leaves, of_library, parameters_of
 
 SCHEMA = "shardc.manifest/v1"
 
+# What Flax linen keeps next to `params`, which a plan replicates.
+_STATE = ("batch_stats", "cache", "intermediates", "perturbations")
+
+
+class ManifestError(ValueError):
+    """The model has no manifest; the message has the call to write."""
+
 
 def manifest(model: Any, separator: str = "/") -> dict[str, Any]:
-    """The manifest of a model as JSON data, its names joined by `separator`."""
+    """The manifest of a model as JSON data, its names joined by `separator`. Two
+    arrays with one name are an error."""
+    model = parameters_of(model)
+    _check_kind(model)
     if hasattr(model, "named_parameters"):
         separator = "."
-    params = {}
-    for leaf in leaves(model):
-        params[separator.join(leaf.path)] = {
-            "shape": list(leaf.shape),
-            "dtype": leaf.dtype,
-        }
+    if isinstance(model, Mapping) and isinstance(model.get("params"), Mapping):
+        model = {key: value for key, value in model.items() if key not in _STATE}
+    params: dict[str, Any] = {}
+    paths: dict[str, tuple[str, ...]] = {}
+    for leaf in leaves(model, unknown=_unknown):
+        name = separator.join(leaf.path)
+        if name in params:
+            raise ManifestError(
+                f"two parameters are named {name!r}, at the paths"
+                f" {list(paths[name])} and {list(leaf.path)}: rename one, or pass"
+                " another separator (`--separator`)"
+            )
+        paths[name] = leaf.path
+        params[name] = {"shape": list(leaf.shape), "dtype": leaf.dtype}
+    if not params:
+        raise ManifestError(f"{_shown(model)} gives no arrays")
     return {"schema": SCHEMA, "params": params}
 
 
+def from_model(
+    module: Any, *args: Any, separator: str = "/", **kwargs: Any
+) -> dict[str, Any]:
+    """The manifest of a module, without allocating its arrays:
+
+    from_model(Net(), jnp.ones((1, 8)))      a module of Flax linen and its inputs
+    from_model(hk.transform(f), x)           a transformed function of Haiku
+    from_model(Net, 64, rngs=nnx.Rngs(0))    a class of flax.nnx (`rngs` may be
+                                             left out), equinox (so may `key`) or
+                                             PyTorch, and its arguments
+    from_model(net)                          a module, a tree or a TrainState
+
+    Inputs may be jax.ShapeDtypeStruct. Keyword arguments go to the module."""
+    return manifest(_abstract(module, args, kwargs), separator)
+
+
 def build(factory: Callable[[], Any], framework: str | None = None) -> Any:
-    """What the factory makes, without its arrays."""
+    """What the factory makes, or initialises from (module, example...), without
+    its arrays."""
     framework = framework or _framework()
     if framework == "none":
         return factory()
@@ -44,34 +91,227 @@ def build(factory: Callable[[], Any], framework: str | None = None) -> Any:
         import torch
 
         with torch.device("meta"):
-            return factory()
-    if framework == "nnx":
-        from flax import nnx
-
-        return nnx.state(nnx.eval_shape(factory), nnx.Param)
-    if framework == "jax":
-        import jax
-
+            return _built(factory)
+    if framework in ("jax", "nnx"):
         # A factory among modules of both may make one of PyTorch.
         torch_ = sys.modules.get("torch")
         with torch_.device("meta") if torch_ else contextlib.nullcontext():
-            return _eval_shape(jax, factory)
-    return factory()
+            return _eval_shape(lambda: _built(factory))
+    return _built(factory)
 
 
-def _eval_shape(jax: Any, factory: Callable[[], Any]) -> Any:
-    """Of trees with leaves that are no arrays too, as equinox has them; of a
-    module of flax.nnx its parameters."""
+def _built(factory: Callable[[], Any]) -> Any:
+    """The factory's result, with (module, example...) initialised."""
+    if inspect.isclass(factory):
+        return _constructed(factory, (), {})
+    made = factory()
+    if isinstance(made, tuple) and made and _initialises(made[0]):
+        return _initialised(made[0], made[1:], {})
+    if isinstance(made, tuple) and made and _is_module(made[0]):
+        return made[0]
+    return made
+
+
+def _abstract(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A module's parameters as shapes."""
+    if inspect.isclass(module) and of_library(module, "torch"):
+        import torch
+
+        with torch.device("meta"):
+            return _constructed(module, args, kwargs)
+    if inspect.isclass(module):
+        return _eval_shape(lambda: _constructed(module, args, kwargs))
+    if _initialises(module):
+        return _initialised(module, args, kwargs)
+    if (args or kwargs) and not callable(module):
+        raise ManifestError(f"{_shown(module)} takes no arguments")
+    if not (args or kwargs or _is_function(module)):
+        return module
+    if _is_module(module):
+        return module
+    return _eval_shape(lambda: module(*args, **kwargs))
+
+
+def _is_function(x: Any) -> bool:
+    return inspect.isfunction(x) or inspect.ismethod(x) or inspect.isbuiltin(x)
+
+
+def _is_linen(x: Any) -> bool:
+    linen = sys.modules.get("flax.linen")
+    return linen is not None and isinstance(x, linen.Module)
+
+
+def _is_haiku(x: Any) -> bool:
+    """Whether it is a pair of functions that hk.transform returns."""
+    return isinstance(x, tuple) and getattr(x, "_fields", ())[:2] == ("init", "apply")
+
+
+def _initialises(x: Any) -> bool:
+    """Whether shapes are known by `init` with an example alone."""
+    return _is_linen(x) or _is_haiku(x)
+
+
+def _is_module(x: Any) -> bool:
+    equinox = sys.modules.get("equinox")
+    return (
+        hasattr(x, "named_parameters")
+        or is_nnx_object(x)
+        or (equinox is not None and isinstance(x, equinox.Module))
+    )
+
+
+def _initialised(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    import jax
+
+    if not args and not kwargs:
+        _check_kind(module)
+    # Arguments such as `train=False` keep their values.
+    flat, form = jax.tree_util.tree_flatten((args, kwargs))
+
+    def init(key: Any, arrays: list[Any]) -> Any:
+        given = iter(arrays)
+        full = [next(given) if is_array(x) else x for x in flat]
+        inputs, named = jax.tree_util.tree_unflatten(form, full)
+        return module.init(key, *inputs, **named)
+
+    made = jax.eval_shape(init, jax.random.PRNGKey(0), [x for x in flat if is_array(x)])
+    # hk.transform_with_state gives (parameters, state).
+    return made[0] if isinstance(made, tuple) else made
+
+
+# What a module's class is given unless it is passed.
+_DEFAULTS: dict[str, Callable[[], Any]] = {
+    "rngs": lambda: sys.modules["flax.nnx"].Rngs(0),
+    "key": lambda: sys.modules["jax"].random.key(0),
+}
+
+
+def _constructed(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An object of a module's class."""
+    shown = f"{kind.__module__}.{kind.__qualname__}"
+    if of_library(kind, "haiku"):
+        raise ManifestError(
+            f"{shown} is a module of Haiku, which exists only inside hk.transform:"
+            " write a factory that returns (hk.transform(lambda x:"
+            f" {kind.__name__}(...)(x)), example input)"
+        )
+    # Not the class's own signature: metaclasses of flax.nnx hide it.
+    try:
+        parameters = list(inspect.signature(kind.__init__).parameters.items())[1:]
+    except (TypeError, ValueError):
+        parameters = []
+    linen = of_library(kind, "flax.linen")
+    needed = [
+        name
+        for name, one in parameters
+        if one.default is one.empty
+        and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    given = dict(kwargs)
+    library = {"rngs": "flax.nnx", "key": "jax"}
+    for name, make in _DEFAULTS.items():
+        last = needed[len(args) :]
+        if name in last and name not in given and library[name] in sys.modules:
+            given[name] = make()
+    missing = [name for name in needed[len(args) :] if name not in given]
+    if missing or (linen and args):
+        example = "(module, example input)" if linen else "the module"
+        raise ManifestError(
+            f"{shown} needs {', '.join(missing) or 'an instance'}: write a factory"
+            f" that returns {example}, such as `def build(): return"
+            + (
+                f" {kind.__name__}(...), jnp.ones((1, 8))`"
+                if linen
+                else f" {kind.__name__}({', '.join(f'{n}=...' for n in missing)})`"
+            )
+        )
+    return kind(*map(_copied, args), **{n: _copied(x) for n, x in given.items()})
+
+
+def _copied(x: Any) -> Any:
+    """Random streams of flax.nnx change only where they were made."""
+    nnx = sys.modules.get("flax.nnx")
+    return nnx.clone(x) if nnx is not None and isinstance(x, nnx.Rngs) else x
+
+
+def _check_kind(model: Any) -> None:
+    """Objects that hold no parameters, with the call to write instead."""
+    shown = _shown(model)
+    if _is_linen(model):
+        raise ManifestError(
+            f"{shown} is a module of Flax linen, whose shapes depend on its input:"
+            " return (module, example input) from the factory, or call"
+            " `shardc.manifest.from_model(module, example)`"
+        )
+    if _is_haiku(model):
+        raise ManifestError(
+            f"{shown} is a transformed function of Haiku, whose shapes depend on its"
+            " input: return (transformed, example input) from the factory, or call"
+            " `shardc.manifest.from_model(transformed, example)`"
+        )
+    if is_nnx_object(model) and hasattr(model, "opt_state"):
+        raise ManifestError(
+            f"{shown} is an optimizer and holds no parameters: return the model"
+        )
+    if _is_function(model):
+        raise ManifestError(
+            f"{shown} is a function: return its result, or call"
+            " `shardc.manifest.from_model(function)`"
+        )
+
+
+def _unknown(path: tuple[str, ...], leaf: Any) -> None:
+    """Refuses a leaf whose arrays no library would find."""
+    if _is_function(leaf) or inspect.isclass(leaf):
+        return
+    members = getattr(leaf, "__dict__", {})
+    if dataclasses.is_dataclass(leaf):
+        members = {
+            f.name: getattr(leaf, f.name, None) for f in dataclasses.fields(leaf)
+        }
+    if _holds_arrays(members):
+        at = f" at {'/'.join(path)}" if path else ""
+        raise ManifestError(
+            f"the arrays inside {_shown(leaf)}{at} have no paths, because its class is"
+            " no tree of JAX: return a dict of them, or register the class with"
+            " jax.tree_util.register_dataclass"
+        )
+
+
+def _holds_arrays(x: Any) -> bool:
+    if isinstance(x, Mapping):
+        return any(map(_holds_arrays, x.values()))
+    if isinstance(x, (list, tuple)):
+        return any(map(_holds_arrays, x))
+    return is_array(x)
+
+
+def _shown(model: Any) -> str:
+    if inspect.isclass(model) or _is_function(model):
+        return f"{model.__module__}.{model.__qualname__}"
+    return f"an object of {type(model).__module__}.{type(model).__qualname__}"
+
+
+def _eval_shape(factory: Callable[[], Any]) -> Any:
+    """The factory's result with shapes for its arrays; of a module of flax.nnx
+    its parameters. Leaves that are no arrays stay, as equinox has them."""
+    if "jax" not in sys.modules:
+        return factory()
+    import jax
+
     kept: list[Any] = []
 
+    def is_made(x: Any) -> bool:
+        return is_array(x) and not isinstance(x, jax.ShapeDtypeStruct)
+
     def arrays() -> list[Any]:
-        model = factory()
-        if is_nnx_module(model):
+        model = parameters_of(factory())
+        if is_nnx_object(model) and not hasattr(model, "opt_state"):
             nnx: Any = sys.modules["flax.nnx"]
             model = nnx.state(model, nnx.Param)
         flat, tree = jax.tree_util.tree_flatten(model)
-        kept[:] = [(tree, [None if hasattr(x, "shape") else x for x in flat])]
-        return [x for x in flat if hasattr(x, "shape")]
+        kept[:] = [(tree, [None if is_made(x) else x for x in flat])]
+        return [x for x in flat if is_made(x)]
 
     shapes = iter(jax.eval_shape(arrays))
     tree, flat = kept[0]
@@ -114,9 +354,12 @@ def main(arguments: list[str] | None = None) -> int:
             factory = getattr(factory, part)
     except (ImportError, AttributeError) as error:
         parser.error(str(error))
-    made = manifest(build(factory, options.framework), options.separator)
-    if not made["params"]:
-        parser.error(f"{options.factory} gives no arrays")
+    try:
+        if callable(factory) and not (_initialises(factory) or _is_module(factory)):
+            factory = build(factory, options.framework)
+        made = manifest(factory, options.separator)
+    except ManifestError as error:
+        parser.error(f"{options.factory}: {error}")
     text = json.dumps(made, indent=1) + "\n"
     if options.output:
         with open(options.output, "w", encoding="utf-8") as file:

@@ -45,6 +45,11 @@ class Mesh:
     def axis_names(self) -> tuple[str, ...]:
         return tuple(axis.name for axis in self.axes)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Axes and their sizes, in order."""
+        return {axis.name: axis.size for axis in self.axes}
+
     def size(self, axis: str) -> int:
         """Returns the axis's size; raises KeyError if the mesh lacks the axis."""
         for one in self.axes:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+
+from shardc.arrays import Arrays
+from shardc.mesh import PlanError
 
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_])[0-9]+(?![A-Za-z0-9_])")
 
@@ -23,10 +26,6 @@ def separator_of(names: Iterable[str]) -> str:
     return "/" if any("/" in name for name in names) else "."
 
 
-def parts(name: str, separator: str) -> tuple[str, ...]:
-    return tuple(name.split(separator))
-
-
 # How many comparisons of two names all suggestions together may take.
 _COMPARISONS = 20000
 
@@ -34,12 +33,11 @@ _COMPARISONS = 20000
 class Names:
     """The names of a plan, found by the paths of a model's tree."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        names = list(names)
-        self.separator = separator_of(names)
-        self._by_path = {parts(name, self.separator): name for name in names}
+    def __init__(self, shapes: Mapping[str, Sequence[int] | None]) -> None:
+        self.separator = separator_of(shapes)
+        self.arrays = Arrays(shapes, self.separator, self.near, PlanError, PlanError)
         self._first: dict[str, str] = {}  # of each template
-        for name in names:
+        for name in shapes:
             self._first.setdefault(fold(name), name)
         self._near: dict[str, str] = {}  # the template next to another one
         self._left = _COMPARISONS
@@ -47,15 +45,7 @@ class Names:
     def at(self, path: tuple[str, ...]) -> str | None:
         """The name of a path. A `params` in front, and a `value` at the end (of
         nnx variables), may be there or not."""
-        known, separator = self._by_path, self.separator
-        path = tuple(part for key in path for part in key.split(separator))
-        for end in (path, path[:-1] if path[-1:] == ("value",) else ()):
-            if not end:
-                continue
-            for start in (end, end[1:] if end[0] == "params" else ("params", *end)):
-                if start in known:
-                    return known[start]
-        return None
+        return self.arrays.name_at(path)
 
     def near(self, name: str) -> str:
         """The name that was probably meant, or nothing. Templates are compared,

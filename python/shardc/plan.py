@@ -12,28 +12,23 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from shardc.mesh import Axis, Entry, Mesh, PlanError, Spec
+from shardc.arrays import Arrays
+from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import Names, fold
+from shardc.parameter import Parameter, not_planned, shape_of, spec_of
 from shardc.schema import Misfit, path_text, position
 from shardc.seal import check_form, check_seal
-from shardc.tree import Leaf, leaves, other_leaves
+from shardc.tree import Leaf, leaves, other_leaves, parameters_of
 
 if TYPE_CHECKING:
     import jax
     import torch
 
+    from shardc.results import Result
+
 SCHEMA = "shardc.plan/v1"
-MODES = ("train", "prefill", "decode", "insert")
-
-
-@dataclasses.dataclass(frozen=True)
-class Placement:
-    """The one coordinate of an axis at which a parameter is."""
-
-    axis: str
-    coordinate: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,123 +69,6 @@ class Folded:
     template: str
     names: tuple[str, ...]
     parameter: Parameter  # the first of them
-
-
-def _entry(value: Any) -> Entry:
-    return tuple(value) if isinstance(value, list) else cast(Entry, value)
-
-
-def _spec(value: Any, rank: int | None = None) -> Spec:
-    out = tuple(_entry(entry) for entry in value)
-    return out + (None,) * max(0, (rank or 0) - len(out))
-
-
-def _not_planned(mode: str, modes: tuple[str, ...]) -> PlanError:
-    return PlanError(f"the plan has no mode {mode!r}: {', '.join(modes)}")
-
-
-def _shape(value: Any) -> tuple[int, ...] | None:
-    return None if value is None else tuple(value)
-
-
-class Parameter:
-    """One parameter of a plan, with its sharding in each mode."""
-
-    __slots__ = ("_data", "_mesh", "_modes", "name")
-
-    def __init__(
-        self,
-        name: str,
-        data: Mapping[str, Any],
-        mesh: Mesh,
-        modes: tuple[str, ...] = MODES,
-    ) -> None:
-        self.name = name
-        self._data = data
-        self._mesh = mesh
-        self._modes = modes
-
-    def __repr__(self) -> str:
-        return f"Parameter({self.name!r}, {self.shape}, {self.dtype}, {self.spec()})"
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """None where the manifest has names alone."""
-        return _shape(self._data["shape"])
-
-    @property
-    def dtype(self) -> str | None:
-        """As safetensors writes it: "BF16", "F32"."""
-        return cast("str | None", self._data["dtype"])
-
-    @property
-    def rule(self) -> int | None:
-        """Of `Plan.rules`; None where no rule matches."""
-        return cast("int | None", self._data["rule"])
-
-    @property
-    def placement(self) -> Placement | None:
-        placed = self._data.get("placement")
-        return Placement(placed["axis"], placed["coordinate"]) if placed else None
-
-    @property
-    def weight_decay(self) -> bool | None:
-        """None where no file speaks of it."""
-        return cast("bool | None", self._data.get("weight_decay"))
-
-    @property
-    def corrections(self) -> list[dict[str, Any]]:
-        """What was changed to make the spec legal, as shardc-plan(5) has it."""
-        return list(self._data.get("corrections", ()))
-
-    @property
-    def shard_shape(self) -> tuple[int, ...] | None:
-        """What one device holds in training."""
-        return self.shard_shape_in("train")
-
-    @property
-    def bytes_per_device(self) -> int | None:
-        """In training; None where shapes are unknown."""
-        return self.bytes_per_device_in("train")
-
-    def _layout(self, mode: str) -> Mapping[str, Any]:
-        if mode not in MODES:
-            raise ValueError(f"{mode!r} is no mode: {', '.join(MODES)}")
-        # Other modes are listed where they differ from training, planned or not.
-        if mode != "train" and mode not in self._modes:
-            raise _not_planned(mode, self._modes)
-        modes = self._data.get("modes", {})
-        return cast("Mapping[str, Any]", modes.get(mode, self._data))
-
-    def spec(self, mode: str = "train") -> Spec:
-        """An entry for each dimension, where the rank is known."""
-        shape = self._data["shape"]
-        rank = None if shape is None else len(shape)
-        return _spec(self._layout(mode)["spec"], rank)
-
-    def shard_shape_in(self, mode: str) -> tuple[int, ...] | None:
-        return _shape(self._layout(mode)["shard_shape"])
-
-    def bytes_per_device_in(self, mode: str) -> int | None:
-        return cast("int | None", self._layout(mode)["bytes_per_device"])
-
-    def slices(self, device: int, mode: str = "train") -> tuple[slice, ...] | None:
-        """What the device holds, a slice for each dimension; None where the
-        parameter is placed on other devices."""
-        at = self._mesh.coordinates(device)
-        placed = self.placement
-        if placed and at[placed.axis] != placed.coordinate:
-            return None
-        shard = self.shard_shape_in(mode)
-        if shard is None:
-            raise PlanError(f"the plan knows no shape of {self.name}")
-        out = []
-        for length, entry in zip(shard, self.spec(mode)):
-            index = 0
-            for axis in (entry,) if isinstance(entry, str) else entry or ():
-                index = index * self._mesh.size(axis) + at[axis]
-            out.append(slice(index * length, (index + 1) * length))
-        return tuple(out)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -238,6 +116,9 @@ class Plan(Mapping[str, Parameter]):
                 f"this is no plan: {path_text(error.path)} {error.message}"
             ) from None
         self._read(data)
+
+    # The inputs that shardc.compile compiled it from.
+    inputs: Mapping[str, Any] | None = None
 
     def _read(self, data: Mapping[str, Any]) -> None:
         mesh = data["mesh"]
@@ -334,7 +215,14 @@ class Plan(Mapping[str, Parameter]):
 
     @functools.cached_property
     def _names(self) -> Names:
-        return Names(self._params)
+        return Names(
+            {name: shape_of(data["shape"]) for name, data in self._params.items()}
+        )
+
+    @property
+    def arrays(self) -> Arrays:
+        """Finds the parameters that the arrays of a tree belong to."""
+        return self._names.arrays
 
     @property
     def separator(self) -> str:
@@ -345,8 +233,8 @@ class Plan(Mapping[str, Parameter]):
         """The specs of attention's tensors: "query", "key", ..."""
         specs = self.data["attention"]
         if mode not in specs:
-            raise _not_planned(mode, self.modes)
-        return {name: _spec(spec) for name, spec in specs[mode].items()}
+            raise not_planned(mode, self.modes)
+        return {name: spec_of(spec) for name, spec in specs[mode].items()}
 
     def folded(self) -> Iterator[Folded]:
         """Parameters of one template, shape and layout together, in order."""
@@ -371,8 +259,9 @@ class Plan(Mapping[str, Parameter]):
 
     def check(self, model: Any, dtypes: bool = True) -> list[Difference]:
         """Compares names, shapes and data types with a live model's: a tree of
-        arrays, a state dict, or a module of PyTorch, equinox or flax. Buffers
-        and other state are compared where the plan has them."""
+        arrays, a state dict, a TrainState, or a module of PyTorch, equinox or
+        flax. Buffers and other state are compared where the plan has them."""
+        model = parameters_of(model)
         out: list[Difference] = []
         seen: set[str] = set()
         for leaf in leaves(model):
@@ -402,6 +291,47 @@ class Plan(Mapping[str, Parameter]):
         if dtypes and param.dtype and leaf.dtype and leaf.dtype != param.dtype:
             yield Difference("dtype", name, param.dtype, leaf.dtype)
 
+    # The program.
+
+    def cost(self, **settings: Any) -> Result:
+        """What `shardc cost` computes: memory, communication and time. Keywords
+        are its flags: `plan.cost(batch=64, seq=8192, profile="h100-sxm")`."""
+        import shardc.results
+
+        return shardc.results.cost(self, **settings)
+
+    def diff(self, other: Plan | str | os.PathLike[str]) -> Result:
+        """What `shardc diff` finds from this plan to another."""
+        import shardc.results
+
+        return shardc.results.diff(self, other)
+
+    def explain(self, name: str, **inputs: Any) -> Result:
+        """Why a parameter got its spec, by `shardc explain`. The inputs are those
+        of `shardc.compile`; a plan that it returned remembers its own, and of one
+        that was loaded the rules are taken from the files that it names."""
+        import shardc.results
+
+        return shardc.results.explain(self, name, inputs)
+
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        base: Plan | str | os.PathLike[str] | None = None,
+        **settings: Any,
+    ) -> str:
+        """The HTML page of `shardc report`, which is also written to `path`.
+        `base` is a plan to compare with; other keywords are flags."""
+        import shardc.results
+
+        return shardc.results.report(self, path, base, **settings)
+
+    def _repr_html_(self) -> str:
+        """The plan in a notebook."""
+        import shardc.notebook
+
+        return shardc.notebook.html(self)
+
     # JAX.
 
     def jax_mesh(self, devices: Iterable[Any] | None = None) -> jax.sharding.Mesh:
@@ -415,19 +345,41 @@ class Plan(Mapping[str, Parameter]):
         mode: str = "train",
         like: Any = None,
         mesh: jax.sharding.Mesh | None = None,
+        unmatched: str = "error",
     ) -> Any:
-        """NamedShardings in the shape of `like`'s tree, or by name."""
+        """NamedShardings in the shape of `like`'s tree, or by name. The tree is
+        a model's parameters or a whole train state, as for `shard`."""
         import shardc.jax
 
-        return shardc.jax.named_shardings(self, mode, like, mesh)
+        return shardc.jax.named_shardings(self, mode, like, mesh, unmatched)
 
     def shard(
-        self, tree: Any, mode: str = "train", mesh: jax.sharding.Mesh | None = None
+        self,
+        tree: Any,
+        mode: str = "train",
+        mesh: jax.sharding.Mesh | None = None,
+        unmatched: str = "error",
     ) -> Any:
-        """The tree with its arrays on the devices that the plan gives them."""
+        """The tree with its arrays on the devices that the plan gives them. The
+        moments of optimizers are sharded as their parameters, scalars, random
+        keys and statistics are replicated. An array among the parameters that
+        the plan lacks is an error, unless `unmatched` is "replicate"."""
         import shardc.jax
 
-        return shardc.jax.shard(self, tree, mode, mesh)
+        return shardc.jax.shard(self, tree, mode, mesh, unmatched)
+
+    def abstract_tree(
+        self,
+        mode: str = "train",
+        mesh: jax.sharding.Mesh | None = None,
+        like: Any = None,
+        unmatched: str = "error",
+    ) -> Any:
+        """ShapeDtypeStructs with shardings, in the shape of `like`'s tree or as
+        nested dicts, for jax.eval_shape, compiling ahead and restoring."""
+        import shardc.jax
+
+        return shardc.jax.abstract_tree(self, mode, mesh, like, unmatched)
 
     def constrain(
         self,

@@ -10,13 +10,15 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from shardc.plan import Plan
 
 Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Iterable[Path]]
+# A file, or what shardc.manifest.from_model returns.
+Manifest = Union[Path, Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,14 +155,38 @@ def _listed(flag: str, values: Paths | None) -> list[str]:
     return out
 
 
-def _inputs(
-    mesh: Path | None,
-    rules: Paths | None,
-    manifest: Path | None,
-    model: Path | None,
-    target: str | None,
-    project: Path | None,
+def flags_of(settings: Mapping[str, Any]) -> list[str]:
+    """Keywords as flags: `kv_len=8` is `--kv-len 8`, True the flag alone, and a
+    list the flag several times. None and False give nothing."""
+    out = []
+    for name, value in settings.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            out.append(flag)
+        elif isinstance(value, (list, tuple)):
+            for one in value:
+                out += [flag, str(one)]
+        elif value is not None and value is not False:
+            out += [flag, str(value)]
+    return out
+
+
+def input_flags(
+    folder: str,
+    mesh: Path | None = None,
+    rules: Paths | None = None,
+    manifest: Manifest | None = None,
+    model: Path | None = None,
+    target: str | None = None,
+    project: Path | None = None,
 ) -> list[str]:
+    """The flags of a compilation's inputs. A manifest that is data, as
+    shardc.manifest makes it, is written to the folder."""
+    if isinstance(manifest, Mapping):
+        path = os.path.join(folder, "manifest.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        manifest = path
     out = (
         _listed("--mesh", mesh)
         + _listed("--rules", rules)
@@ -180,23 +206,36 @@ def compile(
     *,
     mesh: Path | None = None,
     rules: Paths | None = None,
-    manifest: Path | None = None,
+    manifest: Manifest | None = None,
     model: Path | None = None,
     target: str | None = None,
     project: Path | None = None,
     arguments: Sequence[str] = (),
 ) -> Plan:
-    """Compiles a plan: `shardc plan`. `arguments` are further flags."""
+    """Compiles a plan: `shardc plan`. `arguments` are further flags, and the
+    manifest may be what `shardc.manifest.from_model` returns."""
+    if not isinstance(rules, (str, os.PathLike, type(None))):
+        rules = list(rules)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "plan.json")
-        inputs = _inputs(mesh, rules, manifest, model, target, project)
+        inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
         done = run(["plan", *inputs, *arguments, "-o", out])
         if done.returncode != 0 or not os.path.exists(out):
             raise ShardcError(done.returncode, done.stderr)
-        return Plan.load(out)
+        plan = Plan.load(out)
+    plan.inputs = {
+        "mesh": mesh,
+        "rules": rules,
+        "manifest": manifest,
+        "model": model,
+        "target": target,
+        "project": project,
+        "arguments": tuple(arguments),
+    }
+    return plan
 
 
-def _told(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], Any]:
+def json_of(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], Any]:
     """A run and its JSON output, whatever its exit status."""
     done = run([*arguments, "--format", "json"], check=False)
     try:
@@ -209,15 +248,16 @@ def check(
     *,
     mesh: Path | None = None,
     rules: Paths | None = None,
-    manifest: Path | None = None,
+    manifest: Manifest | None = None,
     model: Path | None = None,
     target: str | None = None,
     project: Path | None = None,
     arguments: Sequence[str] = (),
 ) -> list[Finding]:
     """What `shardc check` finds: errors, warnings and notes."""
-    inputs = _inputs(mesh, rules, manifest, model, target, project)
-    done, found = _told(["check", *inputs, *arguments])
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
+        done, found = json_of(["check", *inputs, *arguments])
     known = {field.name for field in dataclasses.fields(Finding)}
     out = []
     for one in found:
@@ -241,10 +281,9 @@ def verify(
     arguments: Sequence[str] = (),
 ) -> Verification:
     """Runs `shardc verify`; true where all that can run passes."""
-    inputs = _inputs(mesh, rules, None, model, target, project) + _listed(
-        "--attention", attention
-    )
-    _, report = _told(["verify", *inputs, *arguments])
+    inputs = input_flags("", mesh, rules, None, model, target, project)
+    inputs += _listed("--attention", attention)
+    _, report = json_of(["verify", *inputs, *arguments])
     states = [case["status"] for case in report["cases"]]
     return Verification(
         states.count("pass"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,6 +10,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.placement_types import _StridedShard
 
+from shardc.arrays import check_mesh
 from shardc.mesh import Mesh, PlanError, Spec
 from shardc.placement import splits_of
 
@@ -22,6 +24,14 @@ def device_mesh(plan: Plan, device_type: str = "cpu") -> DeviceMesh:
     for device in range(plan.mesh.devices):
         ranks[tuple(plan.mesh.coordinates(device).values())] = device
     return DeviceMesh(device_type, ranks, mesh_dim_names=plan.mesh.axis_names)
+
+
+def check_device_mesh(plan: Plan, mesh: DeviceMesh) -> None:
+    """Raises PlanError where ranks would hold other shards than planned."""
+    names = mesh.mesh_dim_names or plan.mesh.axis_names
+    shape = tuple(mesh.mesh.shape)
+    given = dict(zip(names, shape)) if len(names) == len(shape) else {"": len(shape)}
+    check_mesh(SimpleNamespace(shape=given), plan.mesh.sizes, PlanError)
 
 
 def placements_of(spec: Spec, mesh: Mesh) -> list[Any]:
@@ -55,9 +65,12 @@ def distribute(
     mesh: DeviceMesh | None = None,
 ) -> torch.nn.Module:
     """Replaces every parameter of the module by a DTensor, and every buffer:
-    whole, where the plan does not know it. A parameter that the plan does not
-    know, or has in another shape, is an error before any is replaced; one
-    that stands in several places (tied embeddings) does so afterwards."""
+    replicated, where the plan does not have it. A parameter that the plan lacks,
+    or has in another shape, is an error before any is replaced, and so is a mesh
+    that is not the plan's; a parameter in several places (tied embeddings) is
+    there afterwards."""
+    if mesh is not None:
+        check_device_mesh(plan, mesh)
     wrong = [str(d) for d in plan.check(module, dtypes=False) if d.kind != "missing"]
     if wrong:
         raise PlanError("; ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""))

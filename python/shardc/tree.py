@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Callable
+
+from shardc.arrays import is_array, is_nnx_object, key_text
 
 # As safetensors writes data types; others keep the framework's name.
 _DTYPES = {
@@ -55,25 +57,35 @@ def dtype_name(text: str) -> str:
     raise ValueError(f"no framework's data type is {text}")
 
 
-def is_array(x: Any) -> bool:
-    return hasattr(x, "shape") and hasattr(x, "dtype")
-
-
 def _leaf(path: tuple[str, ...], x: Any) -> Leaf:
     return Leaf(path, tuple(int(n) for n in x.shape), dtype_text(x.dtype), x)
 
 
-def key_text(key: Any) -> str:
-    """The text of one key of a path of JAX."""
-    for member in ("key", "idx", "name"):
-        if hasattr(key, member):
-            return str(getattr(key, member))
-    return str(key)
+def parameters_of(state: Any) -> Any:
+    """The model or the parameters of a train state; anything else as it is."""
+    for members in (("params", "opt_state"), ("params", "tx"), ("model", "opt_state")):
+        if isinstance(state, Mapping) and all(m in state for m in members):
+            return state[members[0]]
+        if not isinstance(state, Mapping) and all(hasattr(state, m) for m in members):
+            return getattr(state, members[0])
+    return state
 
 
-def leaves(model: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+def of_library(kind: type, library: str) -> bool:
+    """Whether a class, or one that it derives from, is of this library."""
+    return any(
+        base.__module__ == library or base.__module__.startswith(library + ".")
+        for base in kind.__mro__
+    )
+
+
+def leaves(
+    model: Any,
+    path: tuple[str, ...] = (),
+    unknown: Callable[[tuple[str, ...], Any], None] = lambda path, leaf: None,
+) -> Iterator[Leaf]:
     """Every array of the model, in its order; of a module of PyTorch or of
-    flax.nnx its parameters."""
+    flax.nnx its parameters. `unknown` is called for leaves that are no arrays."""
     if is_array(model):
         yield _leaf(path, model)
     elif hasattr(model, "named_parameters"):
@@ -81,17 +93,19 @@ def leaves(model: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
             yield _leaf((*path, *name.split(".")), parameter)
     elif isinstance(model, Mapping):
         for key, value in model.items():
-            yield from leaves(value, (*path, str(key)))
+            yield from leaves(value, (*path, str(key)), unknown)
     elif isinstance(model, tuple) and hasattr(model, "_fields"):
         for key, value in zip(model._fields, model):
-            yield from leaves(value, (*path, key))
+            yield from leaves(value, (*path, key), unknown)
     elif isinstance(model, (list, tuple)):
         for index, value in enumerate(model):
-            yield from leaves(value, (*path, str(index)))
-    elif is_nnx_module(model):
-        yield from _jax_leaves(_nnx().state(model, _nnx().Param), path)
+            yield from leaves(value, (*path, str(index)), unknown)
+    elif is_nnx_object(model):
+        yield from _jax_leaves(_nnx().state(model, _nnx().Param), path, unknown)
     elif model is not None and "jax" in sys.modules:
-        yield from _jax_leaves(model, path)
+        yield from _jax_leaves(model, path, unknown)
+    elif model is not None:
+        unknown(path, model)
 
 
 def other_leaves(model: Any) -> Iterator[Leaf]:
@@ -102,19 +116,17 @@ def other_leaves(model: Any) -> Iterator[Leaf]:
             yield _leaf(tuple(name.split(".")), parameter)
         for name, buffer in model.named_buffers(remove_duplicate=False):
             yield _leaf(tuple(name.split(".")), buffer)
-    elif is_nnx_module(model):
-        yield from _jax_leaves(_nnx().state(model), ())
+    elif is_nnx_object(model):
+        yield from _jax_leaves(_nnx().state(model), (), lambda path, leaf: None)
 
 
 def _nnx() -> Any:
     return sys.modules["flax.nnx"]
 
 
-def is_nnx_module(model: Any) -> bool:
-    return "flax.nnx" in sys.modules and isinstance(model, _nnx().Module)
-
-
-def _jax_leaves(model: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
+def _jax_leaves(
+    model: Any, path: tuple[str, ...], unknown: Callable[[tuple[str, ...], Any], None]
+) -> Iterator[Leaf]:
     import jax
 
     # Variables of flax.nnx are leaves by their attribute `value`.
@@ -122,5 +134,8 @@ def _jax_leaves(model: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
     for keys, value in jax.tree_util.tree_flatten_with_path(model)[0]:
         if variables and keys and getattr(keys[-1], "name", "") == "value":
             keys = keys[:-1]
+        at = (*path, *map(key_text, keys))
         if is_array(value):
-            yield _leaf((*path, *map(key_text, keys)), value)
+            yield _leaf(at, value)
+        else:
+            unknown(at, value)

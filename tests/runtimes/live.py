@@ -17,7 +17,7 @@ from records import HERE
 # Which environment each family's system is installed in.
 FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "parity": "live", "dtensor": "record", "tree": "record", "flax": "flax",
-            "package": "live", "package_torch": "record",
+            "package": "live", "states": "live", "package_torch": "record",
             "sources": "sources", "cost": "live", "step": "record",
             "xla": "live",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh",

@@ -194,6 +194,8 @@ class Package(unittest.TestCase):
             np.testing.assert_array_equal(got, want)
         np.testing.assert_array_equal(sharded.norm.mean[...],
                                       model.norm.mean[...])
+        self.assertEqual(sharded.norm.mean[...].sharding.spec,
+                         jax.sharding.PartitionSpec())
         sharded.drop(jnp.ones(8))  # its stream still draws
 
     def test_constraints_on_axes_of_every_type(self):
@@ -285,9 +287,11 @@ class Package(unittest.TestCase):
             json.dump(plan.data, out)
         guide = page("docs", "guides", "python.md").partition("## JAX")[2]
         for block in (page("README.md"), guide.partition("## PyTorch")[0]):
-            (text,) = re.findall(r"^```python\n(.*?)^```$", block, re.M | re.S)
+            text = "".join(
+                re.findall(r"^```python\n(.*?)^```$", block, re.M | re.S))
             names = {"plan": plan, "devices": jax.devices(),
-                     "params": {"w": jnp.arange(16.0)}}
+                     "params": {"w": jnp.arange(16.0)},
+                     "state": {"mu": {"w": jnp.arange(16.0)}}}
             exec(text.replace('"plan.json"', repr(file)), names)
             self.assertEqual(names["params"]["w"].sharding.spec,
                              jax.sharding.PartitionSpec("tp"))

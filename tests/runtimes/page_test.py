@@ -74,6 +74,9 @@ def rows():
            cases("jax/slice_meshes"), 0)
     yield ("jax/cost", "bytes of what compiled training steps hold", cases("jax/cost"),
            0)
+    yield ("states/optax", "owners of the arrays of train states",
+           sum(len(case["arrays"])
+               for case in records.load("states/optax")["cases"]), 0)
     yield ("eformer/vectors", "answers of its functions",
            sum(vectors["asked"].values()), len(vectors["differences"]))
     yield ("eformer/corpus", "public rule sets over public trees",

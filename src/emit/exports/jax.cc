@@ -1,8 +1,10 @@
 // A Python module for JAX: the mesh, a PartitionSpec per parameter and mode,
 // and functions that make NamedShardings from them. The data comes first; the
-// code after it is the same in every module:
+// code after it is the same in every module, and what finds the parameters of a
+// tree's arrays is the Python package's own source, python/shardc/arrays.py:
 //
 //   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
+#include "emit/exports/embedded.h"
 #include "emit/exports/exporter.h"
 #include "emit/exports/python.h"
 #include "emit/exports/view.h"
@@ -10,10 +12,7 @@
 namespace shardc::exports {
 namespace {
 
-constexpr std::string_view kImports = R"(
-import math
-
-import jax
+constexpr std::string_view kImports = R"(import jax
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -66,43 +65,80 @@ def tree(mode="train"):
     return root
 
 
-def shardings(mode="train", on=None):
-    """{name: NamedSharding} over the mesh `on`, by default `mesh()`."""
-    on = mesh() if on is None else on
-    return {name: NamedSharding(on, spec)
-            for name, spec in specs(mode).items()}
+def shardings(mode="train", on=None, like=None, unmatched="error"):
+    """{name: NamedSharding} over the mesh `on`, by default `mesh()`; in the shape
+    of `like`'s tree if it is given, with None where that has no array."""
+    if like is None:
+        on = _mesh(on)
+        return {name: NamedSharding(on, spec)
+                for name, spec in specs(mode).items()}
+    return _mapped(like, mode, on, unmatched, lambda arrays, made: made,
+                   lambda leaf: None)
 
 
 def name_of(path):
     """A leaf's name by its path in a tree, as jax.tree_util gives it."""
-    parts = []
-    for key in path:
-        for field in ("key", "idx", "name"):
-            if hasattr(key, field):
-                parts.append(str(getattr(key, field)))
-                break
-    name = SEPARATOR.join(parts)
-    # A variable of flax's nnx adds a last part of its own.
-    if name not in SPECS and parts[-1:] == ["value"]:
-        name = SEPARATOR.join(parts[:-1])
-    if name not in SPECS:
-        raise KeyError(f"the plan has no parameter {name!r}")
+    parts = [key_text(key) for key in path]
+    name = _arrays().name_at(parts)
+    if name is None:
+        raise KeyError(f"the plan has no parameter {SEPARATOR.join(parts)!r}")
     return name
 
 
-def shard(params, mode="train", on=None):
-    """Places a tree of arrays on devices; shapes get their shardings."""
-    known = shardings(mode, on)
+def shard(params, mode="train", on=None, unmatched="error"):
+    """Places a tree of arrays on devices; ShapeDtypeStructs get their shardings.
+    The tree may be a whole train state: moments are sharded as their
+    parameters, scalars, random keys and other state are replicated."""
+    return _mapped(params, mode, on, unmatched, put, lambda leaf: leaf)
 
-    def place(path, leaf):
-        sharding = known[name_of(path)]
-        if isinstance(leaf, jax.ShapeDtypeStruct):
-            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype,
-                                        sharding=sharding)
-        return jax.device_put(leaf, sharding)
 
-    return jax.tree_util.tree_map_with_path(place, params)
+@functools.lru_cache(maxsize=None)
+def _arrays():
+    return Arrays(SHAPES, SEPARATOR)
+
+
+def _mesh(on):
+    if on is None:
+        return mesh()
+    check_mesh(on, AXES)
+    return on
+
+
+def _mapped(tree, mode, on, unmatched, use, other):
+    on = _mesh(on)
+    known = specs(mode)
+
+    def sharding(owner):
+        spec = owner.spec(known[owner.name]) if owner else ()
+        return NamedSharding(on, P(*spec))
+
+    return map_arrays(_arrays(), tree, sharding, use, other, unmatched)
 )";
+
+// The imports of the shared source, and what follows its marker.
+struct Shared {
+  std::string_view imports;
+  std::string_view code;
+};
+
+Shared SharedSource() {
+  constexpr std::string_view kMarker =
+      "# Copied into exported modules from here on.\n";
+  const std::string_view text = EmbeddedArrays().front().text;
+  const size_t imports = text.find("\nimport ") + 1;
+  const size_t marker = text.find(kMarker);
+  return {text.substr(imports, marker - imports),
+          text.substr(marker + kMarker.size())};
+}
+
+std::string ShapeText(const std::optional<Shape>& shape) {
+  if (!shape) return "None";
+  std::string text = "(";
+  for (const int64_t size : *shape) text += std::to_string(size) + ", ";
+  if (shape->size() > 1) text.resize(text.size() - 2);
+  if (shape->size() == 1) text.pop_back();
+  return text + ")";
+}
 
 std::string_view TypeName(AxisType type) {
   return type == AxisType::kExplicit ? "Explicit"
@@ -135,6 +171,11 @@ void WriteSpecs(const ReadPlan& plan, Sink& out) {
     out.Append("    " + PythonString(param.name) + ": " +
                PartitionSpecText(param.spec) + ",\n");
   }
+  out.Append("}\n\nSHAPES = {\n");
+  for (const ReadParam& param : plan.params) {
+    out.Append("    " + PythonString(param.name) + ": " +
+               ShapeText(param.type.shape) + ",\n");
+  }
   out.Append(
       "}\n\n# By mode, the specs that differ from those of train.\nMODES = "
       "{\n");
@@ -158,12 +199,17 @@ void Write(const Request& request, Sink& out, Findings& findings) {
   out.Append("\"\"\"Shardings of " + std::to_string(plan.params.size()) +
              " parameters.\n\nMade by `shardc export jax` from plan\n" +
              plan.fingerprint + ".\n\"\"\"\n");
+  const Shared shared = SharedSource();
+  out.Append("\nimport functools\n");
+  out.Append(shared.imports);
   out.Append(kImports);
   WriteMeshData(plan.mesh, out);
   out.Append("SEPARATOR = " + PythonString(std::string(1, SeparatorOf(plan))) +
              "\n");
   WriteSpecs(plan, out);
   out.Append(plan.mesh.slices == 1 ? kOneSlice : kSlices);
+  out.Append("\n");
+  out.Append(shared.code);
   out.Append(kFunctions);
 }
 

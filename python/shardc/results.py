@@ -1,0 +1,174 @@
+"""What the program computes from a plan: its cost, differences, explanations
+and its page. The plan is written to a temporary file for each call."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from shardc.mesh import PlanError
+from shardc.program import Path, flags_of, input_flags, json_of, run
+
+if TYPE_CHECKING:
+    from shardc.plan import Plan
+
+PlanOrPath = Union["Plan", Path]
+
+
+class Result(Mapping[str, Any]):
+    """The JSON output of a command as a mapping; printed, its text."""
+
+    def __init__(self, data: Mapping[str, Any], text: str) -> None:
+        self.data = data
+        self.text = text
+
+    def __getitem__(self, key: str) -> Any:
+        return self.data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def _write(data: Any, folder: str, name: str) -> str:
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(data, file)
+    return path
+
+
+def _file(plan: PlanOrPath, folder: str, name: str) -> str:
+    if isinstance(plan, (str, os.PathLike)):
+        return os.fspath(plan)
+    return _write(plan.data, folder, name)
+
+
+def _result(arguments: Sequence[str]) -> Result:
+    text = run(arguments).stdout
+    return Result(json_of(arguments)[1], text)
+
+
+def cost(plan: Plan, **settings: Any) -> Result:
+    """`shardc cost`. Keywords are its flags: `batch=64` is `--batch 64`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = _file(plan, folder, "plan.json")
+        return _result(
+            ["cost", "--plan", file, "--allow-edited", *_scope(settings)]
+            + flags_of(settings)
+        )
+
+
+def _scope(settings: Mapping[str, Any]) -> list[str]:
+    """Without the nearest project file, unless it is named."""
+    named = any(settings.get(name) for name in ("target", "project"))
+    return [] if named else ["--no-project"]
+
+
+def diff(plan: Plan, other: PlanOrPath) -> Result:
+    """`shardc diff`: what changes from the plan to the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        before = _file(plan, folder, "before.plan.json")
+        after = _file(other, folder, "after.plan.json")
+        return _result(["diff", before, after, "--allow-edited", "--no-project"])
+
+
+def report(
+    plan: Plan,
+    path: Path | None = None,
+    base: PlanOrPath | None = None,
+    **settings: Any,
+) -> str:
+    """`shardc report`: the page's HTML, which is also written to `path`."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = ["report", "--plan", _file(plan, folder, "plan.json")]
+        if base is not None:
+            arguments += ["--base", _file(base, folder, "base.plan.json")]
+        arguments += ["--allow-edited", *_scope(settings)]
+        page = run([*arguments, *flags_of(settings)]).stdout
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+    return page
+
+
+def explain(plan: Plan, name: str, inputs: Mapping[str, Any]) -> Result:
+    """`shardc explain`: why a parameter got its spec. A plan's file has no
+    rules: they come from `inputs`, from shardc.compile, or from the files that
+    the plan names. They must give the parameter the plan's spec."""
+    wanted = plan[name]
+    given = {**(plan.inputs or {}), **{k: v for k, v in inputs.items() if v}}
+    with tempfile.TemporaryDirectory() as folder:
+        if not given.get("target") and not given.get("project"):
+            given.setdefault("mesh", _write(_mesh(plan), folder, "mesh.json"))
+            given.setdefault("manifest", _manifest(plan))
+            if not given.get("rules"):
+                given["rules"] = _rules(plan)
+        extra = list(given.pop("arguments", ()))
+        arguments = ["explain", name, *input_flags(folder, **given), *extra]
+        if not plan.inputs and "--modes" not in extra:
+            arguments += ["--modes", ",".join(plan.modes)]
+        result = _result(arguments)
+    modes = result["modes"]
+    for mode in plan.modes:
+        spec = [list(e) if isinstance(e, tuple) else e for e in wanted.spec(mode)]
+        found = modes.get(mode, {}).get("spec")
+        if (
+            found is not None
+            and list(found) + [None] * (len(spec) - len(found)) != spec
+        ):
+            raise PlanError(
+                f"these rules give {name} the spec {found} in {mode} and the plan"
+                f" {spec}: pass the inputs that the plan was compiled from"
+            )
+    return result
+
+
+def _mesh(plan: Plan) -> dict[str, Any]:
+    mesh = plan.mesh
+    out: dict[str, Any] = {
+        "axes": mesh.sizes,
+        "axis_types": {axis.name: axis.type for axis in mesh.axes},
+    }
+    if mesh.slices > 1:
+        out.update(slices=mesh.slices, dcn=dict(zip(mesh.axis_names, mesh.dcn)))
+    if mesh.processes > 1:
+        out["processes"] = mesh.processes
+    return out
+
+
+def _manifest(plan: Plan) -> dict[str, Any]:
+    params = {}
+    for name, parameter in plan.items():
+        shape = parameter.shape
+        params[name] = {
+            "shape": None if shape is None else list(shape),
+            "dtype": parameter.dtype,
+        }
+    return {"schema": "shardc.manifest/v1", "params": params}
+
+
+def _rules(plan: Plan) -> list[str]:
+    """The files that the plan's rules come from, if they are there."""
+    files: dict[str, None] = {}
+    for rule in plan.rules:
+        files[re.sub(r"(:\d+)+$", "", str(rule.get("source", "")))] = None
+    for file in files:
+        if not file.startswith("builtin:") and not os.path.isfile(file):
+            raise PlanError(
+                f"the plan's rules are from {file or 'an unknown file'}, which is not"
+                " there: pass `rules=`"
+            )
+    if not files:
+        raise PlanError("the plan has no rules: pass `rules=`")
+    return list(files)
