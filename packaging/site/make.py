@@ -333,8 +333,8 @@ def main():
         if re.search(r"^shardc.*\.\d$", name)])
     site.schemas()
     site.drawings()
-    shutil.copyfile(os.path.join(HERE, "site.css"),
-                    os.path.join(docs, "site.css"))
+    for name in ("site.css", "icon.svg"):
+        shutil.copyfile(os.path.join(HERE, name), os.path.join(docs, name))
     if options.playground:
         shutil.copytree(options.playground, os.path.join(docs, "playground"))
     with open(os.path.join(output, "mkdocs.yml"), "w",
