@@ -3,6 +3,7 @@ and the script by which the action and the hooks take a program."""
 
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -166,6 +167,110 @@ class Files(unittest.TestCase):
                   encoding="utf-8") as file:
             for line in file:
                 self.assertRegex(line, r"^#|^\d\S* \w+-\w+ [0-9a-f]{64} \S+$")
+
+
+class Recipes(unittest.TestCase):
+    def setUp(self):
+        self.recipes = load("packaging", "recipes.py")
+        self.version = load("packaging", "version.py").version()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def source(self, version):
+        path = os.path.join(self.folder, f"shardc-{version}.tar.gz")
+        with open(path, "wb") as file:
+            file.write(PROGRAM)
+        return path
+
+    def test_recipes_name_the_source_of_the_version(self):
+        address = "https://example.org/shardc"
+        source = self.source(self.version)
+        made = self.recipes.recipes(address, source)
+        url = (f"{address}/releases/download/v{self.version}/"
+               f"shardc-{self.version}.tar.gz")
+        # Jinja's expressions are no YAML.
+        conda = yaml.safe_load(re.sub(r"\{\{.*?\}\}", "x", made["meta.yaml"]))
+        self.assertEqual(conda["package"]["version"], self.version)
+        self.assertEqual(conda["source"], {"url": url, "sha256": DIGEST})
+        formula = made["shardc.rb"]
+        for line in (f'  url "{url}"', f'  version "{self.version}"',
+                     f'  sha256 "{DIGEST}"'):
+            self.assertIn(line + "\n", formula)
+        if shutil.which("ruby"):
+            subprocess.run(["ruby", "-c", "-"], input=formula, text=True,
+                           check=True, capture_output=True)
+        for text in made.values():
+            self.assertNotRegex(text, "@[A-Z0-9]+@")
+
+    def test_the_source_of_another_version_is_refused(self):
+        with self.assertRaises(SystemExit):
+            self.recipes.recipes("https://example.org", self.source("0.0.9"))
+
+    def test_recipes_need_the_libraries_of_the_build(self):
+        """Each dependency of meson.build by its name in either collection."""
+        with open(os.path.join(ROOT, "meson.build"), encoding="utf-8") as file:
+            needed = set(re.findall(r"= dependency\('([\w-]+)'", file.read()))
+        names = {"re2": ("re2", "re2"), "zlib": ("zlib", "zlib"),
+                 "yaml-cpp": ("yaml-cpp", "yaml-cpp"),
+                 "nlohmann_json": ("nlohmann_json", "nlohmann-json"),
+                 "CLI11": ("cli11", "cli11"), "libhwy": ("libhwy", "highway"),
+                 "libcrypto": ("openssl", "openssl@3")}
+        self.assertEqual(needed - {"threads"}, set(names))
+        made = self.recipes.recipes("https://example.org",
+                                    self.source(self.version))
+        for conda, homebrew in names.values():
+            self.assertRegex(made["meta.yaml"], rf"(?m)^    - {conda}( |$)")
+            self.assertIn(f'"{homebrew}"', made["shardc.rb"])
+
+    def test_every_package_has_the_version(self):
+        with open(os.path.join(ROOT, "debian", "changelog"),
+                  encoding="utf-8") as file:
+            self.assertEqual(file.readline().split()[:2],
+                             ["shardc", f"({self.version})"])
+        with open(os.path.join(ROOT, "pyproject.toml"),
+                  encoding="utf-8") as file:
+            self.assertIn('dynamic = ["version"]', file.read())
+        extension = os.path.join(ROOT, "editors", "vscode", "package.json")
+        with open(extension, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["version"], self.version)
+
+
+class Image(unittest.TestCase):
+    def test_the_account_has_no_rights_and_the_base_a_digest(self):
+        with open(os.path.join(ROOT, "Dockerfile"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(re.findall(r"(?m)^FROM (\S+)", text)[-1], "scratch")
+        self.assertRegex(text, r"(?m)^FROM \S+@sha256:[0-9a-f]{64} AS build$")
+        self.assertRegex(text, r"(?m)^USER [1-9]\d*:[1-9]\d*$")
+
+    @unittest.skipUnless(shutil.which("ldd") and shutil.which("strip"),
+                         "no ldd or strip")
+    def test_its_files_are_below_40_mb_and_suffice(self):
+        build = os.environ.get("SHARDC_BUILD_ROOT")
+        program = os.environ.get("SHARDC_BIN")
+        if not build or not program:
+            self.skipTest("no build")
+        with tempfile.TemporaryDirectory() as folder:
+            root = os.path.join(folder, "root")
+            subprocess.run(
+                [os.path.join(ROOT, "packaging", "image", "rootfs"), program,
+                 os.path.join(build, "packaging"), root], check=True)
+            size = sum(os.path.getsize(os.path.join(here, name))
+                       for here, _, names in os.walk(root) for name in names)
+            print(f"the image's files have {size / 1e6:.1f} MB")
+            if b"libasan" not in subprocess.run(
+                    ["readelf", "-d", program], capture_output=True,
+                    check=True).stdout:
+                self.assertLess(size, 40_000_000)
+            if os.geteuid() != 0:
+                self.skipTest("chroot needs root")
+            done = subprocess.run(
+                ["chroot", "--userspec=65532:65532", root, "/usr/bin/shardc",
+                 "mesh", "--mesh", "dp:2,tp:4"], capture_output=True,
+                text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("8 devices", done.stdout)
 
 
 class Workflows(unittest.TestCase):

@@ -1,6 +1,8 @@
-"""Completes the files of a release: files.py FOLDER VERSION
+"""Completes the files of a release: files.py FOLDER VERSION REPOSITORY
 
-FOLDER holds the wheels of all platforms. Each wheel's program, bill of materials
+FOLDER holds the source distribution and the wheels of all platforms, and
+REPOSITORY is the address of the project. The recipes of conda and Homebrew are
+written (recipes.py). Each wheel's program, bill of materials
 and copyright files are written next to it; then SHA256SUMS, the rows for
 releases.txt, and notes.md, the section of CHANGELOG.md about VERSION. For
 example shardc-0.2.0-py3-none-manylinux_2_34_x86_64.whl gives
@@ -16,6 +18,9 @@ import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "packaging"))
+import recipes  # noqa: E402
+
 # The ending of a file in the wheel, and that of the released one.
 PARTS = (("/scripts/shardc", ""), ("/doc/shardc/shardc.cdx.json", ".cdx.json"),
          ("/doc/shardc/THIRD-PARTY-NOTICES", ".notices.txt"))
@@ -68,9 +73,11 @@ def notes(changelog, version):
     return section[1].strip() + "\n"
 
 
-def main(folder, version):
+def main(folder, version, repository):
     with open(os.path.join(ROOT, "CHANGELOG.md"), encoding="utf-8") as file:
         text = notes(file.read(), version)
+    recipes.main(folder, repository,
+                 os.path.join(folder, f"shardc-{version}.tar.gz"))
     found = programs(folder, version)
     with open(os.path.join(folder, "releases.txt"), "w",
               encoding="utf-8") as file:
