@@ -9,7 +9,6 @@
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
-#include "cli/program_traffic.h"
 #include "cost/fit.h"
 #include "emit/costs/fit_report.h"
 #include "parse/mesh.h"
@@ -79,11 +78,6 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   if (has_mesh) out.like = std::move(opened->mesh);
   out.mode = mode;
   out.settings = *settings;
-  out.program = [settings = out.settings, model = out.model](
-                    const Compiled& compiled, const cost::CostInputs& work) {
-    std::string why;
-    return ProgramTraffic(compiled, model, work, settings, why);
-  };
   return out;
 }
 
@@ -121,13 +115,15 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
   if (axes.empty() || !IsPlanned(inputs, axes.front(), findings)) {
     return findings.HasErrors() ? kFound : kFailed;
   }
+  const auto evaluator = cost::MeshEvaluator::Make(inputs, axes, findings);
+  if (evaluator == nullptr) return kFailed;
   cost::FitReport report;
   report.target = target.name;
   report.mode = inputs.mode;
   report.settings = inputs.settings;
   for (const std::string& axis : axes) {
     for (const int64_t size : SizesAlone(devices)) {
-      auto fit = cost::FitOn(inputs, Alone(axis, size), findings);
+      auto fit = evaluator->On(Alone(axis, size), findings);
       if (!fit) return kFailed;
       report.sizes.push_back({axis, std::move(*fit)});
     }
@@ -145,7 +141,7 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
       return kFailed;
     }
     for (const Mesh& mesh : *meshes) {
-      auto fit = cost::FitOn(inputs, mesh, findings);
+      auto fit = evaluator->On(mesh, findings);
       if (!fit) return kFailed;
       report.meshes.push_back(std::move(*fit));
     }

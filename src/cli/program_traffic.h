@@ -14,13 +14,6 @@
 
 namespace shardc::cli {
 
-// Returns nullopt and sets the reason if no program can be built for the rules,
-// or if it cannot describe the requested step.
-std::optional<cost::Communication> ProgramTraffic(
-    const Compiled& compiled, const std::optional<ModelConfig>& model,
-    const cost::CostInputs& work, const cost::Settings& settings,
-    std::string& why);
-
 // The report of `cost`, with the communication of the program if there is one.
 // `compiled` is null for a plan file.
 cost::Report CostOf(const Compiled* compiled,

@@ -141,26 +141,51 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
 
 }  // namespace
 
-std::optional<FitMesh> FitOn(const FitInputs& inputs, const Mesh& mesh,
-                             Findings& findings) {
+std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
+    const FitInputs& inputs, const std::vector<std::string>& axes,
+    Findings& findings) {
+  // With every axis, so that `place` finds its own; a size of 1 splits nothing.
+  Mesh single;
+  for (const std::string& axis : axes) {
+    single.axes.push_back({axis, 1, AxisType::kAuto});
+  }
+  single.devices = 1;
+  auto all = Compile(std::move(single), inputs.rules, inputs.manifest,
+                     inputs.options, findings);
+  if (all == nullptr) return nullptr;
+  return std::unique_ptr<MeshEvaluator>(
+      new MeshEvaluator(inputs, std::move(all)));
+}
+
+MeshEvaluator::MeshEvaluator(const FitInputs& inputs,
+                             std::unique_ptr<const Compiled> all)
+    : inputs_(inputs),
+      all_(std::move(all)),
+      representatives_(RepresentativesOf(*all_, inputs.rules)),
+      traffic_(*all_, inputs.model, inputs.settings) {}
+
+std::optional<FitMesh> MeshEvaluator::On(const Mesh& mesh, Findings& findings) {
   Mesh own = mesh;
-  own.device = inputs.like.device;
+  own.device = inputs_.like.device;
   const auto compiled =
-      Compile(own, inputs.rules, inputs.manifest, inputs.options, findings);
+      Compile(own, representatives_.rules, representatives_.manifest,
+              inputs_.options, findings);
   if (compiled == nullptr) return std::nullopt;
-  const CostInputs work = MakeCostInputs(*compiled, inputs.model, inputs.mode);
+  const CostInputs work =
+      MakeCostInputs(*compiled, inputs_.model, inputs_.mode, &representatives_);
   FitMesh out;
   out.mesh = std::move(own);
   Reasons reasons;
   AddHeads(work, reasons);
-  AddTokens(work, inputs.settings, reasons);
-  AddSpecs(*compiled, work, inputs.mode, reasons);
+  AddTokens(work, inputs_.settings, reasons);
+  AddSpecs(*compiled, work, inputs_.mode, reasons);
   out.reasons = reasons.Take();
   out.legal = out.reasons.empty();
   if (!out.legal) return out;
-  std::optional<Communication> program;
-  if (inputs.program) program = inputs.program(*compiled, work);
-  const Report report = ReportOf(work, inputs.settings, std::move(program));
+  std::string why;
+  const Report report =
+      ReportOf(work, inputs_.settings,
+               traffic_.On(*compiled, work, why, &representatives_));
   out.memory = report.memory;
   out.communication = report.communication.Sent();
   out.time = report.time;

@@ -4,11 +4,12 @@
 #define SHARDC_COST_FIT_H_
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cost/program.h"
 #include "cost/report.h"
 #include "cost/settings.h"
 #include "model/manifest.h"
@@ -16,6 +17,7 @@
 #include "model/project.h"
 #include "model/rules.h"
 #include "plan/compile.h"
+#include "plan/representatives.h"
 #include "source/finding.h"
 
 namespace shardc::cost {
@@ -28,11 +30,6 @@ struct FitInputs {
   Mesh like;  // mesh whose device profile is used, if given
   Mode mode = Mode::kTrain;
   Settings settings;
-  // The communication of the step's program, if there is one; an empty
-  // function: not used.
-  std::function<std::optional<Communication>(const Compiled&,
-                                             const CostInputs&)>
-      program;
 };
 
 struct FitMesh {
@@ -48,9 +45,30 @@ struct FitMesh {
   bool Fits() const { return legal && memory.Fits().value_or(true); }
 };
 
-// Returns nullopt with findings if the mesh cannot be compiled.
-std::optional<FitMesh> FitOn(const FitInputs& inputs, const Mesh& mesh,
-                             Findings& findings);
+// Evaluates meshes of one target. What does not depend on the mesh is done
+// once: names are matched, parameters grouped, and the step's graph is built.
+class MeshEvaluator {
+ public:
+  // Returns null with findings if the target cannot be compiled for meshes of
+  // these axes. Keeps a reference to the inputs.
+  static std::unique_ptr<MeshEvaluator> Make(
+      const FitInputs& inputs, const std::vector<std::string>& axes,
+      Findings& findings);
+
+  // Returns nullopt with findings if the mesh cannot be compiled.
+  std::optional<FitMesh> On(const Mesh& mesh, Findings& findings);
+
+  // The ops that were lowered so far, over all meshes.
+  int64_t lowered_ops() const { return traffic_.lowered_ops(); }
+
+ private:
+  MeshEvaluator(const FitInputs& inputs, std::unique_ptr<const Compiled> all);
+
+  const FitInputs& inputs_;
+  const std::unique_ptr<const Compiled> all_;
+  const Representatives representatives_;
+  StepTraffic traffic_;
+};
 
 // The parallelism axes in force, the outermost first: data, fully sharded,
 // experts if the model has some, sequence, tensor.

@@ -234,12 +234,16 @@ std::optional<int64_t> CostInputs::Hidden() const {
 }
 
 CostInputs MakeCostInputs(const Compiled& compiled,
-                          std::optional<ModelConfig> model, Mode mode) {
+                          std::optional<ModelConfig> model, Mode mode,
+                          const Representatives* representatives) {
   const Plan& plan = compiled.plan;
   CostInputs out = Empty(plan.mesh, std::move(model), mode);
   const char separator = compiled.manifest.separator;
   ClassBuilder folder;
   for (size_t i = 0; i < plan.params.size(); ++i) {
+    const int64_t count =
+        representatives == nullptr ? 1 : representatives->counts[i];
+    if (count == 0) continue;
     const PlannedParam& param = plan.params[i];
     const ParamLayout& layout = plan.layouts[param.layout];
     std::string name = NameTemplate(plan.names[i], separator);
@@ -253,9 +257,16 @@ CostInputs MakeCostInputs(const Compiled& compiled,
         one.placed_along = PlacementAxis(plan, layout);
       }
     }
-    ++one.count;
-    if (param.coordinate && !one.placed_along.empty()) {
+    one.count += count;
+    if (!param.coordinate || one.placed_along.empty()) continue;
+    if (representatives == nullptr) {
       ++one.placed[*param.coordinate];
+      continue;
+    }
+    const auto placed =
+        representatives->placed[i].Along(plan.mesh.SizeOf(one.placed_along));
+    for (const auto& [coordinate, members] : placed) {
+      one.placed[coordinate] += members;
     }
   }
   out.params = folder.Take();

@@ -17,6 +17,7 @@
 
 #include "model/project.h"
 #include "plan/compile.h"
+#include "plan/representatives.h"
 #include "plan/view.h"
 #include "roles/classify.h"
 #include "source/size.h"
@@ -83,9 +84,12 @@ struct CostInputs {
   std::optional<int64_t> Hidden() const;
 };
 
-// Uses legal specs; a mode that was not planned has those of train.
+// Uses legal specs; a mode that was not planned has those of train. If
+// `compiled` was made of representatives, they have the number of parameters
+// that each of its parameters stands for.
 CostInputs MakeCostInputs(const Compiled& compiled,
-                          std::optional<ModelConfig> model, Mode mode);
+                          std::optional<ModelConfig> model, Mode mode,
+                          const Representatives* representatives = nullptr);
 // For a plan that was read from a file, which lacks the axes of the hidden
 // state.
 CostInputs MakeCostInputs(const PlanView& plan,

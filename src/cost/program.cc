@@ -14,9 +14,13 @@
 #include <vector>
 
 #include "exec/operations/operation.h"
-#include "plan/lowered_step.h"
+#include "plan/step_specs.h"
 #include "source/checked.h"
 #include "source/index.h"
+#include "step/check_sizes.h"
+#include "step/formulas.h"
+#include "step/layer_kinds.h"
+#include "step/roles.h"
 #include "step/weights.h"
 
 namespace shardc::cost {
@@ -137,8 +141,10 @@ std::string AgainstProgram(const CostInputs& work, const Settings& settings) {
   if (work.mode == Mode::kInsert) return "mode insert has no step program";
   if (settings.zero > 0) return "--zero shards more than the plan does";
   if (settings.microbatches > 1) return "there are several micro-batches";
-  if (!settings.pipeline_axis.empty()) return "there is a pipeline";
-  if (settings.operation != nullptr && !settings.operation->global_view) {
+  // The default written out is the default.
+  const bool usual = settings.operation == nullptr ||
+                     settings.operation == UsualOperation(work, Settings{});
+  if (!usual && !settings.operation->global_view) {
     return "a step program has attention in global view, not " +
            std::string(settings.operation->name);
   }
@@ -162,10 +168,12 @@ std::string AgainstProgram(const CostInputs& work, const Settings& settings) {
 
 Communication CommunicationOf(const step::Graph& graph,
                               const step::Program& program,
-                              const step::Sizes& sizes, int64_t element_bytes) {
+                              const step::Sizes& sizes, int64_t element_bytes,
+                              std::span<const int64_t> times) {
   const MoveClassifier reader(graph, program);
   Communication out;
-  for (const step::Instruction& step : program.code) {
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    const step::Instruction& step = program.code[i];
     if (step.kind != step::InstructionKind::kCollective) continue;
     Transfer one;
     one.part = reader.PartOf(step);
@@ -173,8 +181,9 @@ Communication CommunicationOf(const step::Graph& graph,
                    graph.ops[AsIndex(step.op)].phase != step::Phase::kForward;
     one.kind = step.collective;
     one.axes = program.axes.Group(step.axes);
-    one.count = 1;
-    one.sent = step::SentBytes(graph, program, step, sizes, element_bytes);
+    one.count = times.empty() ? 1 : times[i];
+    one.sent = Times(
+        step::SentBytes(graph, program, step, sizes, element_bytes), one.count);
     const auto same = std::find_if(
         out.transfers.begin(), out.transfers.end(), [&](const Transfer& other) {
           return other.part == one.part && other.backward == one.backward &&
@@ -183,7 +192,7 @@ Communication CommunicationOf(const step::Graph& graph,
     if (same == out.transfers.end()) {
       out.transfers.push_back(std::move(one));
     } else {
-      ++same->count;
+      same->count += one.count;
       same->sent = CheckedAdd(same->sent, one.sent).value_or(INT64_MAX);
     }
   }
@@ -194,6 +203,109 @@ Communication CommunicationOf(const step::Graph& graph,
                    });
   out.from_program = true;
   return out;
+}
+
+StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode) const {
+  StepInputs out;
+  out.compiled = &compiled;
+  out.config = model_ ? &*model_ : nullptr;
+  out.mode = mode;
+  out.batch = *settings_.batch;
+  out.length = IsGeneration(mode) ? *settings_.kv_length : *settings_.length;
+  out.element_bytes = DtypeBits(settings_.activations) / 8;
+  out.remat = settings_.remat;
+  return out;
+}
+
+void StepTraffic::Build(const StepInputs& inputs, Built& out) const {
+  Findings findings;
+  auto step = BuildStep(inputs, out.fold.layers, findings);
+  if (step && step::CheckBytes(step->model.graph, step->sizes, {}, findings,
+                               out.fold.times)) {
+    out.step = std::move(*step);
+    return;
+  }
+  out.why_not = findings.all().empty() ? "the model has no step program"
+                                       : findings.all().front().message;
+}
+
+StepTraffic::Built& StepTraffic::Folded(Mode mode) {
+  if (folded_) return *folded_;
+  folded_.emplace();
+  StepInputs inputs = InputsFor(all_, mode);
+  const ModelDescription& description = *all_.rules.model;
+  // What is wrong with the description is reported by BuildStep.
+  Findings unreported;
+  const auto formulas =
+      step::Formulas::Make(description, inputs.config, unreported);
+  const auto roles = formulas == nullptr
+                         ? std::nullopt
+                         : step::AssignRoles(description, *formulas,
+                                             all_.manifest, unreported);
+  if (roles) {
+    inputs.roles = &*roles;
+    std::vector<uint32_t> layouts;
+    layouts.reserve(all_.plan.params.size());
+    for (const PlannedParam& param : all_.plan.params) {
+      layouts.push_back(param.layout);
+    }
+    const auto kinds =
+        step::LayerKinds(description, inputs.config, *roles, mode, layouts);
+    if (kinds) folded_->fold = step::FoldLayers(*kinds);
+    if (folded_->fold.runs.empty()) folded_->fold = {};
+  }
+  Build(inputs, *folded_);
+  return *folded_;
+}
+
+StepTraffic::Built& StepTraffic::Full(Mode mode) {
+  if (full_) return *full_;
+  full_.emplace();
+  Build(InputsFor(all_, mode), *full_);
+  return *full_;
+}
+
+std::optional<Communication> StepTraffic::On(
+    const Compiled& compiled, const CostInputs& work, std::string& why,
+    const Representatives* representatives) {
+  if (compiled.rules.model == nullptr) {
+    why = "no rules file has a `model:` section";
+    return std::nullopt;
+  }
+  why = AgainstProgram(work, settings_);
+  if (!why.empty()) return std::nullopt;
+  auto out =
+      Lowered(Folded(work.mode), compiled, work.mode, representatives, why);
+  if (out || !why.empty()) return out;
+  return Lowered(Full(work.mode), compiled, work.mode, representatives, why);
+}
+
+// Returns nullopt without a reason if the folded program does not stand for the
+// whole model's.
+std::optional<Communication> StepTraffic::Lowered(
+    Built& of, const Compiled& compiled, Mode mode,
+    const Representatives* representatives, std::string& why) {
+  if (!of.why_not.empty()) {
+    why = of.why_not;
+    return std::nullopt;
+  }
+  const step::Graph& graph = of.step.model.graph;
+  const StepInputs inputs = InputsFor(compiled, mode);
+  of.step.specs =
+      StepSpecs(compiled.plan, graph, mode,
+                representatives == nullptr ? std::span<const uint32_t>{}
+                                           : std::span(representatives->of));
+  lowered_ops_ += static_cast<int64_t>(graph.ops.size());
+  const auto program = LowerStep(inputs, of.step, compiled.mesh, why);
+  if (!program) return std::nullopt;
+  std::vector<int64_t> times;
+  if (!of.fold.runs.empty()) {
+    auto known = step::InstructionTimes(graph, *program, of.fold);
+    if (!known) return std::nullopt;
+    times = std::move(*known);
+  }
+  return CommunicationOf(graph, *program, of.step.sizes, inputs.element_bytes,
+                         times);
 }
 
 }  // namespace shardc::cost

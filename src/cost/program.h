@@ -4,11 +4,18 @@
 #define SHARDC_COST_PROGRAM_H_
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "cost/communication.h"
 #include "cost/inputs.h"
 #include "cost/settings.h"
+#include "model/project.h"
+#include "plan/compile.h"
+#include "plan/lowered_step.h"
+#include "plan/representatives.h"
+#include "step/layer_fold.h"
 #include "step/program.h"
 
 namespace shardc::cost {
@@ -19,10 +26,57 @@ std::string AgainstProgram(const CostInputs& work, const Settings& settings);
 
 // Groups the collectives by part, phase, kind and axes. The bytes are those of
 // the busiest device, by the formula that tests compare with the executor's
-// ledger.
+// ledger. `times` has for each instruction the number of instructions that it
+// stands for (step/layer_fold.h); empty: one each.
 Communication CommunicationOf(const step::Graph& graph,
                               const step::Program& program,
-                              const step::Sizes& sizes, int64_t element_bytes);
+                              const step::Sizes& sizes, int64_t element_bytes,
+                              std::span<const int64_t> times = {});
+
+// The communication of a target's step for any number of meshes. The step's
+// graph is built once, with few layers of each run of identical ones, and
+// lowered for each mesh; the bytes are those of all layers.
+class StepTraffic {
+ public:
+  // `all` is the target compiled for any mesh. Keeps references to the
+  // arguments.
+  StepTraffic(const Compiled& all, const std::optional<ModelConfig>& model,
+              const Settings& settings)
+      : all_(all), model_(model), settings_(settings) {}
+  StepTraffic(const StepTraffic&) = delete;
+  StepTraffic& operator=(const StepTraffic&) = delete;
+
+  // Returns the communication on a mesh. `compiled` is the target on that mesh,
+  // or its representatives, which are then given too. Returns nullopt and sets
+  // the reason if no program can be built, or if none describes the step.
+  std::optional<Communication> On(
+      const Compiled& compiled, const CostInputs& work, std::string& why,
+      const Representatives* representatives = nullptr);
+
+  // The ops that were lowered so far, over all meshes.
+  int64_t lowered_ops() const { return lowered_ops_; }
+
+ private:
+  struct Built {
+    LoweredStep step;
+    step::LayerFold fold;
+    std::string why_not;  // why there is no step; empty: there is one
+  };
+  StepInputs InputsFor(const Compiled& compiled, Mode mode) const;
+  Built& Folded(Mode mode);
+  Built& Full(Mode mode);
+  void Build(const StepInputs& inputs, Built& out) const;
+  std::optional<Communication> Lowered(Built& of, const Compiled& compiled,
+                                       Mode mode,
+                                       const Representatives* representatives,
+                                       std::string& why);
+
+  const Compiled& all_;
+  const std::optional<ModelConfig>& model_;
+  const Settings& settings_;
+  std::optional<Built> folded_, full_;
+  int64_t lowered_ops_ = 0;
+};
 
 }  // namespace shardc::cost
 

@@ -95,6 +95,13 @@ Placements Placements::Compile(std::span<const Rule> rules,
   return out;
 }
 
+int64_t Placements::Index(const Rule& rule, size_t at, const Manifest& manifest,
+                          uint32_t number) const {
+  if (indices_of_[at]) return indices_[*indices_of_[at]][number];
+  return IndexIn(*index_patterns_[at], rule, manifest.tensors[number].name,
+                 manifest.separator);
+}
+
 std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
                                               const Manifest& manifest,
                                               uint32_t number, const Mesh& mesh,
@@ -103,9 +110,7 @@ std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
   const Placement& placement = *rule.placement;
   const std::string_view tensor = manifest.tensors[number].name;
   const int64_t count = counts_[at];
-  const int64_t index = indices_of_[at] ? indices_[*indices_of_[at]][number]
-                                        : IndexIn(*index_patterns_[at], rule,
-                                                  tensor, manifest.separator);
+  const int64_t index = Index(rule, at, manifest, number);
   if (index >= 0 && index < count) {
     // index < count, so the quotient is below the axis's size.
     const auto product = CheckedMul(index, mesh.SizeOf(placement.axis));

@@ -39,6 +39,13 @@ class Placements {
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
+  // The number in the tensor's name by which the rule, which has a `place`,
+  // places it; -1 if the name has none.
+  int64_t Index(const Rule& rule, size_t at, const Manifest& manifest,
+                uint32_t number) const;
+  // The number of tensors that rule number `at` places one after the other; 0
+  // if it places none.
+  int64_t Count(size_t at) const { return counts_[at]; }
 
  private:
   std::vector<std::optional<Regex>> index_patterns_;  // by rule

@@ -7,13 +7,16 @@
 namespace shardc {
 
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
-                            Mode mode) {
+                            Mode mode,
+                            std::span<const uint32_t> representatives) {
   std::vector<Spec> out;
   out.reserve(graph.parameters.size());
   for (const step::Parameter& parameter : graph.parameters) {
     Spec& spec = out.emplace_back();
     if (parameter.manifest_rows.empty()) continue;
-    const auto row = AsIndex(parameter.manifest_rows.front());
+    const auto tensor = AsIndex(parameter.manifest_rows.front());
+    const size_t row =
+        representatives.empty() ? tensor : representatives[tensor];
     const ParamLayout& layout = plan.layouts[plan.params[row].layout];
     const auto found =
         std::find_if(layout.modes.begin(), layout.modes.end(),

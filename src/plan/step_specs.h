@@ -2,6 +2,8 @@
 #ifndef SHARDC_PLAN_STEP_SPECS_H_
 #define SHARDC_PLAN_STEP_SPECS_H_
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/step_graph.h"
@@ -11,8 +13,11 @@ namespace shardc {
 
 // By parameter of the graph, as stored. A parameter that is stacked from
 // several tensors has the axis of their rule's `place` in its first dimension.
+// If the plan is of representatives, `representatives` has for each tensor of
+// the graph's manifest its parameter of the plan; empty: the same number.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
-                            Mode mode);
+                            Mode mode,
+                            std::span<const uint32_t> representatives = {});
 
 }  // namespace shardc
 

@@ -91,12 +91,8 @@ class Builder {
     if (roles_ == nullptr) {
       own_roles_ = AssignRoles(description_, *formulas_, manifest_, findings_);
       if (own_roles_) roles_ = &*own_roles_;
-    } else if (!formulas_->has_config()) {
-      // Sizes that were inferred from the tree when the roles were assigned.
-      for (size_t i = 0; i < description_.dims.size(); ++i) {
-        const int64_t size = roles_->sizes[i];
-        if (size > 0) formulas_->SetDim(description_.dims[i].first, size);
-      }
+    } else {
+      SetInferredSizes(description_, *roles_, *formulas_);
     }
     return roles_ != nullptr;
   }

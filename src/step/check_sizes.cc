@@ -87,7 +87,7 @@ bool CheckSizes(const Graph& graph, const Sizes& sizes, const Place& place,
 }
 
 bool CheckBytes(const Graph& graph, const Sizes& sizes, const Place& place,
-                Findings& findings) {
+                Findings& findings, std::span<const int64_t> layer_times) {
   Size all = 0;
   const Op* largest = nullptr;
   int64_t most = 0;
@@ -96,7 +96,8 @@ bool CheckBytes(const Graph& graph, const Sizes& sizes, const Place& place,
     for (const LabelId label : graph.values[AsIndex(op.out)].labels) {
       elements *= sizes[AsIndex(label)];
     }
-    all += elements;
+    const bool repeats = !layer_times.empty() && op.layer >= 0;
+    all += repeats ? elements * layer_times[AsIndex(op.layer)] : elements;
     if (elements.value() <= most) continue;
     most = elements.value();
     largest = &op;

@@ -2,6 +2,9 @@
 #ifndef SHARDC_STEP_CHECK_SIZES_H_
 #define SHARDC_STEP_CHECK_SIZES_H_
 
+#include <cstdint>
+#include <span>
+
 #include "model/step_graph.h"
 #include "source/finding.h"
 
@@ -16,9 +19,10 @@ bool CheckSizes(const Graph& graph, const Sizes& sizes, const Place& place,
                 Findings& findings);
 
 // Returns false after a finding at `place` if the bytes of all values together
-// do not fit in 64 bits, so that later sums and products of them do.
+// do not fit in 64 bits, so that later sums and products of them do. If
+// `layer_times` is not empty, a layer's values count so many times.
 bool CheckBytes(const Graph& graph, const Sizes& sizes, const Place& place,
-                Findings& findings);
+                Findings& findings, std::span<const int64_t> layer_times = {});
 
 }  // namespace shardc::step
 

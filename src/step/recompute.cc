@@ -59,6 +59,7 @@ class Recomputer {
     FindForward();
     FindCandidates();
     std::vector<Op> ops = std::move(graph_.ops);
+    FindOpsOfLayers(ops);
     graph_.ops.clear();
     graph_.ops.reserve(ops.size() * 2);
     std::vector<char> entered(layers_, 0);
@@ -165,13 +166,22 @@ class Recomputer {
     return batch ? Made::kBatchDot : Made::kDot;
   }
 
-  void AppendRecomputed(const std::vector<Op>& ops, int32_t layer) {
-    recompute_.assign(ops.size(), 0);
-    for (const Op& op : ops) {
-      if (op.phase != Phase::kBackward || op.layer != layer) continue;
-      for (ValueId value : op.in) MarkNeeded(value, layer);
-    }
+  void FindOpsOfLayers(const std::vector<Op>& ops) {
+    forward_.resize(layers_);
+    backward_.resize(layers_);
     for (size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].layer < 0) continue;
+      auto& of = ops[i].phase == Phase::kForward ? forward_ : backward_;
+      of[AsIndex(ops[i].layer)].push_back(i);
+    }
+    recompute_.assign(ops.size(), 0);
+  }
+
+  void AppendRecomputed(const std::vector<Op>& ops, int32_t layer) {
+    for (const size_t i : backward_[AsIndex(layer)]) {
+      for (ValueId value : ops[i].in) MarkNeeded(value, layer);
+    }
+    for (const size_t i : forward_[AsIndex(layer)]) {
       if (recompute_[i] == 0) continue;
       // Forward ops keep their indices in the new list.
       Op op = graph_.ops[i];
@@ -211,7 +221,9 @@ class Recomputer {
   std::vector<const Parameter*> weight_;
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;
-  std::vector<char> recompute_;  // by op, of the layer at hand
+  std::vector<char> recompute_;  // by op
+  // By layer: its ops of the forward and of the backward phase.
+  std::vector<std::vector<size_t>> forward_, backward_;
 };
 
 }  // namespace

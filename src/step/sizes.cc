@@ -1,3 +1,8 @@
+// The sizes of the tokens are given, those of the model's dimensions are known,
+// and the others follow:
+//
+//   batch 8, length 4096, n 32, h 128  ->  (n h) 4096; in decoding one query
+//   8 experts, 2 for a token, 4096 tokens  ->  1,024 slots an expert
 #include "step/sizes.h"
 
 #include <algorithm>
@@ -10,6 +15,15 @@ namespace shardc::step {
 
 // An expert's queue of more slots does not fit a step's bytes.
 constexpr double kMostSlots = 1e18;
+
+void SetInferredSizes(const ModelDescription& description, const Roles& roles,
+                      Formulas& formulas) {
+  if (formulas.has_config()) return;
+  for (size_t i = 0; i < description.dims.size(); ++i) {
+    const int64_t size = roles.sizes[i];
+    if (size > 0) formulas.SetDim(description.dims[i].first, size);
+  }
+}
 
 void FinishSizes(const Graph& graph, Sizes& sizes) {
   const RingLabels& ring = graph.ring;

@@ -14,6 +14,11 @@ namespace shardc::step {
 // many slots as uniform routing fills.
 Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);
 
+// Without a configuration, gives the formulas the sizes that AssignRoles has
+// inferred from the tree.
+void SetInferredSizes(const ModelDescription& description, const Roles& roles,
+                      Formulas& formulas);
+
 // Sets the sizes of labels with factors or parts.
 void FinishSizes(const Graph& graph, Sizes& sizes);
 

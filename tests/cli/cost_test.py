@@ -76,6 +76,27 @@ class Cost(Case):
                                 sent + one["bytes_per_device"])
                 self.assertEqual(got, want)
 
+    def test_the_default_operation_written_out_is_the_default(self):
+        inputs = (*LLAMA, "--mesh", "dp:2,fsdp:2,tp:2")
+        for mode, sizes, operation in (("train", TRAIN, "flash_attn2"),
+                                       ("prefill", TRAIN, "flash_attn2"),
+                                       ("decode", SERVE, "flash_decoding")):
+            default = self.cost("--mode", mode, *sizes, inputs=inputs)
+            self.assertEqual(default["communication_from"], "program")
+            self.assertEqual(
+                self.cost("--mode", mode, *sizes, "--operation", operation,
+                          inputs=inputs), default)
+
+    def test_pipeline_stages_are_refused(self):
+        for command in ("cost", "fit", "report"):
+            for axis in ("tp", "zz"):
+                arguments = [command, *LLAMA, "--pipeline-axis", axis]
+                if command != "fit":
+                    arguments += ["--mesh", "fsdp:2,tp:2"]
+                got = self.check(run(*arguments), 2)
+                self.assertEqual(got.out, "")
+                self.assertIn("pipeline stages are not supported", got.err)
+
     def test_formulas_where_there_is_no_program(self):
         for more, why in ((["--zero", "1"], "--zero"),
                           (["--microbatches", "4"], "micro-batches"),

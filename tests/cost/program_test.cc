@@ -194,9 +194,12 @@ TEST_CASE("what no program contains") {
         "its sizes do not fit in 64 bits");
   CHECK(with([](Settings& s) { s.zero = 1; }) != "");
   CHECK(with([](Settings& s) { s.microbatches = 2; }) != "");
-  CHECK(with([](Settings& s) { s.pipeline_axis = "tp"; }) != "");
   CHECK(with([](Settings& s) { s.operation = exec::FindOperation("ring"); }) ==
         "a step program has attention in global view, not ring");
+  // The default written out.
+  CHECK(with([](Settings& s) {
+          s.operation = exec::FindOperation("flash_attn2");
+        }) == "");
   CHECK(with([](Settings& s) { s.activations = Dtype::kBF16; }) != "");
   CHECK(with([](Settings& s) { s.gradients = Dtype::kBF16; }) != "");
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "source/index.h"
@@ -335,11 +336,12 @@ class Chooser {
   std::set<int64_t> set_;
 };
 
-// A layer's ops without the layer's number.
-std::string KindOf(const step::Graph& graph, int32_t layer) {
-  std::string out;
+// By layer: its forward ops without the layer's number.
+std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
+  std::vector<std::string> texts(AsIndex(layers));
   for (const Op& op : graph.ops) {
-    if (op.layer != layer || op.phase != step::Phase::kForward) continue;
+    if (op.layer < 0 || op.phase != step::Phase::kForward) continue;
+    std::string& out = texts[AsIndex(op.layer)];
     out += std::to_string(static_cast<int>(op.kind)) + op.name + op.fn;
     for (LabelId label : op.counts) out += "," + std::to_string(label);
     if (op.kind == OpKind::kRope) out += "r" + std::to_string(op.index);
@@ -348,16 +350,16 @@ std::string KindOf(const step::Graph& graph, int32_t layer) {
     }
     out += ';';
   }
-  return out;
+  return texts;
 }
 
-// Returns one layer of each kind, and at least two.
-std::vector<int32_t> KindsOf(const step::Graph& graph, int32_t begin,
-                             int32_t end) {
+// Returns one layer of each kind from `begin` to `end`, and at least two.
+std::vector<int32_t> KindsOf(const std::vector<std::string>& texts,
+                             int32_t begin, int32_t end) {
   std::vector<int32_t> out;
-  std::set<std::string> seen;
+  std::set<std::string_view> seen;
   for (int32_t layer = begin; layer < end; ++layer) {
-    if (seen.insert(KindOf(graph, layer)).second) out.push_back(layer);
+    if (seen.insert(texts[AsIndex(layer)]).second) out.push_back(layer);
   }
   if (out.size() == 1 && end - begin > 1) out.push_back(begin + 1);
   return out;
@@ -398,8 +400,9 @@ std::vector<int32_t> ReducedLayers(const step::Graph& graph) {
   int32_t layers = 0;
   for (const Op& op : graph.ops) layers = std::max(layers, op.layer + 1);
   const int32_t own = graph.encoder_layer < 0 ? layers : graph.encoder_layer;
-  std::vector<int32_t> out = KindsOf(graph, 0, own);
-  for (const int32_t layer : KindsOf(graph, own, layers)) out.push_back(layer);
+  const std::vector<std::string> texts = LayerTexts(graph, layers);
+  std::vector<int32_t> out = KindsOf(texts, 0, own);
+  for (const int32_t layer : KindsOf(texts, own, layers)) out.push_back(layer);
   return out;
 }
 

@@ -1,0 +1,166 @@
+// The first parameter of each group stands for it. A representative whose rule
+// has `like` needs the parameter that the rule names, which is added:
+//
+//   layers.0.experts.0.up.weight to layers.57.experts.255.up.weight
+//     -> layers.0.experts.0.up.weight, 14,848 parameters, 58 of each index
+//   layers.0.experts.0.up.scale like layers.0.experts.0.up.weight, which is
+//     there already
+#include "plan/representatives.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "model/name.h"
+#include "plan/like.h"
+#include "plan/placement.h"
+#include "source/index.h"
+
+namespace shardc {
+namespace {
+
+class Grouping {
+ public:
+  explicit Grouping(const Compiled& compiled) : c_(compiled) {}
+
+  Representatives Take(RuleSet rules) {
+    FindGroups();
+    AddLikeTargets();
+    Representatives out;
+    TakeManifest(out);
+    out.rules = std::move(rules);
+    TakePlaces(out);
+    return out;
+  }
+
+ private:
+  void FindGroups() {
+    const auto& params = c_.plan.params;
+    first_.reserve(params.size());
+    std::unordered_map<std::string, uint32_t> first_of;
+    std::string key;
+    for (uint32_t i = 0; i < params.size(); ++i) {
+      key = std::to_string(params[i].layout) + "\n";
+      AppendTemplate(c_.plan.names[i], c_.manifest.separator, key);
+      const auto found = first_of.find(key);
+      first_.push_back(found == first_of.end() ? i : found->second);
+      if (found == first_of.end()) {
+        first_of.emplace(key, i);
+        kept_.insert(i);
+      }
+    }
+  }
+
+  // Adds the parameters that representatives take their specs from, and those
+  // that these take theirs from.
+  void AddLikeTargets() {
+    std::set<uint32_t> open = kept_;
+    while (!open.empty()) {
+      std::set<std::string, std::less<>> names;
+      for (const uint32_t tensor : open) AddTargetsOf(tensor, names);
+      open.clear();
+      if (names.empty()) return;
+      for (uint32_t i = 0; i < c_.plan.names.size(); ++i) {
+        if (names.contains(c_.plan.names[i]) && kept_.insert(i).second) {
+          open.insert(i);
+        }
+      }
+    }
+  }
+
+  void AddTargetsOf(uint32_t tensor,
+                    std::set<std::string, std::less<>>& names) const {
+    const int32_t at = c_.matches.first[tensor];
+    if (at == kNoRule) return;
+    const Rule& rule = c_.rules.rules[AsIndex(at)];
+    for (const Mode mode : kAllModes) {
+      const auto* like = std::get_if<SpecLike>(&SourceOf(rule, mode));
+      if (like == nullptr) continue;
+      auto name =
+          c_.matcher->Rewrite(AsIndex(at), c_.manifest.tensors[tensor].name,
+                              c_.manifest.separator, like->rewrite);
+      if (name) names.insert(std::move(*name));
+    }
+  }
+
+  void TakeManifest(Representatives& out) const {
+    const Manifest& from = c_.manifest;
+    out.manifest.types = from.types;
+    out.manifest.model = from.model;
+    out.manifest.naming = from.naming;
+    out.manifest.separator = from.separator;
+    out.manifest.source = from.source;
+    out.manifest.texts = from.texts;
+    out.manifest.plain_names = from.plain_names;
+    std::vector<uint32_t> place(from.tensors.size(), 0);
+    for (const uint32_t tensor : kept_) {
+      place[tensor] = static_cast<uint32_t>(out.manifest.tensors.size());
+      out.manifest.tensors.push_back(from.tensors[tensor]);
+    }
+    out.counts.resize(out.manifest.tensors.size());
+    out.of.reserve(from.tensors.size());
+    for (uint32_t i = 0; i < from.tensors.size(); ++i) {
+      const uint32_t group = place[first_[i]];
+      out.of.push_back(group);
+      ++out.counts[group];
+    }
+  }
+
+  // Counts the indices of placed parameters. What cannot be placed was reported
+  // when the tree was compiled.
+  void TakePlaces(Representatives& out) const {
+    out.placed.resize(out.manifest.tensors.size());
+    const auto& rules = c_.rules.rules;
+    const bool places = std::any_of(
+        rules.begin(), rules.end(),
+        [](const Rule& rule) { return rule.placement.has_value(); });
+    if (!places) return;
+    Findings unreported;
+    const Placements placements =
+        Placements::Compile(rules, c_.manifest, unreported);
+    LikeChains like(c_, unreported);
+    for (uint32_t i = 0; i < c_.manifest.tensors.size(); ++i) {
+      const ParamLayout& layout = c_.plan.layouts[c_.plan.params[i].layout];
+      if (PlacementAxis(c_.plan, layout).empty()) continue;
+      SpecOrigin by{.rule = layout.rule, .tensor = i};
+      if (!rules[AsIndex(by.rule)].placement) {
+        by = like.Follow(i, Mode::kTrain).value_or(SpecOrigin{});
+      }
+      if (by.rule == kNoRule || !rules[AsIndex(by.rule)].placement) continue;
+      const auto at = AsIndex(by.rule);
+      Representatives::Placed& placed = out.placed[out.of[i]];
+      placed.count = placements.Count(at);
+      ++placed.parameters[placements.Index(rules[at], at, c_.manifest,
+                                           by.tensor)];
+    }
+    for (size_t i = 0; i < rules.size(); ++i) {
+      auto& placement = out.rules.rules[i].placement;
+      if (placement) placement->count = placements.Count(i);
+    }
+  }
+
+  const Compiled& c_;
+  std::vector<uint32_t> first_;  // by tensor: the first of its group
+  std::set<uint32_t> kept_;      // tensors that represent, or that those need
+};
+
+}  // namespace
+
+std::map<int64_t, int64_t> Representatives::Placed::Along(
+    int64_t axis_size) const {
+  std::map<int64_t, int64_t> out;
+  for (const auto& [index, members] : parameters) {
+    out[index * axis_size / count] += members;
+  }
+  return out;
+}
+
+Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules) {
+  return Grouping(compiled).Take(std::move(rules));
+}
+
+}  // namespace shardc

@@ -1,0 +1,195 @@
+// A run of identical layers is lowered as four: the first and the last, which
+// meet other ops, and two between them. Lowering decides by what is next to an
+// op, so that all layers between the first and the last are lowered equally
+// once two of them are: each finds its operands as the one before found them.
+// The second therefore stands for all that are left out. A block that repeats
+// may have several layers:
+//
+//   layers 0 to 31, all of one kind       build 0, 1, 2, 31; 1 stands for 29
+//   5 with a window, 1 without, 10 times  build blocks 0, 1, 2, 9; 1 stands for
+//   7
+//
+// Sums over all layers (the gradient's norm, the losses of routers) are one op
+// each, however many operands they have. If such an op moved an operand, the
+// choice would depend on the number of operands, and the program is refused.
+#include "step/layer_fold.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "source/index.h"
+
+namespace shardc::step {
+namespace {
+
+constexpr size_t kLongestPeriod = 16;
+// Blocks that are built of each run.
+constexpr size_t kBuilt = 4;
+
+// Returns how many times the block of `period` kinds at `begin` follows itself.
+size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
+  size_t end = begin + period;
+  while (end < kinds.size() && kinds[end] == kinds[end - period]) ++end;
+  return (end - begin) / period;
+}
+
+// By op: the layer that it belongs to, -1 for none or several. An op outside
+// of the layers, such as a gradient's square for the norm, belongs to a layer
+// if all its operands do.
+std::vector<int32_t> LayersOfOps(const Graph& graph,
+                                 std::vector<int32_t>& layer_of_value) {
+  layer_of_value.assign(graph.values.size(), -1);
+  std::vector<int32_t> out;
+  out.reserve(graph.ops.size());
+  for (const Op& op : graph.ops) {
+    int32_t layer = op.layer;
+    if (layer < 0 && !op.in.empty()) {
+      layer = layer_of_value[AsIndex(op.in.front())];
+      for (const ValueId value : op.in) {
+        if (layer_of_value[AsIndex(value)] != layer) layer = -1;
+      }
+    }
+    out.push_back(layer);
+    layer_of_value[AsIndex(op.out)] = layer;
+  }
+  return out;
+}
+
+// Returns whether the op has an operand for each layer of a run, so that the
+// whole model's op has more operands.
+bool Spans(const Op& op, const std::vector<int32_t>& layer_of_value,
+           const LayerFold& fold) {
+  if (op.in.size() < 3) return false;
+  const auto reads = [&](int32_t begin, int32_t period) {
+    return std::any_of(op.in.begin(), op.in.end(), [&](ValueId value) {
+      const int32_t layer = layer_of_value[AsIndex(value)];
+      return layer >= begin && layer < begin + period;
+    });
+  };
+  return std::any_of(
+      fold.runs.begin(), fold.runs.end(), [&](const LayerFold::Run& run) {
+        return reads(run.second, run.period) && reads(run.third, run.period);
+      });
+}
+
+class ProgramComparison {
+ public:
+  ProgramComparison(const Graph& graph, const Program& program)
+      : graph_(graph), program_(program) {}
+
+  // Compares instructions of two layers `apart` from each other.
+  bool AreSame(const Instruction& a, const Instruction& b,
+               int32_t apart) const {
+    if (a.kind != b.kind || a.axes != b.axes || a.dim != b.dim ||
+        a.other != b.other || a.collective != b.collective || a.max != b.max ||
+        a.shift != b.shift || a.in.size() != b.in.size() ||
+        !AreSameOps(a.op, b.op, apart) || !AreSameSlots(a.out, b.out)) {
+      return false;
+    }
+    for (size_t i = 0; i < a.in.size(); ++i) {
+      if (!AreSameSlots(a.in[i], b.in[i])) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool AreSameOps(int32_t a, int32_t b, int32_t apart) const {
+    if (a < 0 || b < 0) return a == b;
+    const Op& x = graph_.ops[AsIndex(a)];
+    const Op& y = graph_.ops[AsIndex(b)];
+    const bool placed = x.layer < 0 ? y.layer < 0 : x.layer + apart == y.layer;
+    return placed && x.kind == y.kind && x.phase == y.phase &&
+           x.name == y.name && x.label == y.label && x.to == y.to;
+  }
+  bool AreSameSlots(int32_t a, int32_t b) const {
+    const Slot& x = program_.slots[AsIndex(a)];
+    const Slot& y = program_.slots[AsIndex(b)];
+    return x.sharding == y.sharding &&
+           graph_.values[AsIndex(x.value)].labels ==
+               graph_.values[AsIndex(y.value)].labels;
+  }
+
+  const Graph& graph_;
+  const Program& program_;
+};
+
+}  // namespace
+
+LayerFold FoldLayers(std::span<const int32_t> kinds) {
+  LayerFold out;
+  out.times.assign(kinds.size(), 0);
+  const auto build = [&](size_t layer, int64_t times) {
+    out.layers.push_back(static_cast<int32_t>(layer));
+    out.times[layer] = times;
+  };
+  for (size_t at = 0; at < kinds.size();) {
+    size_t period = 0, repeats = 0, saved = 0;
+    for (size_t p = 1; p <= kLongestPeriod && at + p <= kinds.size(); ++p) {
+      const size_t n = RepeatsOf(kinds, at, p);
+      if (n <= kBuilt || (n - kBuilt) * p <= saved) continue;
+      period = p;
+      repeats = n;
+      saved = (n - kBuilt) * p;
+    }
+    if (saved == 0) {
+      build(at++, 1);
+      continue;
+    }
+    const size_t blocks[kBuilt] = {0, 1, 2, repeats - 1};
+    for (const size_t block : blocks) {
+      const auto times =
+          static_cast<int64_t>(block == 1 ? repeats - kBuilt + 1 : 1);
+      for (size_t i = 0; i < period; ++i) {
+        build(at + block * period + i, times);
+      }
+    }
+    out.runs.push_back({.second = static_cast<int32_t>(at + period),
+                        .third = static_cast<int32_t>(at + 2 * period),
+                        .period = static_cast<int32_t>(period)});
+    at += repeats * period;
+  }
+  return out;
+}
+
+std::optional<std::vector<int64_t>> InstructionTimes(const Graph& graph,
+                                                     const Program& program,
+                                                     const LayerFold& fold) {
+  std::vector<int32_t> layer_of_value;
+  const std::vector<int32_t> layer_of_op = LayersOfOps(graph, layer_of_value);
+  std::vector<int64_t> out;
+  out.reserve(program.code.size());
+  std::vector<std::vector<size_t>> by_layer(fold.times.size());
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    const Instruction& step = program.code[i];
+    const ValueId value = program.slots[AsIndex(step.out)].value;
+    const int32_t of_value = layer_of_value[AsIndex(value)];
+    const int32_t layer =
+        step.op < 0 ? of_value : layer_of_op[AsIndex(step.op)];
+    if (step.op >= 0 && step.kind == InstructionKind::kCollective) {
+      const Op& op = graph.ops[AsIndex(step.op)];
+      if (value != op.out && Spans(op, layer_of_value, fold)) {
+        return std::nullopt;
+      }
+    }
+    out.push_back(layer < 0 ? 1 : fold.times[AsIndex(layer)]);
+    if (layer >= 0) by_layer[AsIndex(layer)].push_back(i);
+  }
+  const ProgramComparison compare(graph, program);
+  for (const LayerFold::Run& run : fold.runs) {
+    const int32_t apart = run.third - run.second;
+    for (int32_t i = 0; i < run.period; ++i) {
+      const auto& second = by_layer[AsIndex(run.second + i)];
+      const auto& third = by_layer[AsIndex(run.third + i)];
+      const bool same = std::equal(
+          second.begin(), second.end(), third.begin(), third.end(),
+          [&](size_t a, size_t b) {
+            return compare.AreSame(program.code[a], program.code[b], apart);
+          });
+      if (!same) return std::nullopt;
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc::step

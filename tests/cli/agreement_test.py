@@ -1,0 +1,144 @@
+"""Commands give the same figures for the same step.
+
+`cost`, `fit`, `report` and `verify step` on the same model, mesh and size:
+bytes that a device holds, bytes that it sends by collective, and the order of
+two meshes. SHARDC_AGREEMENT_EVERY=1 compares all cases instead of a sample.
+"""
+
+import html
+import json
+import os
+import re
+import unittest
+
+from driver import MODELS, TESTDATA, Case, run
+
+# Model, naming, mesh, batch, length, policy.
+CASES = [
+    ("llama-3-8b", "hf", "dp:2,fsdp:4,tp:2", 32, 4096, "nothing_saveable"),
+    ("llama-3-8b", "flax", "fsdp:8,tp:4", 64, 8192, "everything_saveable"),
+    ("mixtral-8x7b", "hf", "fsdp:4,ep:2,tp:2", 32, 2048, "nothing_saveable"),
+    ("gemma-2-9b", "hf", "fsdp:8,tp:2", 32, 4096, "dots_saveable"),
+    ("gpt2", "hf", "dp:4,tp:2", 16, 1024, "everything_saveable"),
+    ("qwen3-8b", "hf", "fsdp:16", 32, 4096, "nothing_saveable"),
+    ("llama-3.2-1b", "hf", "dp:2,fsdp:2,tp:2", 16, 2048, "nothing_saveable"),
+    ("llama-3.2-1b", "flax", "fsdp:4,tp:4", 64, 1024, "dots_saveable"),
+    ("devstral-small-24b", "hf", "dp:4,fsdp:4", 64, 2048, "nothing_saveable"),
+    ("devstral-small-24b", "flax", "fsdp:2,tp:8", 32, 4096, "dots_saveable"),
+    ("qwen2-7b", "hf", "fsdp:4,tp:4", 32, 4096, "nothing_saveable"),
+    ("qwen2-0.5b", "hf", "dp:8,tp:2", 64, 512, "everything_saveable"),
+    ("gemma-2b", "hf", "fsdp:8", 16, 2048, "nothing_saveable"),
+    ("gemma-3-1b", "hf", "dp:2,fsdp:4", 16, 1024, "dots_saveable"),
+    ("gemma-3-27b", "hf", "fsdp:8,tp:8", 64, 8192, "nothing_saveable"),
+    ("llama-2-7b", "hf", "fsdp:4,tp:8", 32, 4096, "everything_saveable"),
+    ("llama-2-70b", "hf", "fsdp:16,tp:8", 128, 4096, "nothing_saveable"),
+    ("mixtral-8x22b", "hf", "fsdp:8,ep:4,tp:2", 64, 4096, "nothing_saveable"),
+    ("qwen3-32b", "hf", "dp:2,fsdp:8,tp:4", 64, 4096, "nothing_saveable"),
+    ("gpt2-xl", "flax", "dp:2,fsdp:2,tp:1", 16, 1024, "dots_saveable"),
+]
+# Trees in float32. `cost` computes activations in bfloat16 unless it is given
+# `--dtype`, `verify step` in the tree's own dtype.
+FLOAT32 = {"gpt2", "gpt2-xl"}
+
+
+def asked(every):
+    text = os.environ.get("SHARDC_AGREEMENT_EVERY")
+    return CASES[::int(text) if text else every]
+
+
+def inputs(model, naming):
+    path = os.path.join(MODELS, f"{model}.{naming}.manifest.json")
+    return ["--manifest", path if os.path.exists(path) else path + ".gz",
+            "--model", os.path.join(TESTDATA, "configs",
+                                    f"{model}.config.json"),
+            "--rules", "auto", "--no-project"]
+
+
+class Agreement(Case):
+    def cost(self, arguments):
+        got = run("cost", *arguments, "--format", "json")
+        self.assertIn(got.rc, (0, 1), got.err)
+        return json.loads(got.out)
+
+    def by_collective(self, rows):
+        out = {}
+        for one in rows:
+            key = (one["phase"] != "forward", one["collective"],
+                   tuple(one["axes"]))
+            count, sent = out.get(key, (0, 0))
+            out[key] = (count + one["count"], sent + one["bytes_per_device"])
+        return out
+
+    def step_of(self, case):
+        model, naming, _, batch, length, remat = case
+        return [*inputs(model, naming), "--batch", str(batch), "--seq",
+                str(length), "--remat", remat]
+
+    def width_of(self, case):
+        return ["--dtype", "float32"] if case[0] in FLOAT32 else []
+
+    def test_cost_and_fit_hold_and_send_the_same(self):
+        for case in asked(3):
+            mesh = case[2]
+            sizes = dict(one.split(":") for one in mesh.split(","))
+            devices = 1
+            for size in sizes.values():
+                devices *= int(size)
+            step = [*self.step_of(case), "--profile", "h100-sxm"]
+            with self.subTest(case=case):
+                cost = self.cost([*step, "--mesh", mesh])
+                fit = json.loads(run("fit", *step, "--devices", str(devices),
+                                     "--axes", ",".join(sizes), "--format",
+                                     "json").out)
+                (one,) = [one for one in fit["meshes"]
+                          if one["axes"] == {name: int(size) for name, size
+                                             in sizes.items()}]
+                self.assertTrue(one["legal"], one["reason"])
+                self.assertEqual(one["bytes_per_device"],
+                                 cost["memory"]["total"])
+                self.assertEqual(one["communication"],
+                                 cost["communication_bytes"]["total"])
+                self.assertEqual(one["seconds"], cost["time"]["most_s"])
+
+    def test_cost_and_verify_step_send_the_same(self):
+        for case in asked(5):
+            step = [*self.step_of(case), "--mesh", case[2]]
+            with self.subTest(case=case):
+                cost = self.cost([*step, *self.width_of(case)])
+                self.assertEqual(cost["communication_from"], "program")
+                got = run("verify", "step", *step, "--format", "json")
+                self.assertEqual(got.rc, 0, got.err)
+                (verified,) = json.loads(got.out)["steps"]
+                self.assertEqual(
+                    self.by_collective(cost["communication"]),
+                    self.by_collective(verified["totals"]["by_collective"]))
+
+    def test_cost_and_report_show_the_same(self):
+        for case in asked(7):
+            step = [*self.step_of(case), "--mesh", case[2], "--modes", "train"]
+            with self.subTest(case=case):
+                text = run("cost", *step).out
+                page = html.unescape(re.sub("<[^>]*>", " ", run(
+                    "report", *step).out))
+                total = re.search(r"^  total +([0-9.]+ [A-Za-z]+)", text,
+                                  re.M).group(1)
+                self.assertIn(total, re.sub(r"\s+", " ", page))
+
+    def test_fit_orders_meshes_as_cost_does(self):
+        step = [*inputs("llama-3-8b", "hf"), "--batch", "64", "--seq", "4096",
+                "--remat", "nothing_saveable", "--profile", "h100-sxm"]
+        fit = json.loads(run("fit", *step, "--devices", "16", "--format",
+                             "json").out)
+        times = []
+        for one in fit["meshes"]:
+            if not one["fits"]:
+                continue
+            mesh = ",".join(f"{name}:{size}"
+                            for name, size in one["axes"].items())
+            times.append(self.cost([*step, "--mesh", mesh])["time"]["most_s"])
+        self.assertGreater(len(times), 3)
+        self.assertEqual(times, sorted(times))
+
+
+if __name__ == "__main__":
+    unittest.main()

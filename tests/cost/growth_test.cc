@@ -1,0 +1,214 @@
+// Many layers cost no more work than few: a step with one of each run of
+// identical layers against the step with all of them, and a tree's
+// representatives against the tree. Work is counted in ops that are lowered.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <regex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cost/fit.h"
+#include "cost/models.h"
+#include "cost/program.h"
+#include "verify/step/random_models.h"
+
+namespace shardc::cost {
+namespace {
+
+using verify::CasesOf;
+using verify::CompiledOn;
+using verify::Family;
+using verify::kFamilies;
+using verify::Model;
+
+// The model of a family with so many layers in each stack.
+Model WithLayers(const Family& family, int64_t layers) {
+  static const std::regex kLayers(
+      R"re("(num_hidden_layers|n_layers?|num_layers|num_decoder_layers|encoder_layers|decoder_layers)": \d+)re");
+  const std::string config = std::regex_replace(
+      std::string(family.config), kLayers, "\"$1\": " + std::to_string(layers));
+  return verify::ModelOf({family.pack, config.c_str()});
+}
+
+Dtype WidthOf(const Model& model) {
+  for (const TensorType& type : model.manifest.types) {
+    if (type.dtype) return *type.dtype;
+  }
+  return Dtype::kBF16;
+}
+
+Settings UsualSettings(const Model& model) {
+  Settings out;
+  out.batch = out.length = out.kv_length = 64;
+  out.activations = out.cache = WidthOf(model);
+  return out;
+}
+
+using Row =
+    std::tuple<std::string, bool, Collective, AxisGroup, int64_t, int64_t>;
+std::vector<Row> RowsOf(const Communication& of) {
+  std::vector<Row> out;
+  for (const Transfer& one : of.transfers) {
+    out.emplace_back(std::string(one.part), one.backward, one.kind, one.axes,
+                     one.count, one.sent);
+  }
+  return out;
+}
+
+// The communication of the program with every layer.
+Communication OfAllLayers(const Compiled& compiled, const Model& model,
+                          Mode mode, const Settings& settings) {
+  StepInputs inputs;
+  inputs.compiled = &compiled;
+  inputs.config = &model.config;
+  inputs.mode = mode;
+  inputs.batch = *settings.batch;
+  inputs.length = *settings.length;
+  inputs.element_bytes = DtypeBits(settings.activations) / 8;
+  inputs.remat = settings.remat;
+  Findings findings;
+  const auto step = BuildStep(inputs, {}, findings);
+  REQUIRE(step.has_value());
+  std::string why;
+  const auto program = LowerStep(inputs, *step, compiled.mesh, why);
+  REQUIRE_MESSAGE(program.has_value(), why);
+  return CommunicationOf(step->model.graph, *program, step->sizes,
+                         inputs.element_bytes);
+}
+
+TEST_CASE("a folded step sends the bytes of all layers") {
+  const int64_t cases = CasesOf("SHARDC_RANDOM_FOLDS", 60);
+  exec::RandomSequence random{exec::Random(29)};
+  int64_t folded = 0;
+  for (int64_t i = 0; i < cases; ++i) {
+    const Family& family = kFamilies[random.Below(std::size(kFamilies))];
+    const Model model = WithLayers(family, 10 + 2 * random.Below(4));
+    const Mesh mesh = verify::RandomMesh(random);
+    const auto compiled = CompiledOn(mesh, family, model);
+    constexpr Mode kModes[] = {Mode::kTrain, Mode::kTrain, Mode::kPrefill,
+                               Mode::kDecode};
+    const Mode mode = verify::ModeOr(kModes[random.Below(4)], *compiled, model);
+    Settings settings = UsualSettings(model);
+    if (random.Chance(0.5)) settings.remat = verify::RandomRemat(random);
+    const CostInputs work = MakeCostInputs(*compiled, model.config, mode);
+    CAPTURE(family.pack);
+    CAPTURE(MeshText(mesh));
+    CAPTURE(ModeName(mode));
+    CAPTURE(settings.remat.text);
+    const std::optional<ModelConfig> config = model.config;
+    StepTraffic traffic(*compiled, config, settings);
+    std::string why;
+    const auto read = traffic.On(*compiled, work, why);
+    REQUIRE_MESSAGE(read.has_value(), why);
+    const int64_t once = traffic.lowered_ops();
+    CHECK(RowsOf(*read) ==
+          RowsOf(OfAllLayers(*compiled, model, mode, settings)));
+    // A second mesh lowers as much again, unless all layers were needed.
+    CHECK(traffic.On(*compiled, work, why).has_value());
+    folded += traffic.lowered_ops() == 2 * once ? 1 : 0;
+  }
+  MESSAGE(folded << " of " << cases << " steps folded");
+  CHECK(folded > cases / 2);
+}
+
+// Returns the ops that are lowered for one mesh.
+int64_t LoweredOps(const Family& family, int64_t layers, Mode mode) {
+  const Model model = WithLayers(family, layers);
+  const auto compiled =
+      CompiledOn(MeshOf({{"fsdp", 2}, {"tp", 2}}), family, model);
+  const Settings settings = UsualSettings(model);
+  const std::optional<ModelConfig> config = model.config;
+  StepTraffic traffic(*compiled, config, settings);
+  std::string why;
+  const CostInputs work = MakeCostInputs(*compiled, config, mode);
+  REQUIRE_MESSAGE(traffic.On(*compiled, work, why).has_value(), why);
+  return traffic.lowered_ops();
+}
+
+TEST_CASE("identical layers add no ops to lower") {
+  // Llama, Mixtral with router losses, GPT-2, and Llama 4 with a period of
+  // four.
+  for (const size_t which : {0, 2, 3, 4}) {
+    const Family& family = kFamilies[which];
+    CAPTURE(family.pack);
+    for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
+      CAPTURE(ModeName(mode));
+      const int64_t few = LoweredOps(family, 24, mode);
+      CHECK(few > 0);
+      CHECK(LoweredOps(family, 48, mode) == few);
+    }
+  }
+}
+
+TEST_CASE("meshes are evaluated by representatives as by the whole tree") {
+  const int64_t cases = CasesOf("SHARDC_RANDOM_FITS", 12);
+  exec::RandomSequence random{exec::Random(31)};
+  for (int64_t i = 0; i < cases; ++i) {
+    const Family& family = kFamilies[random.Below(std::size(kFamilies))];
+    const Model model = WithLayers(family, 12);
+    Findings findings;
+    FitInputs inputs;
+    auto rules = OpenRules({family.pack}, "", &model.manifest, "", findings);
+    REQUIRE(rules.has_value());
+    inputs.rules = std::move(*rules);
+    inputs.manifest = model.manifest;
+    inputs.options.modes = {Mode::kTrain};
+    inputs.options.policy.illegal = IllegalPolicy::kShrink;
+    inputs.model = model.config;
+    inputs.settings = UsualSettings(model);
+    const std::vector<std::string> axes = {"dp", "fsdp", "ep", "sp", "tp"};
+    const auto evaluator = MeshEvaluator::Make(inputs, axes, findings);
+    REQUIRE(evaluator != nullptr);
+    for (int64_t of_mesh = 0; of_mesh < 4; ++of_mesh) {
+      const Mesh mesh = verify::RandomMesh(random);
+      CAPTURE(family.pack);
+      CAPTURE(MeshText(mesh));
+      const auto fit = evaluator->On(mesh, findings);
+      REQUIRE(fit.has_value());
+      const auto compiled = CompiledOn(mesh, family, model);
+      const CostInputs work =
+          MakeCostInputs(*compiled, model.config, Mode::kTrain);
+      if (!fit->legal) continue;
+      const Report report = ReportOf(
+          work, inputs.settings,
+          OfAllLayers(*compiled, model, Mode::kTrain, inputs.settings));
+      CHECK(fit->memory.most.total == report.memory.most.total);
+      CHECK(fit->memory.least.total == report.memory.least.total);
+      CHECK(fit->communication == report.communication.Sent());
+    }
+  }
+}
+
+TEST_CASE("the graph of a fit does not grow with the layers") {
+  const auto lowered = [](int64_t layers) {
+    const Model model = WithLayers(kFamilies[0], layers);
+    Findings findings;
+    FitInputs inputs;
+    auto rules =
+        OpenRules({kFamilies[0].pack}, "", &model.manifest, "", findings);
+    REQUIRE(rules.has_value());
+    inputs.rules = std::move(*rules);
+    inputs.manifest = model.manifest;
+    inputs.options.modes = {Mode::kTrain};
+    inputs.model = model.config;
+    inputs.settings = UsualSettings(model);
+    const auto evaluator =
+        MeshEvaluator::Make(inputs, {"fsdp", "tp"}, findings);
+    REQUIRE(evaluator != nullptr);
+    for (const int64_t tp : {1, 2, 4}) {
+      CHECK(evaluator->On(MeshOf({{"fsdp", 2}, {"tp", tp}}), findings)
+                .has_value());
+    }
+    return evaluator->lowered_ops();
+  };
+  CHECK(lowered(8) > 0);
+  CHECK(lowered(8) == lowered(128));
+}
+
+}  // namespace
+}  // namespace shardc::cost
