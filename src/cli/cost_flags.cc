@@ -201,7 +201,7 @@ Options OptionsOfCost(CostFlags& flags) {
       {.name = "--pipeline-axis",
        .to = &flags.pipeline_axis,
        .value = "AXIS",
-       .help = "axis of pipeline stages"},
+       .help = "refused: a plan has no pipeline stages"},
       {.name = "--profile",
        .to = &flags.profile,
        .value = "NAME",
@@ -239,7 +239,14 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   ReadOptimizer(flags, out, findings);
   ReadActivations(flags, out, findings);
   ReadOperation(flags, target, mode, out, findings);
-  out.pipeline_axis = flags.pipeline_axis;
+  if (!flags.pipeline_axis.empty()) {
+    findings.Add(code::kUsage,
+                 FlagPlace("--pipeline-axis", flags.pipeline_axis),
+                 "pipeline stages are not supported: a plan does not divide "
+                 "layers into stages, so that memory, communication and time "
+                 "of a stage are unknown",
+                 "leave out `--pipeline-axis`");
+  }
   if (!flags.memory.empty()) {
     out.memory = ParseBytes("--memory", flags.memory, findings);
   }

@@ -252,12 +252,6 @@ std::optional<Tokens> TokensOf(const CostInputs& work,
   return out;
 }
 
-int64_t PipelineParts(const CostInputs& work, const Settings& settings) {
-  return settings.pipeline_axis.empty()
-             ? 1
-             : work.mesh.SizeOf(settings.pipeline_axis);
-}
-
 std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          std::string& why) {
@@ -277,13 +271,10 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   Activations out;
   out.tensors = Layers(work, settings, *tokens).Take(*hidden);
   const bool train = work.mode == Mode::kTrain;
-  const int64_t stages = PipelineParts(work, settings);
-  const int64_t flying = std::min(settings.microbatches, stages);
   std::optional<int64_t> kept = 0, working = 0;
   for (LayerTensor& tensor : out.tensors) {
     tensor.kept = train && Keeps(settings.remat, tensor.what);
-    const int64_t layers = Times(ShareOf(tensor.layers, stages), flying);
-    const auto bytes = CheckedMul(tensor.bytes, layers);
+    const auto bytes = CheckedMul(tensor.bytes, tensor.layers);
     if (tensor.kept) {
       kept = kept && bytes ? CheckedAdd(*kept, *bytes) : std::nullopt;
     } else if (tensor.what.read || !train) {

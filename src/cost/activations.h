@@ -39,11 +39,8 @@ struct Tokens {
 std::optional<Tokens> TokensOf(const CostInputs& work,
                                const Settings& settings);
 
-// The stages of the pipeline: 1 if the mesh has none.
-int64_t PipelineParts(const CostInputs& work, const Settings& settings);
-
-// The activations of the first pipeline stage, which holds the most. Returns
-// nullopt and sets the reason if sizes are unknown.
+// The activations of all layers. Returns nullopt and sets the reason if sizes
+// are unknown.
 std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          std::string& why);

@@ -87,7 +87,6 @@ class Step {
     Experts();
     Ends();
     Attention();
-    Pipeline();
     return Joined();
   }
 
@@ -388,18 +387,6 @@ class Step {
       one.sent = Times(one.sent, times);
       out_.transfers.push_back(std::move(one));
     }
-  }
-
-  void Pipeline() {
-    if (PipelineParts(work_, settings_) == 1) return;
-    const AxisGroup axis = {settings_.pipeline_axis};
-    const int64_t elements =
-        Times(Rows(), ShareOf(hidden_, work_.Parts(work_.hidden)));
-    Add("pipeline", false, Collective::kPpermute, axis, elements, bytes_,
-        repeats_);
-    if (!train_) return;
-    Add("pipeline", true, Collective::kPpermute, axis, elements, bytes_,
-        repeats_);
   }
 
   // Collectives that differ only in size share one line.

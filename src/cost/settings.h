@@ -48,7 +48,6 @@ struct Settings {
   Dtype cache = Dtype::kBF16;
   Dtype logits = Dtype::kF32;
   const exec::Operation* operation = nullptr;  // null: the mode's default
-  std::string pipeline_axis;                   // empty: no pipeline
 
   const DeviceProfile* profile = nullptr;
   std::optional<int64_t> memory;  // bytes; overrides the mesh's device

@@ -325,13 +325,12 @@ std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
   if (!tokens) return std::nullopt;
   const double once = Products(work, settings, *tokens) +
                       AttentionProducts(work, settings, *tokens);
-  const double stages = Real(PipelineParts(work, settings));
-  if (work.mode != Mode::kTrain) return once / stages;
+  if (work.mode != Mode::kTrain) return once;
   double again = 0;
   if (memory.activations && settings.remat.Recomputes()) {
     again = RecomputedShare(*memory.activations);
   }
-  return once * (3 + again) / stages;
+  return once * (3 + again);
 }
 
 std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,

@@ -102,19 +102,6 @@ TEST_CASE("a layer's activations under Megatron") {
   CHECK(kept(work, settings) == 106954752 + 2048 * 96 / 8 * 4);
 }
 
-// Of eight stages with twelve layers each the first has eight microbatches in
-// flight: 55.566 GB; what goes on to the next is 2sbh a microbatch.
-TEST_CASE("the first stage of a pipeline") {
-  Settings settings = OneRow();
-  settings.batch = 8;
-  settings.microbatches = 8;
-  settings.pipeline_axis = "pp";
-  const CostInputs work = Gpt3(8);
-  CHECK(MemoryOf(work, settings).activations->kept == 96LL * 578813952);
-  const Communication said = CommunicationOf(work, settings);
-  CHECK(SentBy(said, "pipeline", Collective::kPpermute, false) == 8 * 50331648);
-}
-
 // ZeRO: all_gather forward, all_gather backward and reduce_scatter are 1.5
 // times an all_reduce. Llama-3-70B over 64: 3S 63/64.
 TEST_CASE("fully sharded is 1.5 times data parallel") {
