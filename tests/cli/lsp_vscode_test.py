@@ -5,13 +5,13 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import unittest
 
 import driver
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(driver.ROOT, "editors", "vscode")
 
 
@@ -19,10 +19,9 @@ class VsCode(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         done = subprocess.run(
-            ["node", os.path.join(HERE, "lsp_vscode.js")], timeout=60,
+            ["node", os.path.join(FOLDER, "test", "drive.js")], timeout=60,
             check=False, capture_output=True, text=True,
-            env={**os.environ, "SHARDC_BIN": driver.BIN,
-                 "SHARDC_EXTENSION": os.path.join(FOLDER, "extension.js")})
+            env={**os.environ, "SHARDC_BIN": driver.BIN})
         if done.returncode != 0 or done.stderr:
             raise AssertionError(done.stdout + done.stderr)
         cls.told = json.loads(done.stdout)
@@ -60,6 +59,33 @@ class VsCode(unittest.TestCase):
                   encoding="utf-8") as file:
             version = re.search(r"version: '([\d.]+)'", file.read()).group(1)
         self.assertEqual(self.package["version"], version)
+
+    def test_its_package_is_complete_and_pinned(self):
+        with open(os.path.join(FOLDER, "package-lock.json"),
+                  encoding="utf-8") as file:
+            text = file.read()
+        lock = json.loads(text)["packages"]
+        self.assertEqual(lock[""]["version"], self.package["version"])
+        for name, locked in lock.items():
+            if name:
+                self.assertRegex(locked["integrity"], "^sha512-")
+        wanted = {**self.package["dependencies"],
+                  **self.package["devDependencies"]}
+        for name, version in wanted.items():
+            self.assertRegex(version, r"^\d+\.\d+\.\d+$")
+            self.assertEqual(lock["node_modules/" + name]["version"], version)
+        self.assertNotIn("://", text)
+        with open(os.path.join(FOLDER, self.package["icon"]), "rb") as file:
+            head = file.read(24)
+        self.assertEqual(head[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(struct.unpack(">II", head[16:]), (128, 128))
+        self.assertEqual(self.package["license"], "Apache-2.0")
+
+    @unittest.skipUnless(shutil.which("npm"), "there is no npm")
+    def test_its_own_tests_pass(self):
+        done = subprocess.run(["npm", "test"], cwd=FOLDER, check=False,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

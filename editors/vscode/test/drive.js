@@ -1,6 +1,6 @@
-// Drives editors/vscode/extension.js without VS Code: `vscode` is what the
-// extension uses of it, and the client speaks to the program itself, as far as
-// its first answer. What happened is printed as JSON.
+// Runs the extension without VS Code: `vscode` is the part of its interface that
+// the extension uses, and the client starts the program and reads its first
+// answer. The events are printed as JSON. SHARDC_BIN names the program.
 "use strict";
 
 const { spawn } = require("child_process");
@@ -79,7 +79,7 @@ const load = Module._load;
 Module._load = (name, ...rest) => known[name] ?? load(name, ...rest);
 
 async function main() {
-  const extension = require(process.env.SHARDC_EXTENSION);
+  const extension = require("../extension.js");
   const context = { subscriptions: [] };
   await extension.activate(context);
   told.subscriptions = context.subscriptions.length;
