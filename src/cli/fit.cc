@@ -147,6 +147,10 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
     }
     cost::SortByCost(report.meshes);
     report.unknown = report.meshes.front().memory.unknown;
+    if (!report.meshes.front().Fits()) {
+      report.change = cost::ChangeThatFits(report.meshes, inputs.settings,
+                                           inputs.mode, *evaluator, findings);
+    }
   }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
@@ -215,9 +219,15 @@ device's memory (`--memory`, `--profile`): the fastest first if a profile gives
 times, otherwise the one that sends least; of two equal ones, the one that needs
 less memory. No mesh is needed; a given mesh only defines the device.
 
-`--format json` is shardc.fit/v1, with all meshes that were tried.
+A mesh that shards experts is evaluated with the batch over the axes of the
+rules, and with the batch over the experts' axis too, and listed with the better
+of both; the rules then need the `batch` that is printed.
 
-Exits with 1 if no mesh fits, and prints the one that is closest to fitting.)",
+The settings behind the figures are printed last. `--format json` is
+shardc.fit/v1, with all meshes that were tried.
+
+Exits with 1 if no mesh fits, and prints the one that is closest to fitting, and
+the smallest change of `--remat` and `--microbatches` with which one fits.)",
     .example =
         "shardc fit --devices 64 --profile h100-sxm --rules auto "
         "--manifest model.safetensors.index.json --model config.json "

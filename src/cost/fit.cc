@@ -12,11 +12,16 @@
 #include <utility>
 
 #include "source/wording.h"
+#include "step/remat.h"
 
 namespace shardc::cost {
 namespace {
 
 constexpr size_t kMostReasons = 2;
+// With changed settings, so many meshes of the least memory are evaluated, and
+// so many micro-batches are tried.
+constexpr size_t kMostChanged = 32;
+constexpr int64_t kMostMicrobatches = 64;
 
 class Reasons {
  public:
@@ -139,6 +144,44 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
   }
 }
 
+// Orders meshes: those that fit first, then the legal ones; among those by
+// time, or if no time is known by bytes sent, then by memory.
+std::tuple<int, double, int64_t, int64_t> CostOrder(const FitMesh& one) {
+  return {one.Fits()  ? 0
+          : one.legal ? 1
+                      : 2,
+          one.time ? one.time->Most() : 0.0, one.communication.value_or(0),
+          one.memory.most.total.value_or(0)};
+}
+
+struct ChangedSettings {
+  std::vector<std::string> flags;
+  Settings settings;
+};
+
+// Settings that need less memory, the smallest change first.
+std::vector<ChangedSettings> Changes(const Settings& settings) {
+  std::vector<ChangedSettings> out;
+  const auto add_parts = [&](const ChangedSettings& from) {
+    for (int64_t parts = 2; parts <= kMostMicrobatches; parts *= 2) {
+      if (parts <= from.settings.microbatches) continue;
+      out.push_back(from);
+      out.back().flags.push_back("--microbatches " + std::to_string(parts));
+      out.back().settings.microbatches = parts;
+    }
+  };
+  ChangedSettings less{{"--remat nothing_saveable"}, settings};
+  std::string why;
+  if (auto nothing = step::ParseRemat("nothing_saveable", why)) {
+    less.settings.remat = std::move(*nothing);
+  }
+  const bool keeps = less.settings.remat.text != settings.remat.text;
+  if (keeps) out.push_back(less);
+  add_parts({{}, settings});
+  if (keeps) add_parts(less);
+  return out;
+}
+
 }  // namespace
 
 std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
@@ -160,16 +203,56 @@ std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
 MeshEvaluator::MeshEvaluator(const FitInputs& inputs,
                              std::unique_ptr<const Compiled> all)
     : inputs_(inputs),
+      settings_(inputs.settings),
       all_(std::move(all)),
-      representatives_(RepresentativesOf(*all_, inputs.rules)),
-      traffic_(*all_, inputs.model, inputs.settings) {}
+      representatives_(RepresentativesOf(*all_, inputs.rules)) {
+  traffic_.emplace(*all_, inputs_.model, settings_);
+  const AxisRules& axes = representatives_.rules.axes;
+  AxisValue batch = axes.Value(AxisRule::kBatch);
+  const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;
+  const bool has_experts = inputs_.model && inputs_.model->experts;
+  const bool separate =
+      std::none_of(experts.begin(), experts.end(), [&](const auto& axis) {
+        return std::find(batch.axes.begin(), batch.axes.end(), axis) !=
+               batch.axes.end();
+      });
+  if (!has_experts || experts.empty() || !separate) return;
+  batch.is_null = false;
+  batch.axes.insert(batch.axes.end(), experts.begin(), experts.end());
+  batch_over_experts_ = representatives_.rules;
+  batch_over_experts_->axes.Set(AxisRule::kBatch, std::move(batch));
+}
+
+void MeshEvaluator::Use(const Settings& settings) {
+  settings_ = settings;
+  traffic_.emplace(*all_, inputs_.model, settings_);
+}
 
 std::optional<FitMesh> MeshEvaluator::On(const Mesh& mesh, Findings& findings) {
+  auto out = Evaluate(mesh, representatives_.rules, findings);
+  if (!out || !batch_over_experts_) return out;
+  const AxisRules& axes = batch_over_experts_->axes;
+  const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;
+  const bool used = std::any_of(
+      mesh.axes.begin(), mesh.axes.end(), [&](const MeshAxis& axis) {
+        return axis.size > 1 && std::find(experts.begin(), experts.end(),
+                                          axis.name) != experts.end();
+      });
+  if (!used) return out;
+  auto other = Evaluate(mesh, *batch_over_experts_, findings);
+  if (!other) return std::nullopt;
+  if (CostOrder(*other) >= CostOrder(*out)) return out;
+  other->batch = axes.Value(AxisRule::kBatch).axes;
+  return other;
+}
+
+std::optional<FitMesh> MeshEvaluator::Evaluate(const Mesh& mesh,
+                                               const RuleSet& rules,
+                                               Findings& findings) {
   Mesh own = mesh;
   own.device = inputs_.like.device;
   const auto compiled =
-      Compile(own, representatives_.rules, representatives_.manifest,
-              inputs_.options, findings);
+      Compile(own, rules, representatives_.manifest, inputs_.options, findings);
   if (compiled == nullptr) return std::nullopt;
   const CostInputs work =
       MakeCostInputs(*compiled, inputs_.model, inputs_.mode, &representatives_);
@@ -177,15 +260,14 @@ std::optional<FitMesh> MeshEvaluator::On(const Mesh& mesh, Findings& findings) {
   out.mesh = std::move(own);
   Reasons reasons;
   AddHeads(work, reasons);
-  AddTokens(work, inputs_.settings, reasons);
+  AddTokens(work, settings_, reasons);
   AddSpecs(*compiled, work, inputs_.mode, reasons);
   out.reasons = reasons.Take();
   out.legal = out.reasons.empty();
   if (!out.legal) return out;
   std::string why;
-  const Report report =
-      ReportOf(work, inputs_.settings,
-               traffic_.On(*compiled, work, why, &representatives_));
+  const Report report = ReportOf(
+      work, settings_, traffic_->On(*compiled, work, why, &representatives_));
   out.memory = report.memory;
   out.communication = report.communication.Sent();
   out.time = report.time;
@@ -224,17 +306,10 @@ std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
 }
 
 void SortByCost(std::vector<FitMesh>& meshes) {
-  const auto rank = [](const FitMesh& one) {
-    return one.Fits() ? 0 : one.legal ? 1 : 2;
-  };
-  const auto key = [&](const FitMesh& one) {
-    return std::tuple(rank(one), one.time ? one.time->Most() : 0.0,
-                      one.communication.value_or(0),
-                      one.memory.most.total.value_or(0));
-  };
-  std::stable_sort(
-      meshes.begin(), meshes.end(),
-      [&](const FitMesh& a, const FitMesh& b) { return key(a) < key(b); });
+  std::stable_sort(meshes.begin(), meshes.end(),
+                   [](const FitMesh& a, const FitMesh& b) {
+                     return CostOrder(a) < CostOrder(b);
+                   });
 }
 
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes) {
@@ -246,6 +321,38 @@ const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes) {
     }
   }
   return out;
+}
+
+std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
+                                        const Settings& settings, Mode mode,
+                                        MeshEvaluator& evaluator,
+                                        Findings& findings) {
+  if (mode != Mode::kTrain || !settings.batch || !settings.length) {
+    return std::nullopt;
+  }
+  std::vector<const FitMesh*> legal;
+  for (const FitMesh& one : meshes) {
+    if (one.legal) legal.push_back(&one);
+  }
+  std::stable_sort(legal.begin(), legal.end(),
+                   [](const FitMesh* a, const FitMesh* b) {
+                     return a->memory.most.total < b->memory.most.total;
+                   });
+  if (legal.size() > kMostChanged) legal.resize(kMostChanged);
+  for (ChangedSettings& changed : Changes(settings)) {
+    evaluator.Use(changed.settings);
+    std::vector<FitMesh> fitting;
+    for (const FitMesh* one : legal) {
+      auto fit = evaluator.On(one->mesh, findings);
+      if (fit && fit->legal && fit->memory.Fits().value_or(false)) {
+        fitting.push_back(std::move(*fit));
+      }
+    }
+    if (fitting.empty()) continue;
+    SortByCost(fitting);
+    return FitChange{std::move(changed.flags), std::move(fitting.front())};
+  }
+  return std::nullopt;
 }
 
 }  // namespace shardc::cost

@@ -34,6 +34,9 @@ struct FitInputs {
 
 struct FitMesh {
   Mesh mesh;
+  // The axes of the batch if the experts' axis was added to those of the rules,
+  // because the mesh is then better; empty: those of the rules.
+  AxisGroup batch;
   bool legal = false;
   std::vector<std::string> reasons;  // why it is illegal
   Memory memory;
@@ -55,19 +58,29 @@ class MeshEvaluator {
       const FitInputs& inputs, const std::vector<std::string>& axes,
       Findings& findings);
 
-  // Returns nullopt with findings if the mesh cannot be compiled.
+  // Returns nullopt with findings if the mesh cannot be compiled. A mesh that
+  // shards experts is also evaluated with the batch over the experts' axis.
   std::optional<FitMesh> On(const Mesh& mesh, Findings& findings);
 
+  // Replaces the settings of the inputs from now on.
+  void Use(const Settings& settings);
+
   // The ops that were lowered so far, over all meshes.
-  int64_t lowered_ops() const { return traffic_.lowered_ops(); }
+  int64_t lowered_ops() const { return traffic_->lowered_ops(); }
 
  private:
   MeshEvaluator(const FitInputs& inputs, std::unique_ptr<const Compiled> all);
+  std::optional<FitMesh> Evaluate(const Mesh& mesh, const RuleSet& rules,
+                                  Findings& findings);
 
   const FitInputs& inputs_;
+  Settings settings_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  StepTraffic traffic_;
+  // The rules with the batch over the experts' axis as well; nullopt: the model
+  // has no experts, or the rules have the batch there.
+  std::optional<RuleSet> batch_over_experts_;
+  std::optional<StepTraffic> traffic_;
 };
 
 // The parallelism axes in force, the outermost first: data, fully sharded,
@@ -86,6 +99,21 @@ void SortByCost(std::vector<FitMesh>& meshes);
 // The legal mesh that lacks the least memory; null if none is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);
 
+// Flags with which a mesh fits, and the mesh.
+struct FitChange {
+  std::vector<std::string> flags;  // "--remat nothing_saveable"
+  FitMesh fit;
+};
+// Returns the smallest change of the settings with which one of the meshes
+// fits, none of which does: less to keep for the backward pass, then more
+// micro-batches, then both; and the best mesh that fits with it. Returns
+// nullopt if there is none, or if activations are unknown. Changes the
+// evaluator's settings.
+std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
+                                        const Settings& settings, Mode mode,
+                                        MeshEvaluator& evaluator,
+                                        Findings& findings);
+
 // One axis alone, with the legality of each size.
 struct AxisSize {
   std::string axis;
@@ -97,7 +125,8 @@ struct FitReport {
   Mode mode = Mode::kTrain;
   Settings settings;
   std::vector<AxisSize> sizes;
-  std::vector<FitMesh> meshes;  // sorted; empty if no device count is given
+  std::vector<FitMesh> meshes;      // sorted; empty if no device count is given
+  std::optional<FitChange> change;  // if no mesh fits
   std::vector<std::string> unknown;
 };
 

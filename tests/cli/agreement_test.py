@@ -9,6 +9,7 @@ import html
 import json
 import os
 import re
+import tempfile
 import unittest
 
 from driver import MODELS, TESTDATA, Case, run
@@ -55,6 +56,10 @@ def inputs(model, naming):
 
 
 class Agreement(Case):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
     def cost(self, arguments):
         got = run("cost", *arguments, "--format", "json")
         self.assertIn(got.rc, (0, 1), got.err)
@@ -73,6 +78,14 @@ class Agreement(Case):
         model, naming, _, batch, length, remat = case
         return [*inputs(model, naming), "--batch", str(batch), "--seq",
                 str(length), "--remat", remat]
+
+    def with_batch(self, step, axes):
+        """Mixtral's pack with the batch over these axes."""
+        rules = os.path.join(self.folder.name, "rules.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nextends: [builtin:mixtral]\n"
+                       f"axes: {{batch: [{', '.join(axes)}]}}\n")
+        return [rules if one == "auto" else one for one in step]
 
     def width_of(self, case):
         return ["--dtype", "float32"] if case[0] in FLOAT32 else []
@@ -93,6 +106,9 @@ class Agreement(Case):
                 (one,) = [one for one in fit["meshes"]
                           if one["axes"] == {name: int(size) for name, size
                                              in sizes.items()}]
+                if one["batch"]:
+                    cost = self.cost([*self.with_batch(step, one["batch"]),
+                                      "--mesh", mesh])
                 self.assertTrue(one["legal"], one["reason"])
                 self.assertEqual(one["bytes_per_device"],
                                  cost["memory"]["total"])

@@ -148,6 +148,77 @@ class Fit(Case):
         self.assertIn("nearest: ", text)
         self.assertIn("0 meshes fit of 6", text)
 
+    def test_the_change_with_which_a_mesh_fits_is_reported(self):
+        kept = [*LLAMA, "--batch", "64", "--seq", "4096", "--devices", "8",
+                "--memory", "80GiB"]
+        value = self.fit(*kept, rc=1)
+        change = value["change"]
+        self.assertEqual(change["flags"], ["--remat nothing_saveable"])
+        self.assertTrue(change["fits"])
+        flags = " ".join(change["flags"]).split()
+        cost = self.check(run("cost", *kept[:-4], "--memory", "80GiB", *flags,
+                              "--mesh", self.mesh(change), "--format",
+                              "json"), 0).json()
+        self.assertEqual(cost["memory"]["total"], change["bytes_per_device"])
+        text = self.check(run("fit", *kept), 1).out
+        self.assertIn("with --remat nothing_saveable, ", text)
+        # A policy that keeps nothing leaves micro-batches.
+        value = self.fit(*kept[:-2], "--memory", "40GiB", "--remat",
+                         "nothing_saveable", "--axes", "dp,fsdp", rc=1)
+        (flag,) = value["change"]["flags"]
+        self.assertRegex(flag, "^--microbatches (2|4|8)$")
+        # What no settings mend has no change.
+        value = self.fit(*kept[:-2], "--memory", "1GiB", rc=1)
+        self.assertIsNone(value["change"])
+        self.assertIsNone(self.fit(*kept, "--remat",
+                                   "nothing_saveable")["change"])
+
+    def test_settings_behind_the_figures_are_printed(self):
+        value = self.fit(*LLAMA, *TRAIN, "--devices", "16", "--profile",
+                         "h100-sxm")
+        self.assertEqual(value["assumed"], [
+            "--batch 64", "--seq 4096", "--remat nothing_saveable",
+            "--microbatches 1", "--optimizer adamw", "--zero 0",
+            "--profile h100-sxm"])
+        # Written out they change nothing.
+        flags = " ".join(value["assumed"]).split()
+        self.assertEqual(self.fit(*LLAMA, *flags, "--devices", "16"), value)
+        text = self.check(run("fit", *LLAMA, *TRAIN, "--devices", "16"), 0).out
+        self.assertIn("\nassumed: --batch 64 --seq 4096 --remat ", text)
+
+    def test_experts_with_the_batch_over_their_axis(self):
+        model = inputs("mixtral-8x22b")
+        step = ["--batch", "256", "--seq", "4096", "--remat",
+                "nothing_saveable", "--profile", "h100-sxm"]
+        value = self.fit(*model, *step, "--devices", "64", "--axes",
+                         "fsdp,ep,tp")
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nextends: [builtin:mixtral]\n"
+                           "axes: {batch: [fsdp, dp, ep]}\n")
+            own = [rules if one == "auto" else one for one in model]
+            over = [one for one in value["meshes"] if one["batch"]]
+            self.assertGreater(len(over), 3)
+            for one in over[::4]:
+                self.assertEqual(one["batch"], ["fsdp", "dp", "ep"])
+                self.assertGreater(one["axes"]["ep"], 1)
+                mesh = self.mesh(one)
+                cost = json.loads(run("cost", *own, *step, "--mesh", mesh,
+                                      "--format", "json").out)
+                self.assertEqual(cost["memory"]["total"],
+                                 one["bytes_per_device"])
+                self.assertEqual(cost["time"]["most_s"], one["seconds"])
+                # With the batch of the rules alone the mesh is worse.
+                packed = json.loads(run("cost", *model, *step, "--mesh", mesh,
+                                        "--format", "json").out)
+                self.assertTrue(
+                    packed["memory"]["total"] > 85520809984
+                    or packed["time"]["most_s"] > one["seconds"])
+        text = self.check(run("fit", *model, *step, "--devices", "64",
+                              "--axes", "fsdp,ep,tp"), 0).out
+        self.assertIn("the rules need `axes: {batch: [fsdp, dp, ep]}`", text)
+
     def test_serving_and_other_axes(self):
         value = self.fit(*LLAMA, "--mode", "decode", "--batch", "32",
                          "--kv-len", "8192", "--devices", "8", "--axes",

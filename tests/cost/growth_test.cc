@@ -146,7 +146,8 @@ TEST_CASE("identical layers add no ops to lower") {
 }
 
 TEST_CASE("meshes are evaluated by representatives as by the whole tree") {
-  const int64_t cases = CasesOf("SHARDC_RANDOM_FITS", 12);
+  const int64_t cases = CasesOf("SHARDC_RANDOM_FITS", 16);
+  int64_t over_experts = 0;
   exec::RandomSequence random{exec::Random(31)};
   for (int64_t i = 0; i < cases; ++i) {
     const Family& family = kFamilies[random.Below(std::size(kFamilies))];
@@ -170,7 +171,14 @@ TEST_CASE("meshes are evaluated by representatives as by the whole tree") {
       CAPTURE(MeshText(mesh));
       const auto fit = evaluator->On(mesh, findings);
       REQUIRE(fit.has_value());
-      const auto compiled = CompiledOn(mesh, family, model);
+      RuleSet own = inputs.rules;
+      if (!fit->batch.empty()) {
+        own.axes.Set(AxisRule::kBatch, {false, fit->batch});
+        ++over_experts;
+      }
+      const auto compiled = Compile(mesh, std::move(own), model.manifest,
+                                    inputs.options, findings);
+      REQUIRE(compiled != nullptr);
       const CostInputs work =
           MakeCostInputs(*compiled, model.config, Mode::kTrain);
       if (!fit->legal) continue;
@@ -182,6 +190,7 @@ TEST_CASE("meshes are evaluated by representatives as by the whole tree") {
       CHECK(fit->communication == report.communication.Sent());
     }
   }
+  MESSAGE(over_experts << " meshes with the batch over the experts' axis");
 }
 
 TEST_CASE("the graph of a fit does not grow with the layers") {

@@ -32,6 +32,12 @@ std::string AxesText(const Mesh& mesh) {
   return out.empty() ? "one device" : out;
 }
 
+std::string Listed(const AxisGroup& axes) {
+  std::string out;
+  for (const std::string& axis : axes) out += (out.empty() ? "" : ", ") + axis;
+  return out;
+}
+
 std::string Joined(const std::vector<std::string>& texts) {
   std::string out;
   for (const std::string& text : texts) {
@@ -50,10 +56,48 @@ std::string FreeText(const FitMesh& one) {
 
 std::vector<std::string> Cells(std::string name, const FitMesh& one) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
-  return {"  " + std::move(name), BytesText(one.memory.most.total.value_or(0)),
+  return {"  " + std::move(name),
+          BytesText(one.memory.most.total.value_or(0)),
           FreeText(one),
           one.communication ? BytesText(*one.communication) + " sent" : "",
-          one.time ? SecondsText(one.time->Most()) : ""};
+          one.time ? SecondsText(one.time->Most()) : "",
+          one.batch.empty() ? "" : "batch over " + Listed(one.batch)};
+}
+
+// Returns the settings behind the figures as flags, those that the mode uses.
+std::vector<std::string> FlagsOf(const cost::FitReport& report) {
+  const cost::Settings& settings = report.settings;
+  const bool train = report.mode == Mode::kTrain;
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& flag,
+                       const std::optional<int64_t>& value) {
+    if (value) out.push_back(flag + " " + std::to_string(*value));
+  };
+  add("--batch", settings.batch);
+  if (!IsGeneration(report.mode)) add("--seq", settings.length);
+  if (!train) add("--kv-len", settings.kv_length);
+  if (train) {
+    out.push_back("--remat " + settings.remat.text);
+    add("--microbatches", settings.microbatches);
+    const auto optimizer = static_cast<size_t>(settings.optimizer);
+    out.push_back("--optimizer " +
+                  std::string(cost::kOptimizerNames[optimizer]));
+    add("--zero", settings.zero);
+  }
+  if (settings.profile != nullptr) {
+    out.push_back("--profile " + std::string(settings.profile->name));
+  }
+  return out;
+}
+
+std::string ChangeText(const cost::FitReport& report) {
+  if (!report.change) return "";
+  std::string out = "with";
+  for (const std::string& flag : report.change->flags) out += " " + flag;
+  const FitMesh& fit = report.change->fit;
+  return out + ", " + AxesText(fit.mesh) +
+         " fits: " + BytesText(fit.memory.most.total.value_or(0)) + ", " +
+         FreeText(fit) + "\n";
 }
 
 std::string SizesText(const cost::FitReport& report) {
@@ -74,7 +118,7 @@ std::string VerdictText(const cost::FitReport& report, int64_t fitting,
   const FitMesh* nearest = cost::NearestToFit(report.meshes);
   if (nearest != nullptr) {
     return out + "nearest: " + AxesText(nearest->mesh) + ", " +
-           FreeText(*nearest) + "\n";
+           FreeText(*nearest) + "\n" + ChangeText(report);
   }
   if (report.meshes.empty()) return out;
   const FitMesh& first = report.meshes.front();
@@ -87,6 +131,12 @@ void WriteFit(JsonWriter& json, const FitMesh& one) {
   json.BeginObject();
   for (const MeshAxis& axis : one.mesh.axes) json.Member(axis.name, axis.size);
   json.EndObject();
+  json.Key("batch");
+  if (one.batch.empty()) {
+    json.Null();
+  } else {
+    json.Array(one.batch);
+  }
   json.Member("legal", one.legal);
   json.Member("fits", one.legal ? one.memory.Fits() : std::nullopt);
   const auto bytes =
@@ -113,15 +163,24 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
   Columns table;
   table.Row({"meshes, best first", "bytes per device"});
   int64_t fitting = 0, legal = 0, shown = 0;
+  const AxisGroup* batch = nullptr;
   for (const FitMesh& one : report.meshes) {
     fitting += one.Fits() ? 1 : 0;
     legal += one.legal ? 1 : 0;
     if ((!one.Fits() && !all) || shown == most) continue;
     ++shown;
     table.Row(Cells(AxesText(one.mesh), one));
+    if (!one.batch.empty()) batch = &one.batch;
   }
   if (shown > 0) out += table.Text();
   out += VerdictText(report, fitting, legal);
+  if (batch != nullptr) {
+    out += "batch over " + Listed(*batch) +
+           ": the rules need `axes: {batch: [" + Listed(*batch) + "]}`\n";
+  }
+  out += "assumed:";
+  for (const std::string& flag : FlagsOf(report)) out += " " + flag;
+  out += "\n";
   for (const std::string& text : report.unknown) {
     out += "not known: " + text + "\n";
   }
@@ -161,6 +220,18 @@ void WriteFitJson(const cost::FitReport& report, Sink& out) {
     WriteFit(json, *nearest);
     json.EndObject();
   }
+  json.Key("change");
+  if (report.change) {
+    json.BeginObject();
+    json.Key("flags");
+    json.Array(report.change->flags);
+    WriteFit(json, report.change->fit);
+    json.EndObject();
+  } else {
+    json.Null();
+  }
+  json.Key("assumed");
+  json.Array(FlagsOf(report));
   json.Key("unknown");
   json.Array(report.unknown);
   json.EndObject();
