@@ -100,6 +100,16 @@ class Wheel(unittest.TestCase):
         self.assertEqual(names, [line.split()[0]
                                  for line in listed.splitlines()[1:]])
 
+    def test_the_licence_is_in_the_metadata(self):
+        with zipfile.ZipFile(self.wheel) as archive:
+            names = archive.namelist()
+            [name] = [one for one in names
+                      if one.endswith(".dist-info/METADATA")]
+            metadata = archive.read(name).decode()
+        self.assertIn("\nLicense-Expression: Apache-2.0\n", metadata)
+        self.assertTrue(any(one.endswith(".dist-info/licenses/LICENSE")
+                            for one in names))
+
     def test_importing_loads_no_framework(self):
         said = run(self.python, "-c",
                    "import sys, shardc\n"
