@@ -151,6 +151,10 @@ class Files(unittest.TestCase):
             for ending in (".cdx.json", ".notices.txt"):
                 self.assertTrue(os.path.exists(os.path.join(
                     folder, found["linux-aarch64"] + ending)))
+        self.assertEqual(
+            files.platform("shardc-0.2.0-py3-none-manylinux_2_17_x86_64."
+                           "manylinux2014_x86_64.musllinux_1_1_x86_64.whl"),
+            ("linux-x86_64", True))
         with self.assertRaises(SystemExit):
             files.platform("shardc-0.2.0-py3-none-win_amd64.whl")
 

@@ -34,7 +34,7 @@ def platform(wheel):
     if found is None:
         raise SystemExit(f"{wheel}: the platform `{tag}` is not known")
     system = "darwin" if found[1] == "macosx" else "linux"
-    return f"{system}-{found[2]}", found[1] == "musllinux"
+    return f"{system}-{found[2]}", "musllinux" in tag
 
 
 def sha256(path):
