@@ -121,6 +121,7 @@ MAY_INCLUDE = {
 THIRD_PARTY = {
     "CLI": {"cli"},
     "cpuid.h": {"floats"},
+    "dlfcn.h": {"cli"},
     "emmintrin.h": {"source"},
     "hwy": {"checkpoint", "exec/kernels", "floats"},
     "malloc.h": {"source"},

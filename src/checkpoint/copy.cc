@@ -28,6 +28,7 @@
 #include "checkpoint/gather.h"
 #include "checkpoint/grid.h"
 #include "floats/convert.h"
+#include "source/file.h"
 #include "source/index.h"
 #include "source/input_file.h"
 #include "source/thread_pool.h"
@@ -471,11 +472,10 @@ bool CheckUnchanged(const Transfer& transfer,
   for (size_t i = 0; i < inputs.size(); ++i) {
     struct stat status = {};
     const bool known = ::fstat(inputs[i].fd(), &status) == 0;
-    const int64_t modified =
-        int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
     const SourceFile& source = transfer.sources[i];
     if (known && status.st_size == source.size &&
-        modified == source.modified_ns && HasHeader(inputs[i], source)) {
+        ModifiedNs(status) == source.modified_ns &&
+        HasHeader(inputs[i], source)) {
       continue;
     }
     findings.Add(code::kUnreadable, Place{MakeSource(source.path, {})},

@@ -28,10 +28,6 @@ namespace {
 
 constexpr int64_t kChunk = int64_t{1} << 20;
 
-int64_t Nanoseconds(const struct timespec& time) {
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
 std::optional<SourceFile> Describe(const std::string& path,
                                    int64_t header_bytes, Findings& findings) {
   const auto file = InputFile::Open(path, findings);
@@ -40,12 +36,9 @@ std::optional<SourceFile> Describe(const std::string& path,
   if (!header) return std::nullopt;
   struct stat status = {};
   if (::fstat(file->fd(), &status) != 0) return std::nullopt;
-  return SourceFile{path,
-                    file->size(),
-                    Nanoseconds(status.st_mtim),
-                    Nanoseconds(status.st_ctim),
-                    header_bytes,
-                    Crc32c(*header)};
+  return SourceFile{
+      path,         file->size(),   ModifiedNs(status), ChangedNs(status),
+      header_bytes, Crc32c(*header)};
 }
 
 void AddMetadata(const Metadata& more, Metadata& all) {

@@ -14,6 +14,7 @@
 #include "cli/lint_target.h"
 #include "cli/new_files.h"
 #include "cli/output.h"
+#include "cli/own_program.h"
 #include "cli/picked_mesh.h"
 #include "cli/suggested.h"
 #include "emit/emit.h"
@@ -237,7 +238,7 @@ std::string Quoted(const std::string& text) {
 
 // The SHA-256 of this program, by which the workflow knows what it downloads.
 std::optional<std::string> OwnDigest(Findings& findings) {
-  const SourceRef program = ReadSource("/proc/self/exe", findings);
+  const SourceRef program = ReadOwnProgram(findings);
   if (program == nullptr) return std::nullopt;
   return Sha256(program->text());
 }

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "source/file.h"
 #include "source/input_file.h"
 #include "source/wording.h"
 
@@ -327,7 +328,7 @@ SetWatch::SetWatch(std::vector<std::string> paths) : paths_(std::move(paths)) {
     if (::stat(path.c_str(), &status) != 0) continue;
     states_.back() = {static_cast<int64_t>(status.st_dev),
                       static_cast<int64_t>(status.st_ino), status.st_size,
-                      status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+                      ModifiedNs(status)};
   }
 }
 

@@ -4,6 +4,7 @@
 //   sha3_256 -> SHA3-256     `abc` by sha256 -> ba7816bf8f01cfea...
 #include "source/digest.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <array>
@@ -27,6 +28,8 @@ std::string OpensslName(std::string_view algorithm) {
 
 std::optional<std::string> HexDigest(std::string_view algorithm,
                                      std::string_view bytes) {
+  // A configuration file could load libraries into the program.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   std::unique_ptr<EVP_MD, decltype(&EVP_MD_free)> digest(
       EVP_MD_fetch(nullptr, OpensslName(algorithm).c_str(), nullptr),
       &EVP_MD_free);

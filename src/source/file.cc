@@ -115,6 +115,28 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
   }
 }
 
+// macOS names the times of a file otherwise than POSIX does.
+template <class Status>
+timespec Modified(const Status& status) {
+  if constexpr (requires { status.st_mtim; }) {
+    return status.st_mtim;
+  } else {
+    return status.st_mtimespec;
+  }
+}
+template <class Status>
+timespec Changed(const Status& status) {
+  if constexpr (requires { status.st_ctim; }) {
+    return status.st_ctim;
+  } else {
+    return status.st_ctimespec;
+  }
+}
+
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 }  // namespace
 
 bool IsGzip(std::string_view bytes) {
@@ -188,6 +210,14 @@ std::string PathBeside(const std::string& file, const std::string& relative) {
 
 FileId FileIdOf(const struct stat& status) {
   return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+}
+
+int64_t ModifiedNs(const struct stat& status) {
+  return Nanoseconds(Modified(status));
+}
+
+int64_t ChangedNs(const struct stat& status) {
+  return Nanoseconds(Changed(status));
 }
 
 FileId FileIdOf(const std::string& path) {

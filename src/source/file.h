@@ -34,6 +34,11 @@ bool IsGzip(std::string_view bytes);
 FileId FileIdOf(const std::string& path);
 FileId FileIdOf(const struct stat& status);
 
+// Return when the contents or any attribute of a file changed last, in
+// nanoseconds since 1970.
+int64_t ModifiedNs(const struct stat& status);
+int64_t ChangedNs(const struct stat& status);
+
 // Resolves `relative` against the folder of `file`: "a/b" for ("a/x.yaml",
 // "b"). Absolute paths are returned unchanged. The file system is not read.
 std::string PathBeside(const std::string& file, const std::string& relative);

@@ -129,10 +129,12 @@ void FileSink::OpenNew(unsigned mode) {
 // Opens an unnamed file, which disappears with the process. Fails on file
 // systems without O_TMPFILE, or without /proc, through which Publish names it.
 bool FileSink::OpenNameless() {
+#ifdef O_TMPFILE  // only Linux has it
   fd_ = Open(DirectoryOf(target_), O_RDWR | O_TMPFILE, 0666);
   if (fd_ < 0) return false;
   if (::access(NameOf(fd_).c_str(), F_OK) == 0) return true;
   Close(std::exchange(fd_, -1));
+#endif
   return false;
 }
 

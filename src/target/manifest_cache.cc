@@ -5,15 +5,6 @@
 #include "source/file.h"
 
 namespace shardc {
-namespace {
-
-int64_t Nanoseconds(const timespec& time) {
-  constexpr int64_t kPerSecond = 1000000000;
-  return static_cast<int64_t>(time.tv_sec) * kPerSecond + time.tv_nsec;
-}
-
-}  // namespace
-
 FileStamp StampOf(const std::string& path) {
   FileStamp stamp;
   struct stat status = {};
@@ -22,8 +13,8 @@ FileStamp StampOf(const std::string& path) {
   }
   stamp.file = FileIdOf(status);
   stamp.size = status.st_size;
-  stamp.modified_ns = Nanoseconds(status.st_mtim);
-  stamp.changed_ns = Nanoseconds(status.st_ctim);
+  stamp.modified_ns = ModifiedNs(status);
+  stamp.changed_ns = ChangedNs(status);
   return stamp;
 }
 

@@ -1,0 +1,57 @@
+// Linux names the file of the running program /proc/self/exe. Where there is no
+// such name (macOS, a container without /proc) the loader's name of the program
+// is used: its path, or the first argument. A name without a slash is found as
+// the shell found it, in the folders of PATH.
+//
+//   `shardc` with PATH=/usr/bin:/opt/bin  ->  /opt/bin/shardc
+#include "cli/own_program.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "source/file.h"
+
+namespace shardc::cli {
+namespace {
+
+// Returns an empty path if no folder of PATH has the program.
+std::string FindInPath(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const size_t colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    // An empty folder is the current one.
+    const std::string file =
+        folder.empty() ? name : std::string(folder) + "/" + name;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+    rest.remove_prefix(colon == std::string_view::npos ? rest.size()
+                                                       : colon + 1);
+  }
+  return {};
+}
+
+// Returns an empty name if the loader knows none.
+std::string LoadersName() {
+  Dl_info info = {};
+  const auto address = reinterpret_cast<const void*>(&ReadOwnProgram);
+  const bool known = ::dladdr(address, &info) != 0;
+  return known && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
+}  // namespace
+
+SourceRef ReadOwnProgram(Findings& findings) {
+  std::string file = "/proc/self/exe";
+  if (::access(file.c_str(), R_OK) != 0) {
+    file = LoadersName();
+    if (file.find('/') == std::string::npos) file = FindInPath(file);
+  }
+  return ReadSource(file, findings);
+}
+
+}  // namespace shardc::cli
