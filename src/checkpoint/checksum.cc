@@ -17,6 +17,22 @@
 #include "checkpoint/checksum_polynomial.h"
 #include "checkpoint/checksum_simd.h"
 
+#if defined(__x86_64__)
+#define SHARDC_CRC_INSTRUCTION __attribute__((target("sse4.2")))
+#elif defined(__ARM_FEATURE_CRC32)
+#define SHARDC_CRC_INSTRUCTION  // the flags of the build allow it everywhere
+#elif defined(__aarch64__) && defined(__linux__) && !defined(__clang__)
+#define SHARDC_CRC_INSTRUCTION __attribute__((target("+crc")))
+#endif
+
+#if defined(SHARDC_CRC_INSTRUCTION) && !defined(__x86_64__)
+#include <arm_acle.h>
+#ifdef __linux__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+#endif
+
 namespace shardc {
 namespace {
 
@@ -32,7 +48,7 @@ constexpr std::array<uint32_t, 256> kBytes = [] {
   return table;
 }();
 
-#if defined(__x86_64__)
+#ifdef SHARDC_CRC_INSTRUCTION
 
 constexpr size_t kRun = 4096;  // bytes of each of the three runs
 
@@ -62,32 +78,53 @@ struct Mover {
 constexpr Mover<kRun> kOverOne;
 constexpr Mover<2 * kRun> kOverTwo;
 
-__attribute__((target("sse4.2"))) uint32_t Hardware(const char* at,
-                                                    size_t count,
-                                                    uint32_t state) {
+#ifdef __x86_64__
+using State = uint64_t;  // as the instruction has it
+bool HasInstruction() { return __builtin_cpu_supports("sse4.2") != 0; }
+SHARDC_CRC_INSTRUCTION inline State AddWord(State state, uint64_t word) {
+  return __builtin_ia32_crc32di(state, word);
+}
+SHARDC_CRC_INSTRUCTION inline uint32_t AddByte(uint32_t state, char byte) {
+  return __builtin_ia32_crc32qi(state, static_cast<unsigned char>(byte));
+}
+#else
+using State = uint32_t;
+bool HasInstruction() {
+#ifdef __linux__
+  return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+#else
+  return true;
+#endif
+}
+SHARDC_CRC_INSTRUCTION inline State AddWord(State state, uint64_t word) {
+  return __crc32cd(state, word);
+}
+SHARDC_CRC_INSTRUCTION inline uint32_t AddByte(uint32_t state, char byte) {
+  return __crc32cb(state, static_cast<unsigned char>(byte));
+}
+#endif
+
+SHARDC_CRC_INSTRUCTION uint32_t Hardware(const char* at, size_t count,
+                                         uint32_t state) {
   const auto word = [](const char* from) {
     uint64_t value = 0;
     std::memcpy(&value, from, sizeof(value));
     return value;
   };
   for (; count >= 3 * kRun; count -= 3 * kRun, at += 3 * kRun) {
-    uint64_t a = state, b = 0, c = 0;
+    State a = state, b = 0, c = 0;
     for (size_t i = 0; i < kRun; i += 8) {
-      a = __builtin_ia32_crc32di(a, word(at + i));
-      b = __builtin_ia32_crc32di(b, word(at + kRun + i));
-      c = __builtin_ia32_crc32di(c, word(at + 2 * kRun + i));
+      a = AddWord(a, word(at + i));
+      b = AddWord(b, word(at + kRun + i));
+      c = AddWord(c, word(at + 2 * kRun + i));
     }
     state = kOverTwo(static_cast<uint32_t>(a)) ^
             kOverOne(static_cast<uint32_t>(b)) ^ static_cast<uint32_t>(c);
   }
-  uint64_t wide = state;
-  for (; count >= 8; count -= 8, at += 8) {
-    wide = __builtin_ia32_crc32di(wide, word(at));
-  }
+  State wide = state;
+  for (; count >= 8; count -= 8, at += 8) wide = AddWord(wide, word(at));
   state = static_cast<uint32_t>(wide);
-  for (; count > 0; --count, ++at) {
-    state = __builtin_ia32_crc32qi(state, static_cast<unsigned char>(*at));
-  }
+  for (; count > 0; --count, ++at) state = AddByte(state, *at);
   return state;
 }
 
@@ -102,8 +139,8 @@ uint32_t AdvanceByTable(const char* at, size_t count, uint32_t state) {
 }
 
 uint32_t Advance(const char* at, size_t count, uint32_t state) {
-#if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+#ifdef SHARDC_CRC_INSTRUCTION
+  static const bool has_instruction = HasInstruction();
   if (has_instruction) return Hardware(at, count, state);
 #endif
   return AdvanceByTable(at, count, state);

@@ -87,6 +87,9 @@ SIMD_EXPORT(Fold);
 
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept) {
+  // The portable target of 64-bit Arm has carry-less products too, which not
+  // every processor has.
+  if ((DetectedTargets() & HWY_TARGETS) == 0) return 0;
   return SIMD_DISPATCH(Fold)(bytes, count, state, folded, kept);
 }
 

@@ -1,6 +1,7 @@
 // A target can run if the processor has all instructions that it is compiled
 // for and the operating system saves its registers; `__builtin_cpu_supports`
-// checks both. For example AVX-512 needs the OS to save the zmm registers.
+// checks both. For example AVX-512 needs the OS to save the zmm registers. On
+// Arm, Linux reports the instructions that programs may use.
 #include "floats/targets_simd.h"
 
 #include <hwy/highway.h>
@@ -11,6 +12,10 @@
 
 #if HWY_ARCH_X86
 #include <cpuid.h>
+#elif HWY_ARCH_ARM_A64 && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 namespace shardc {
@@ -74,9 +79,36 @@ int64_t Detect() {
   return targets;
 }
 
+#elif HWY_ARCH_ARM_A64 && defined(__linux__)
+
+bool Has(uint64_t type, uint64_t bit) { return (getauxval(type) & bit) != 0; }
+
+// Returns the bytes of an SVE vector, or 0 without SVE.
+int VectorBytes() {
+  const int length = prctl(PR_SVE_GET_VL);
+  return length < 0 ? 0 : length & PR_SVE_VL_LEN_MASK;
+}
+
+// Highway compiles its NEON target for processors with the AES instructions,
+// and two more targets for the sizes of vectors that are usual.
+int64_t Detect() {
+  int64_t targets = 0;
+  if (Has(AT_HWCAP, HWCAP_AES)) targets |= HWY_NEON;
+  if (Has(AT_HWCAP, HWCAP_SVE)) {
+    targets |= HWY_SVE;
+    if (VectorBytes() == 32) targets |= HWY_SVE_256;
+  }
+  if (Has(AT_HWCAP2, HWCAP2_SVE2) && Has(AT_HWCAP2, HWCAP2_SVEAES)) {
+    targets |= HWY_SVE2;
+    if (VectorBytes() == 16) targets |= HWY_SVE2_128;
+  }
+  return targets;
+}
+
 #else
 
-int64_t Detect() { return hwy::SupportedTargets(); }
+// Highway compiles several targets only for the systems above.
+int64_t Detect() { return HWY_STATIC_TARGET; }
 
 #endif
 

@@ -1,7 +1,6 @@
 #include "floats/targets_simd.h"
 
 #include <doctest/doctest.h>
-#include <hwy/highway.h>
 #include <hwy/targets.h>
 
 namespace shardc {

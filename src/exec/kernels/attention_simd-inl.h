@@ -35,7 +35,23 @@ HWY_INLINE void CopyFloats(const float* from, int64_t count, float* to) {
   for (; i < count; ++i) to[i] = from[i];
 }
 
-#if HWY_TARGET != HWY_SCALAR
+#if HWY_HAVE_SCALABLE
+// Returns the sum of v's 128-bit blocks, lane by lane, as four floats. How many
+// blocks there are is known only at run time, so halves are added in memory.
+HWY_INLINE void AddBlocks(DF d, VF v, float* sums) {
+  const hn::FixedTag<float, 4> block;
+  alignas(64) float all[64];
+  hn::Store(v, d, all);
+  for (size_t half = hn::Lanes(d) / 2; half >= 4; half /= 2) {
+    for (size_t i = 0; i < half; i += 4) {
+      hn::Store(
+          hn::Add(hn::Load(block, all + i), hn::Load(block, all + half + i)),
+          block, all + i);
+    }
+  }
+  hn::StoreU(hn::Load(block, all), block, sums);
+}
+#elif HWY_TARGET != HWY_SCALAR
 // Returns the sum of v's 128-bit blocks, lane by lane, as four floats.
 template <class D, class V>
 HWY_INLINE void AddBlocks(D d, V v, float* sums) {

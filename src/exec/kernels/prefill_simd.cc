@@ -76,7 +76,17 @@ struct PackedCall {
   float* lines;   // [4][D or Dv, to a whole panel]
 };
 
-#if HWY_TARGET != HWY_SCALAR
+#if HWY_HAVE_SCALABLE
+// Stores the 128-bit blocks of v, `step` floats apart.
+HWY_INLINE void StoreBlocks(DF d, VF v, float* HWY_RESTRICT dst, int64_t step) {
+  const hn::FixedTag<float, 4> block;
+  alignas(64) float all[64];
+  hn::Store(v, d, all);
+  for (size_t i = 0; i < hn::Lanes(d); i += 4, dst += step) {
+    hn::StoreU(hn::Load(block, all + i), block, dst);
+  }
+}
+#elif HWY_TARGET != HWY_SCALAR
 // Stores the 128-bit blocks of v, `step` floats apart.
 template <class D, class V>
 HWY_INLINE void StoreBlocks(D d, V v, float* HWY_RESTRICT dst, int64_t step) {
@@ -128,18 +138,48 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
   }
 }
 
-// Computes acc[r][v] += a[k*AStep + r*AStride] * b[k*NR + v*N] over k, in
-// order.
-template <int64_t kAStep, int64_t kAStride>
+// Computes sum[r][v] = sum over k, in order, of a[k*AStep + r*AStride] *
+// b[k*NR + v*N], and calls use(r, v, sum[r][v]) for each of the sums.
+#if HWY_HAVE_SCALABLE
+// A vector whose size is known only at run time cannot be an array's element.
+template <int64_t kAStep, int64_t kAStride, class F>
 HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a,
                              const float* HWY_RESTRICT b, int64_t count,
-                             VF (&acc)[kRows][kVectors]) {
+                             const F& use) {
+  static_assert(kRows == 4 && kVectors == 2);
   const DF df;
   const auto n = static_cast<int64_t>(hn::Lanes(df));
+  VF s00 = hn::Zero(df), s01 = s00, s10 = s00, s11 = s00;
+  VF s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+  for (int64_t k = 0; k < count; ++k, a += kAStep, b += kVectors * n) {
+    const VF b0 = hn::Load(df, b), b1 = hn::Load(df, b + n);
+    const VF a0 = hn::Set(df, a[0]), a1 = hn::Set(df, a[kAStride]);
+    s00 = hn::MulAdd(a0, b0, s00);
+    s01 = hn::MulAdd(a0, b1, s01);
+    s10 = hn::MulAdd(a1, b0, s10);
+    s11 = hn::MulAdd(a1, b1, s11);
+    const VF a2 = hn::Set(df, a[2 * kAStride]);
+    const VF a3 = hn::Set(df, a[3 * kAStride]);
+    s20 = hn::MulAdd(a2, b0, s20);
+    s21 = hn::MulAdd(a2, b1, s21);
+    s30 = hn::MulAdd(a3, b0, s30);
+    s31 = hn::MulAdd(a3, b1, s31);
+  }
+  use(0, 0, s00), use(0, 1, s01), use(1, 0, s10), use(1, 1, s11);
+  use(2, 0, s20), use(2, 1, s21), use(3, 0, s30), use(3, 1, s31);
+}
+#else
+template <int64_t kAStep, int64_t kAStride, class F>
+HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a,
+                             const float* HWY_RESTRICT b, int64_t count,
+                             const F& use) {
+  const DF df;
+  const auto n = static_cast<int64_t>(hn::Lanes(df));
+  VF sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int64_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int64_t v = 0; v < kVectors; ++v) acc[r][v] = hn::Zero(df);
+    for (int64_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(df);
   }
   for (int64_t k = 0; k < count; ++k) {
     VF column[kVectors];
@@ -150,44 +190,40 @@ HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a,
       const VF x = hn::Set(df, a[r * kAStride]);
 #pragma GCC unroll 4
       for (int64_t v = 0; v < kVectors; ++v) {
-        acc[r][v] = hn::MulAdd(x, column[v], acc[r][v]);
+        sums[r][v] = hn::MulAdd(x, column[v], sums[r][v]);
       }
     }
     a += kAStep;
     b += kVectors * n;
   }
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < kVectors; ++v) use(r, v, sums[r][v]);
+  }
 }
+#endif
 
 HWY_INLINE void ScoreTile(const float* query, const float* key,
                           int64_t head_dim, float* scores) {
   const DF df;
   const auto n = static_cast<int64_t>(hn::Lanes(df));
-  VF acc[kRows][kVectors];
-  MultiplyTile<kRows, 1>(query, key, head_dim, acc);
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int64_t v = 0; v < kVectors; ++v) {
-      hn::Store(acc[r][v], df, scores + r * kScoreStride + v * n);
-    }
-  }
+  MultiplyTile<kRows, 1>(
+      query, key, head_dim, [&](int64_t r, int64_t v, VF sum) HWY_ATTR {
+        hn::Store(sum, df, scores + r * kScoreStride + v * n);
+      });
 }
 
 HWY_INLINE void ValueTile(const float* weights, const float* value,
                           int64_t count, const float* alpha, float* out) {
   const DF df;
   const auto n = static_cast<int64_t>(hn::Lanes(df));
-  VF acc[kRows][kVectors];
-  MultiplyTile<1, kScoreStride>(weights, value, count, acc);
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) {
-    const VF f = hn::Set(df, alpha[r]);
-#pragma GCC unroll 4
-    for (int64_t v = 0; v < kVectors; ++v) {
-      float* const o = out + (r * kVectors + v) * n;
-      hn::Store(hn::MulAdd(f, hn::Load(df, o), acc[r][v]), df, o);
-    }
-  }
+  MultiplyTile<1, kScoreStride>(
+      weights, value, count, [&](int64_t r, int64_t v, VF sum) HWY_ATTR {
+        float* const o = out + (r * kVectors + v) * n;
+        hn::Store(hn::MulAdd(hn::Set(df, alpha[r]), hn::Load(df, o), sum), df,
+                  o);
+      });
 }
 
 void MakeTiles(const AttentionSlice& in, PackedCall& work) {
