@@ -1,13 +1,15 @@
 """Lists the libraries whose code is in the program, with versions and licences.
 
 Usage: collect_libraries.py --output FOLDER --name NAME --version VERSION
-           [--static] [--depfile FILE] --compiler COMMAND NAME=VERSION=FOLDER...
+           [--static] [--c-library] [--root FOLDER] [--depfile FILE] --compiler COMMAND NAME=VERSION=FOLDER...
 
 A dependency is a name that pkg-config knows, with the version and the folder
 of its .pc file as the build found them. The linker options of pkg-config give
 the files that are linked, and the packages that own these files and the .pc
 files give names, versions and copyright files. The compiler's runtime and the
-C library's startup objects are listed too. For example `re2=0.0.0=/usr/lib/
+C library's startup objects are listed too; with --c-library the program
+contains all of the C library. Files below --root, where a program for another
+machine is linked from, belong to the packages that are unpacked there. For example `re2=0.0.0=/usr/lib/
 x86_64-linux-gnu/pkgconfig` gives `-lre2`, that is libre2.a of the package
 libre2-dev, whose source package re2 has version 20220601 and whose copyright
 file states BSD-3-Clause.
@@ -31,6 +33,7 @@ import uuid
 # The compiler's runtime, and what the C library adds to every program.
 RUNTIME = ("libstdc++.a", "libgcc.a", "libgcc_eh.a", "libc_nonshared.a",
            "crt1.o")
+C_LIBRARY = ("libc.a",)
 COMMON_LICENSES = "/usr/share/common-licenses"
 LIBRARY_ENDINGS = ("so", "dylib", "tbd")
 # Parts of a source package that are in no library.
@@ -92,16 +95,23 @@ def upstream_version(version):
     return re.sub(r"[.+~](dfsg|ds|repack)[.\d]*$", "", version)
 
 
-def owner(path):
+def packages(root, *words):
+    """What dpkg-query prints about the packages of the system or of a root."""
+    place = ["--admindir", os.path.join(root, "var/lib/dpkg")] if root else []
+    return output_of("dpkg-query", *place, *words)
+
+
+def owner(path, root=""):
     """The package that owns a file, with its architecture if it has one."""
     for spelling in (path, os.path.realpath(path)):
-        for line in output_of("dpkg-query", "-S", spelling).splitlines():
+        spelling = spelling.removeprefix(root)
+        for line in packages(root, "-S", spelling).splitlines():
             names, found, _ = line.partition(": ")
             if found and not line.startswith("diversion"):
                 return names.split(",")[0]
         # Before the merge of / and /usr packages named files below /lib.
         if spelling.startswith("/usr/lib"):
-            line = output_of("dpkg-query", "-S", spelling[len("/usr"):])
+            line = packages(root, "-S", spelling[len("/usr"):])
             if ": " in line:
                 return line.partition(": ")[0].split(",")[0]
     return None
@@ -197,20 +207,20 @@ class Component:
         return out
 
 
-def copyright_file(package):
-    return os.path.join("/usr/share/doc", package, "copyright")
+def copyright_file(package, root=""):
+    return os.path.join(root + "/usr/share/doc", package, "copyright")
 
 
-def packaged(package):
+def packaged(package, root=""):
     """The component of an installed Debian package."""
-    fields = output_of(
-        "dpkg-query", "-W", "-f",
+    fields = packages(
+        root, "-W", "-f",
         "${source:Package}\n${Version}\n${Architecture}", package).split("\n")
     source, version, architecture = fields
     # Cross compilers' libraries are the same sources in other packages.
     source = re.sub(r"-cross(-ports)?$", "", source)
     name = package.split(":")[0]
-    path = copyright_file(name)
+    path = copyright_file(name, root)
     with open(path, encoding="utf-8") as file:
         notice = file.read()
     return Component(source, upstream_version(version), licences(notice),
@@ -246,21 +256,26 @@ def unpackaged(name, version, folder):
 class Collector:
     """Components by source package, or by name where there is no package."""
 
-    def __init__(self, compiler, static):
+    def __init__(self, compiler, static, c_library=False, root=""):
         self.compiler = compiler
         self.static = static
+        self.runtime = RUNTIME + (C_LIBRARY if c_library else ())
+        self.root = root
         self.components = {}
         self.read = set()  # files whose change makes the outputs stale
 
     def add_file(self, path):
         """Returns the component of a file, or None if no package owns it."""
-        package = owner(path)
-        # Minimal images may leave out what is below /usr/share/doc.
-        if package is None or not os.path.exists(
-                copyright_file(package.split(":")[0])):
+        root = self.root if path.startswith(self.root + os.sep) else ""
+        package = owner(path, root)
+        if package is None:
             return None
-        self.read |= {path, copyright_file(package.split(":")[0])}
-        component = packaged(package)
+        notice = copyright_file(package.split(":")[0], root)
+        # Minimal images may leave out what is below /usr/share/doc.
+        if not os.path.exists(notice):
+            return None
+        self.read |= {path, notice}
+        component = packaged(package, root)
         component = self.components.setdefault(component.name, component)
         if path.endswith((".a", ".o")):
             component.files[os.path.basename(path)] = sha256(path)
@@ -284,7 +299,8 @@ class Collector:
         return None
 
     def add_dependency(self, name, version, folder, folders):
-        env = dict(os.environ, PKG_CONFIG_LIBDIR=os.pathsep.join(folders))
+        env = dict(os.environ, PKG_CONFIG_LIBDIR=os.pathsep.join(folders),
+                   PKG_CONFIG_SYSROOT_DIR=self.root)
         flags = output_of("pkg-config", "--static", "--libs", name,
                           env=env).split()
         places = [flag[2:] for flag in flags if flag.startswith("-L")]
@@ -302,7 +318,7 @@ class Collector:
             self.components.setdefault(component.name, component)
 
     def add_runtime(self):
-        for name in RUNTIME:
+        for name in self.runtime:
             path = self.found_by_compiler(name)
             if path:
                 self.add_file(path)
@@ -369,12 +385,15 @@ def main():
     parser.add_argument("--name", required=True)
     parser.add_argument("--version", required=True)
     parser.add_argument("--static", action="store_true")
+    parser.add_argument("--c-library", action="store_true")
+    parser.add_argument("--root", default="")
     parser.add_argument("--depfile")
     parser.add_argument("--compiler", required=True,
                         help="the words of its command, with | between")
     parser.add_argument("dependencies", nargs="*")
     options = parser.parse_args()
-    collector = Collector(options.compiler.split("|"), options.static)
+    collector = Collector(options.compiler.split("|"), options.static,
+                          options.c_library, options.root)
     split = [one.split("=") for one in options.dependencies]
     folders = list(dict.fromkeys(folder for _, _, folder in split if folder))
     for name, version, folder in split:
