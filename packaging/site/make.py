@@ -271,6 +271,7 @@ def navigation(manual, playground):
             {"A complete step": guide("step")},
             {"The model section": guide("model-section")},
             {"Editors": guide("editors")},
+            {"The playground": guide("playground")},
             {"Other systems": guide("exchange")}]},
         {"Reference": [
             {"Diagnostics": "diagnostics.md"},

@@ -1,0 +1,226 @@
+"""The playground's sources: its page opens no connection and names no host, its
+controls are labelled, and what its build lists exists. The page's own functions
+are tested by Node where there is one; the page in a browser, and the compiled
+commands, by `tests/bootstrap playground`.
+"""
+
+import hashlib
+import html.parser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+PLAYGROUND = os.path.join(ROOT, "playground")
+PAGE = os.path.join(PLAYGROUND, "page")
+sys.path.insert(0, PLAYGROUND)
+sys.dont_write_bytecode = True
+
+import build  # noqa: E402
+
+SHA256_MAIN = """
+#include <openssl/sha.h>
+#include <cstdio>
+#include <string>
+// Hashes 0..300 bytes, each in two parts of every length below 70.
+int main() {
+  std::string text;
+  for (size_t size = 0; size <= 300; ++size) {
+    for (size_t first = 0; first <= size && first < 70; ++first) {
+      SHA256_CTX context;
+      SHA256_Init(&context);
+      SHA256_Update(&context, text.data(), first);
+      SHA256_Update(&context, text.data() + first, size - first);
+      unsigned char digest[SHA256_DIGEST_LENGTH];
+      SHA256_Final(digest, &context);
+      for (const unsigned char byte : digest) std::printf("%02x", byte);
+      std::puts("");
+    }
+    text += static_cast<char>(size * 7 + 3);
+  }
+}
+"""
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+class Elements(html.parser.HTMLParser):
+    """The page's elements as (tag, attributes)."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.all = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.all.append((tag, dict(attrs)))
+
+    def ids(self):
+        return [attrs["id"] for _, attrs in self.all if "id" in attrs]
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        self.elements = Elements(read(PAGE, "index.html"))
+
+    def test_the_page_names_no_host(self):
+        for name in sorted(os.listdir(PAGE)):
+            with self.subTest(name):
+                text = read(PAGE, name)
+                self.assertNotRegex(text, r"(?i)\b(https?|wss?|ftp):")
+                self.assertNotRegex(text, r"""["'(]//""")
+
+    def test_the_page_has_nothing_that_connects(self):
+        for name in sorted(os.listdir(PAGE)):
+            with self.subTest(name):
+                self.assertNotRegex(
+                    read(PAGE, name),
+                    r"\b(fetch\(|XMLHttpRequest|WebSocket|EventSource|"
+                    r"sendBeacon|RTCPeer|importScripts|import\()")
+
+    def test_the_policy_forbids_every_connection(self):
+        policy = next(attrs["content"] for tag, attrs in self.elements.all
+                      if tag == "meta" and "http-equiv" in attrs)
+        rules = dict(rule.strip().split(" ", 1)
+                     for rule in policy.split(";"))
+        self.assertEqual("'none'", rules["default-src"])
+        self.assertEqual("'none'", rules["connect-src"])
+        self.assertEqual("'none'", rules["form-action"])
+        self.assertEqual("'none'", rules["base-uri"])
+        self.assertEqual("'self' 'wasm-unsafe-eval' @SCRIPT@",
+                         rules["script-src"])
+        self.assertEqual("'self' @STYLE@", rules["style-src"])
+        self.assertNotIn("unsafe-inline", policy)
+
+    def test_the_page_has_no_inline_script_or_style(self):
+        for tag, attrs in self.elements.all:
+            with self.subTest(tag=tag):
+                self.assertNotEqual("style", tag)
+                self.assertNotIn("style", attrs)
+                self.assertFalse([one for one in attrs if one.startswith("on")])
+                if tag == "script":
+                    self.assertIn("src", attrs)
+
+    def test_every_control_has_a_label(self):
+        labelled = {attrs.get("for") for tag, attrs in self.elements.all
+                    if tag == "label"}
+        for tag, attrs in self.elements.all:
+            if tag in ("input", "select", "textarea"):
+                self.assertIn(attrs["id"], labelled)
+            if tag == "iframe":
+                self.assertIn("title", attrs)
+
+    def test_ids_are_unique_and_those_of_the_script_exist(self):
+        ids = self.elements.ids()
+        self.assertEqual(sorted(set(ids)), sorted(ids))
+        script = read(PAGE, "page.js")
+        named = re.findall(r"(?:element|setText)\('([a-z-]+)'[),]", script)
+        self.assertGreater(len(named), 40)
+        self.assertEqual(set(), set(named) - set(ids) - {"own-option"})
+
+    def test_nothing_is_written_as_html(self):
+        for name in ("page.js", "results.js"):
+            self.assertNotRegex(
+                read(PAGE, name),
+                r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|"
+                r"eval\(")
+
+    def test_the_report_runs_in_a_frame_of_its_own_origin(self):
+        frame = next(attrs for tag, attrs in self.elements.all
+                     if tag == "iframe")
+        self.assertEqual("allow-scripts", frame["sandbox"])
+
+    @unittest.skipUnless(shutil.which("node"), "Node is not installed")
+    def test_the_functions_of_the_page(self):
+        version = subprocess.run(["node", "--version"], capture_output=True,
+                                 text=True, check=True).stdout
+        if int(version.lstrip("v").split(".")[0]) < 18:
+            self.skipTest("Node 18 or later is needed")
+        tests = os.path.join(ROOT, "tests", "playground", "page.test.js")
+        done = subprocess.run(["node", "--test", tests], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+
+
+class Build(unittest.TestCase):
+    def test_every_source_that_the_build_lists_exists(self):
+        sources = list(build.project_sources())
+        self.assertGreater(len(sources), 400)
+        for path in sources:
+            self.assertTrue(os.path.isfile(os.path.join(ROOT, "src", path)),
+                            path)
+
+    def test_the_commands_are_those_of_the_program_in_its_order(self):
+        every = re.findall(r"COMMAND\((k\w+)\)",
+                           read(ROOT, "src", "cli", "commands.h"))
+        here = re.findall(r"&(k\w+)", read(PLAYGROUND, "commands.cc"))
+        self.assertEqual([one for one in every if one in here], here)
+        self.assertEqual(sorted(one[1:].lower() for one in here),
+                         sorted(build.COMMANDS))
+
+    def test_the_bundled_models_have_manifests_and_rules(self):
+        models, packs = build.models()
+        self.assertIn("llama-3-8b.hf", models)
+        for name, model in models.items():
+            with self.subTest(name):
+                self.assertIn(model["pack"], packs)
+                self.assertGreater(model["tensors"], 0)
+                self.assertNotEqual("", model["manifest"])
+
+    def test_the_report_is_allowed_by_the_policy_of_the_page(self):
+        with tempfile.TemporaryDirectory() as out:
+            os.makedirs(os.path.join(out, "gen", "cli"))
+            for name, text in (("shardc.wasm", ""),
+                               ("gen/cli/version.h", 'kVersion = "1"'),
+                               ("gen/licences.txt", "")):
+                with open(os.path.join(out, name), "w",
+                          encoding="utf-8") as file:
+                    file.write(text)
+            build.pack(out, quiet=True)
+            policy = read(out, "site", "index.html")
+        self.assertNotIn("@", policy)
+        program = os.environ.get("SHARDC_BIN")
+        if not program:
+            self.skipTest("SHARDC_BIN is not set")
+        report = subprocess.run(
+            [program, "report", "--no-project", "--mesh", "tp:2", "--rules",
+             "auto", "--manifest",
+             os.path.join(ROOT, "testdata/models/gpt2.hf.manifest.json.gz")],
+            capture_output=True, text=True, check=True).stdout
+        used = set(re.findall(r"'sha256-[^']+'", report))
+        self.assertEqual(2, len(used))
+        self.assertEqual(used, set(re.findall(r"'sha256-[^']+'", policy)))
+
+    @unittest.skipUnless(shutil.which("c++"), "there is no compiler")
+    def test_the_digest_is_that_of_openssl(self):
+        with tempfile.TemporaryDirectory() as folder:
+            main = os.path.join(folder, "main.cc")
+            with open(main, "w", encoding="utf-8") as file:
+                file.write(SHA256_MAIN)
+            program = os.path.join(folder, "main")
+            compat = os.path.join(PLAYGROUND, "compat")
+            subprocess.run(["c++", "-std=c++20", "-I", compat, main,
+                            os.path.join(compat, "sha256.cc"), "-o", program],
+                           check=True)
+            printed = subprocess.run([program], capture_output=True, text=True,
+                                     check=True).stdout.split()
+        wanted = []
+        text = b""
+        for size in range(301):
+            digest = hashlib.sha256(text).hexdigest()
+            wanted += [digest] * min(size + 1, 70)
+            text += bytes([(size * 7 + 3) % 256])
+        self.assertEqual(wanted, printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
