@@ -1,37 +1,37 @@
-// Prints the candidate meshes, the chosen one with a star; if none fits, prints
-// how many devices would be enough:
+// Each candidate mesh gets the rules that are suggested for it, and is
+// evaluated as `fit` and `cost` evaluate a mesh. The candidates are printed,
+// the chosen one with a star; if none fits, the number of devices that would be
+// enough:
 //
-//   * dp:8,fsdp:8               18.02 GiB per device, 711 ns a token
-//     dp:16,fsdp:4              32.98 GiB per device, 711 ns a token
+//   * fsdp:64                   18.1 GiB per device, 1.34 s a step
+//     dp:2,fsdp:32              19.9 GiB per device, 1.34 s a step
 #include "cli/picked_mesh.h"
 
-#include <array>
-#include <cmath>
-#include <cstdio>
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/output.h"
+#include "cost/fit.h"
+#include "emit/costs/figures.h"
+#include "emit/plans/rules_file.h"
+#include "parse/rules.h"
 #include "source/wording.h"
 #include "suggest/parameter_groups.h"
+#include "suggest/suggest.h"
+#include "target/open.h"
 
 namespace shardc::cli {
 namespace {
 
 constexpr size_t kShownMeshes = 5;
-constexpr double kUsable = 0.9;
-
-// "711 ns", "15.9 us"
-std::string TimeText(double nanoseconds) {
-  const char* unit = "ns";
-  double value = nanoseconds;
-  for (const char* larger : {"us", "ms", "s"}) {
-    if (value < 1000) break;
-    value /= 1000;
-    unit = larger;
-  }
-  std::array<char, 32> out{};
-  std::snprintf(out.data(), out.size(), "%.3g %s", value, unit);
-  return out.data();
-}
+// Candidates are evaluated until this many parameters were planned and one mesh
+// is legal, in the order of the estimate of suggest/mesh.h, and no fewer than
+// are shown.
+constexpr size_t kMostPlanned = 2'000'000;
+constexpr std::string_view kRemat = "nothing_saveable";
 
 std::optional<suggest::MeshRequest> ReadRequest(const MeshFlags& flags,
                                                 const std::string& devices,
@@ -62,40 +62,110 @@ std::optional<suggest::MeshRequest> ReadRequest(const MeshFlags& flags,
   return out;
 }
 
-std::string MeshesText(const std::vector<suggest::MeshOption>& options,
-                       const suggest::MeshRequest& request) {
-  std::string out =
-      "meshes      of " + CountText(request.devices) + " devices of " +
-      BytesText(request.memory) + ", trained with " +
-      (request.batch ? CountText(*request.batch) + " sequences"
-                     : "a sequence for each data shard") +
-      " of " + CountText(request.sequence) + " tokens (--batch, --seq)\n";
-  for (size_t i = 0; i < options.size() && i < kShownMeshes; ++i) {
-    const suggest::MeshOption& option = options[i];
-    std::string words = MeshWords(option.mesh);
+cost::Settings SettingsFor(const suggest::MeshRequest& request,
+                           const DeviceProfile& profile) {
+  cost::Settings out;
+  out.batch = request.batch;
+  out.length = request.sequence;
+  std::string why;
+  out.remat =
+      step::ParseRemat(std::string(kRemat), why).value_or(step::Remat{});
+  out.memory = request.memory;
+  out.profile = &profile;
+  return out;
+}
+
+// Returns nothing if the rules that are suggested for the mesh do not compile.
+// `described` has the model's description if a pack has one.
+std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
+                                      const Manifest& manifest,
+                                      const std::optional<ModelConfig>& model,
+                                      const suggest::Preferences& preferences,
+                                      const std::optional<RuleSet>& described,
+                                      const cost::Settings& settings) {
+  const auto suggestion = suggest::Suggest({.manifest = &manifest,
+                                            .mesh = &mesh,
+                                            .model = model ? &*model : nullptr,
+                                            .preferences = preferences});
+  const SourceRef source =
+      MakeSource("rules", ImportedFileYaml(suggestion.file));
+  Findings unreported;
+  const std::string name = "builtin:suggested";
+  auto rules = ReadRules(
+      std::span(&name, 1), [&](std::string_view) { return source; },
+      unreported);
+  if (!rules) return std::nullopt;
+  if (described) rules->model = described->model;
+  CompileOptions options;
+  options.modes = {Mode::kTrain};
+  const auto compiled =
+      Compile(mesh, std::move(*rules), manifest, options, unreported);
+  if (compiled == nullptr) return std::nullopt;
+  const cost::CostInputs work =
+      cost::MakeCostInputs(*compiled, model, Mode::kTrain);
+  cost::StepTraffic traffic(*compiled, model, settings);
+  return cost::FitOf(*compiled, work, settings, traffic);
+}
+
+// Evaluates the candidates, the first `evaluated` of them; the best comes
+// first.
+std::vector<cost::FitMesh> Ranked(
+    const std::vector<suggest::MeshOption>& options, const Manifest& manifest,
+    const std::optional<ModelConfig>& model,
+    const suggest::Preferences& preferences, const cost::Settings& settings,
+    size_t& evaluated) {
+  Findings unreported;
+  const auto described = OpenRules({"auto"}, "", &manifest,
+                                   model ? model->model_type : "", unreported);
+  const size_t each = std::max<size_t>(1, manifest.tensors.size());
+  const size_t most = std::max(kShownMeshes, kMostPlanned / each);
+  std::vector<cost::FitMesh> out;
+  for (evaluated = 0; evaluated < options.size(); ++evaluated) {
+    if (evaluated >= most && !out.empty()) break;
+    auto fit = Evaluate(options[evaluated].mesh, manifest, model, preferences,
+                        described, settings);
+    if (fit && fit->legal) out.push_back(std::move(*fit));
+  }
+  cost::SortByCost(out);
+  return out;
+}
+
+std::string MeshesText(const std::vector<cost::FitMesh>& meshes,
+                       const suggest::MeshRequest& request,
+                       const cost::Settings& settings) {
+  std::string out = "meshes      of " + CountText(request.devices) +
+                    " devices of " + BytesText(request.memory) +
+                    "; assumed: --batch " + std::to_string(*request.batch) +
+                    " --seq " + std::to_string(request.sequence) + " --remat " +
+                    std::string(kRemat) + " --profile " +
+                    std::string(settings.profile->name) + "\n";
+  for (size_t i = 0; i < meshes.size() && i < kShownMeshes; ++i) {
+    const cost::FitMesh& one = meshes[i];
+    std::string words = MeshWords(one.mesh);
     words.resize(std::max<size_t>(words.size(), 24), ' ');
-    out +=
-        std::string(i == 0 && option.fits ? "          * " : "            ") +
-        words + "  " + BytesText(static_cast<int64_t>(option.bytes)) +
-        " per device, " + TimeText(option.nanoseconds) + " a token" +
-        (option.fits ? "" : ", exceeds the memory") + "\n";
+    out += std::string(i == 0 && one.Fits() ? "          * " : "            ") +
+           words + "  " + BytesText(one.memory.most.total.value_or(0)) +
+           " per device" +
+           (one.time ? ", " + SecondsText(one.time->Most()) + " a step" : "") +
+           (one.Fits() ? "" : ", exceeds the memory") + "\n";
   }
   return out;
 }
 
-void SayNoneFits(const std::vector<suggest::MeshOption>& options,
-                 const suggest::MeshRequest& request, Findings& findings) {
-  if (options.empty()) {
+void ReportNoneFits(const std::vector<cost::FitMesh>& meshes,
+                    const suggest::MeshRequest& request, Findings& findings) {
+  const cost::FitMesh* const least = cost::NearestToFit(meshes);
+  if (least == nullptr) {
     findings.Add(code::kInexpressible, {},
                  "no mesh of " + CountText(request.devices) +
                      " devices divides the sizes of the model",
                  "give another number of devices, or a mesh");
     return;
   }
-  const suggest::MeshOption& least = options.front();
+  const int64_t bytes = least->memory.most.total.value_or(0);
   const double needed =
-      least.bytes /
-      (kUsable * static_cast<double>(std::max<int64_t>(1, request.memory)));
+      static_cast<double>(bytes) /
+      static_cast<double>(std::max<int64_t>(1, request.memory));
   int64_t devices = request.devices;
   while (static_cast<double>(devices) <
              needed * static_cast<double>(request.devices) &&
@@ -106,8 +176,8 @@ void SayNoneFits(const std::vector<suggest::MeshOption>& options,
                "no mesh of " + CountText(request.devices) + " devices of " +
                    BytesText(request.memory) +
                    " holds the model in training: the smallest need is " +
-                   BytesText(static_cast<int64_t>(least.bytes)) +
-                   " per device, on " + MeshWords(least.mesh),
+                   BytesText(bytes) + " per device, on " +
+                   MeshWords(least->mesh),
                "about " + CountText(devices) +
                    " such devices would be enough; or give a mesh");
 }
@@ -125,11 +195,15 @@ Options MeshChoice(MeshFlags& flags) {
        {.name = "--batch",
         .to = &flags.batch,
         .value = "N",
-        .help = "sequences per step (default: one per data shard)"},
+        .help = "sequences per step (default: one per device)"},
        {.name = "--seq",
         .to = &flags.sequence,
         .value = "N",
         .help = "tokens per sequence (default: 8192)"},
+       {.name = "--profile",
+        .to = &flags.profile,
+        .value = "NAME",
+        .help = "accelerator whose rates give the times (default: h100-sxm)"},
        {.name = "--per-host",
         .to = &flags.per_host,
         .value = "N",
@@ -151,17 +225,37 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
                                    const std::optional<ModelConfig>& model,
                                    const suggest::Preferences& preferences,
                                    const Common& common, Findings& findings) {
-  const auto request = ReadRequest(flags, devices, findings);
-  if (!request) return std::nullopt;
+  auto request = ReadRequest(flags, devices, findings);
+  const DeviceProfile* const profile = FindDeviceProfile(flags.profile);
+  if (profile == nullptr) {
+    findings.Add(
+        code::kUsage,
+        {MakeSource("--profile", flags.profile), 0, flags.profile.size()},
+        ShortQuote(flags.profile) + " is no profile",
+        DidYouMean(flags.profile, DeviceNames(),
+                   "`shardc cost --profiles` lists them"));
+  }
+  if (!request || profile == nullptr) return std::nullopt;
+  if (!request->batch) request->batch = request->devices;
   const suggest::Tree tree = suggest::ParameterGroupsOf(manifest);
   const auto options = suggest::MeshesFor(tree, model ? &*model : nullptr,
                                           *request, preferences);
-  PrintMessage(common, MeshesText(options, *request));
-  if (options.empty() || !options.front().fits) {
-    SayNoneFits(options, *request, findings);
+  const cost::Settings settings = SettingsFor(*request, *profile);
+  size_t evaluated = 0;
+  const auto meshes =
+      Ranked(options, manifest, model, preferences, settings, evaluated);
+  PrintMessage(common, MeshesText(meshes, *request, settings));
+  if (evaluated < options.size()) {
+    PrintMessage(common,
+                 "evaluated   " + CountText(static_cast<int64_t>(evaluated)) +
+                     " of " + CountText(static_cast<int64_t>(options.size())) +
+                     " meshes, the most promising by an estimate\n");
+  }
+  if (meshes.empty() || !meshes.front().Fits()) {
+    ReportNoneFits(meshes, *request, findings);
     return PickedMesh{{}, true};
   }
-  return PickedMesh{options.front().mesh, false};
+  return PickedMesh{meshes.front().mesh, false};
 }
 
 }  // namespace shardc::cli

@@ -160,8 +160,11 @@ before use. Parameters with unknown names still get a legal and balanced plan.
 
 Without a mesh, `--devices` and `--memory` choose one: the fastest of all
 factorisations over dp, fsdp, ep and tp that divide the sizes of the model and
-hold its training with Adam states and rematerialised activations. Without a
-manifest, `--model` builds the parameter tree, as by shardc-manifest(1).
+hold its training with Adam states and rematerialised activations. Each is
+evaluated as by shardc-fit(1), under the rules that are suggested for it, with the
+settings that are printed, and with the step that the model's pack describes if
+there is one. Without a manifest, `--model` builds the parameter tree, as by
+shardc-manifest(1).
 
 The rules are proven before they are written: every parameter is won by the rule
 that is meant for it, and shardc-check(1) reports no error and no warning. If

@@ -184,6 +184,28 @@ std::vector<ChangedSettings> Changes(const Settings& settings) {
 
 }  // namespace
 
+FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
+              const Settings& settings, StepTraffic& traffic,
+              const Representatives* representatives) {
+  FitMesh out;
+  out.mesh = compiled.mesh;
+  Reasons reasons;
+  AddHeads(work, reasons);
+  AddTokens(work, settings, reasons);
+  AddSpecs(compiled, work, work.mode, reasons);
+  out.reasons = reasons.Take();
+  out.legal = out.reasons.empty();
+  if (!out.legal) return out;
+  std::string why;
+  const Report report = ReportOf(
+      work, settings, traffic.On(compiled, work, why, representatives));
+  out.memory = report.memory;
+  out.communication = report.communication.Sent();
+  out.time = report.time;
+  out.flops = report.flops;
+  return out;
+}
+
 std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
     const FitInputs& inputs, const std::vector<std::string>& axes,
     Findings& findings) {
@@ -256,23 +278,7 @@ std::optional<FitMesh> MeshEvaluator::Evaluate(const Mesh& mesh,
   if (compiled == nullptr) return std::nullopt;
   const CostInputs work =
       MakeCostInputs(*compiled, inputs_.model, inputs_.mode, &representatives_);
-  FitMesh out;
-  out.mesh = std::move(own);
-  Reasons reasons;
-  AddHeads(work, reasons);
-  AddTokens(work, settings_, reasons);
-  AddSpecs(*compiled, work, inputs_.mode, reasons);
-  out.reasons = reasons.Take();
-  out.legal = out.reasons.empty();
-  if (!out.legal) return out;
-  std::string why;
-  const Report report = ReportOf(
-      work, settings_, traffic_->On(*compiled, work, why, &representatives_));
-  out.memory = report.memory;
-  out.communication = report.communication.Sent();
-  out.time = report.time;
-  out.flops = report.flops;
-  return out;
+  return FitOf(*compiled, work, settings_, *traffic_, &representatives_);
 }
 
 std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,

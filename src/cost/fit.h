@@ -48,6 +48,12 @@ struct FitMesh {
   bool Fits() const { return legal && memory.Fits().value_or(true); }
 };
 
+// Evaluates a target that is compiled for a mesh. `traffic` is the target's;
+// `representatives` are given if `compiled` was made of them.
+FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
+              const Settings& settings, StepTraffic& traffic,
+              const Representatives* representatives = nullptr);
+
 // Evaluates meshes of one target. What does not depend on the mesh is done
 // once: names are matched, parameters grouped, and the step's graph is built.
 class MeshEvaluator {

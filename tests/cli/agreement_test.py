@@ -1,8 +1,8 @@
 """Commands give the same figures for the same step.
 
-`cost`, `fit`, `report` and `verify step` on the same model, mesh and size:
-bytes that a device holds, bytes that it sends by collective, and the order of
-two meshes. SHARDC_AGREEMENT_EVERY=1 compares all cases instead of a sample.
+`cost`, `fit`, `report`, `suggest` and `verify step` on the same model, mesh and
+size: bytes that a device holds, bytes that it sends by collective, and the order
+of meshes. SHARDC_AGREEMENT_EVERY=1 compares all cases instead of a sample.
 """
 
 import html
@@ -139,6 +139,35 @@ class Agreement(Case):
                 total = re.search(r"^  total +([0-9.]+ [A-Za-z]+)", text,
                                   re.M).group(1)
                 self.assertIn(total, re.sub(r"\s+", " ", page))
+
+    def test_suggest_and_fit_choose_the_same_mesh(self):
+        for model, devices in (("llama-3-8b", 64), ("qwen2-7b", 64),
+                               ("llama-3.1-405b", 512)):
+            step = ["--seq", "8192", "--batch", str(devices), "--memory",
+                    "80GiB", "--profile", "h100-sxm", "--devices",
+                    str(devices)]
+            with self.subTest(model=model):
+                fit = json.loads(run("fit", *inputs(model, "hf"), *step,
+                                     "--remat", "nothing_saveable",
+                                     "--format", "json").out)
+                text = run("fit", *inputs(model, "hf"), *step, "--remat",
+                           "nothing_saveable").out
+                best = fit["meshes"][0]
+                self.assertTrue(best["fits"])
+                said = run("suggest", "--no-project", *inputs(
+                    model, "hf")[:4], *step).err
+                chosen = re.search(r"^ +\* ([a-z0-9:,]+) +(.*) per device, "
+                                   r"(.*) a step$", said, re.M)
+                self.assertEqual(chosen.group(1), ",".join(
+                    f"{name}:{size}" for name, size in best["axes"].items()
+                    if size > 1))
+                # The same bytes and the same time.
+                words = chosen.group(1).replace(":", "=").replace(",", " ")
+                row = next(line for line in text.split("best first")[1]
+                           .splitlines() if line.strip().startswith(
+                               words + "  "))
+                self.assertIn(chosen.group(2), row)
+                self.assertTrue(row.endswith(chosen.group(3)), row)
 
     def test_fit_orders_meshes_as_cost_does(self):
         step = [*inputs("llama-3-8b", "hf"), "--batch", "64", "--seq", "4096",

@@ -225,9 +225,9 @@ class Suggest(Case):
 
     def test_meshes_for_devices(self):
         for name, devices, memory, mesh in (
-                ("llama-3-8b", 64, "80GiB", "dp=8 fsdp=8"),
+                ("llama-3-8b", 64, "80GiB", "dp=2 fsdp=32"),
                 ("qwen2-7b", 8, "24GiB", "fsdp=8"),
-                ("llama-3.1-405b", 512, "80GiB", "fsdp=512"),
+                ("llama-3.1-405b", 512, "80GiB", "dp=2 fsdp=256"),
                 # Few tokens for each device: tensor parallelism pays.
                 ("llama-3-8b", 64, "80GiB --batch 16 --seq 2048", None)):
             memory, *more = memory.split()
