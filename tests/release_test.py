@@ -356,16 +356,19 @@ class Workflows(unittest.TestCase):
 
 class Requirements(unittest.TestCase):
     def test_every_package_has_a_version_and_hashes(self):
-        for folder in ("release", "site"):
-            with open(os.path.join(ROOT, "packaging", folder,
-                                   "requirements.txt"),
-                      encoding="utf-8") as file:
+        paths = [os.path.join(here, "requirements.txt")
+                 for top in ("packaging", "playground", "tests/playground")
+                 for here, _, names in os.walk(os.path.join(ROOT, top))
+                 if "requirements.txt" in names]
+        self.assertGreater(len(paths), 2)
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
                 text = file.read()
             packages = [line for line in text.splitlines()
                         if line and not line.startswith((" ", "#"))]
-            self.assertGreater(len(packages), 5)
+            self.assertGreater(len(packages), 0)
             for line in packages:
-                self.assertRegex(line, r"^[a-z0-9._-]+==\S+ \\$")
+                self.assertRegex(line, r"^[\w.-]+==\S+ \\$", path)
             self.assertEqual(len(packages), len(re.findall(
                 r"(?<=\\\n)(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+",
                 text)))
