@@ -61,6 +61,16 @@ class Commands(unittest.TestCase):
                 ["plan", "--help"]):
             self.same(folder, *command)
 
+    def test_plans_are_compared(self):
+        files = inputs("gpt2.hf")
+        folder = Folder(self, files)
+        for name, mesh in (("a.json", "tp:2"), ("b.json", "fsdp:4,tp:2")):
+            folder.native("plan", *arguments(files, mesh), "-q", "-o", name)
+        status, _, _ = self.same(folder, "diff", "a.json", "b.json")
+        self.assertEqual(1, status)
+        self.same(folder, "diff", "a.json", "b.json", "--format", "json")
+        self.same(folder, "diff", "a.json", "missing.json")
+
     def test_every_mesh(self):
         files = inputs("mixtral-8x7b.hf")
         folder = Folder(self, files)
