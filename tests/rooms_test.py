@@ -48,7 +48,7 @@ MAY_INCLUDE = {
         "step", "lint/analysis"},
     "lint": {"source", "model", "plan/difference", "lint/analysis", "lint/rules"},
     "checkpoint": {"source", "model", "floats", "importers", "plan"},
-    "target": {"source", "model", "parse", "importers", "resolve", "plan"},
+    "target": {"source", "model", "parse", "families", "importers", "resolve", "plan"},
     # What judges exec knows nothing of it.
     "dense": {"source", "model"},
     "exec/kernels": {"source", "model", "floats"},

@@ -18,6 +18,7 @@ struct AttentionFlags {
   std::string layout = "bthd";
   bool mni = false;
   std::string softmax_aux_rank;
+  std::string output;
 };
 
 void WriteAttentionJson(std::span<const AttentionTensor> tensors, Sink& out) {
@@ -79,11 +80,12 @@ int RunAttention(const AttentionFlags& flags, const Common& common,
       out.Append(AttentionText(tensors));
     }
   };
-  return PutOut(write, findings) ? kDone : kFailed;
+  return PutResult(write, flags.output, findings) ? kDone : kFailed;
 }
 
 Options OptionsOf(AttentionFlags& flags) {
   Options options = {
+      OutputOption(&flags.output),
       ModeOption(&flags.mode),
       {.name = "--layout",
        .to = &flags.layout,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "cli/check_targets.h"
 #include "cli/commands.h"
@@ -159,23 +160,35 @@ std::string SummaryText(const Findings& findings,
                     Counted(counts[2], "note");
   if (hides_notes && counts[2] > 0) out += " (--notes shows them)";
   int64_t ignored = 0;
-  // lint counts, by the missing input
-  std::map<std::string, std::string> skipped;
+  // The codes of skipped lints, by the missing input.
+  std::map<std::string, std::set<std::string>> skipped;
+  std::set<std::string> all_skipped;
   for (const CheckedTarget& target : targets) {
     ignored += target.result.ignored;
     for (const SkippedLint& lint : target.result.skipped) {
-      std::string& codes = skipped[lint.missing];
       const std::string id = lint.lint->code.Id();
-      if (codes.find(id) == std::string::npos) {
-        codes += (codes.empty() ? "" : " ") + id;
-      }
+      skipped[lint.missing].insert(id);
+      all_skipped.insert(id);
     }
   }
   if (ignored > 0) out += ", " + CountText(ignored) + " ignored by comments";
   if (known > 0) out += ", " + CountText(known) + " in the baseline";
   out += "\n";
+  if (skipped.empty()) return out;
+  std::string inputs;
   for (const auto& [missing, codes] : skipped) {
-    out += "skipped without " + missing + ": " + codes + "\n";
+    const bool last = missing == skipped.rbegin()->first;
+    inputs += (inputs.empty() ? "" : last ? " or " : ", ") + missing;
+  }
+  out += "skipped " +
+         Counted(static_cast<int64_t>(all_skipped.size()), "lint") +
+         " without " + inputs;
+  if (hides_notes) return out + " (--notes lists them)\n";
+  out += ":\n";
+  for (const auto& [missing, codes] : skipped) {
+    out += "  without " + missing + ":";
+    for (const std::string& id : codes) out += " " + id;
+    out += "\n";
   }
   return out;
 }

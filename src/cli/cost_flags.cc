@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/dtype_help.h"
 #include "cli/output.h"
 #include "source/wording.h"
 
@@ -58,7 +59,8 @@ class CostFlagParser {
       findings_.Add(code::kUsage, FlagPlace(flag, text),
                     ShortQuote(text) +
                         " is not a dtype of at least one byte per element, "
-                        "such as bfloat16");
+                        "such as bfloat16",
+                    DtypeHelp(text));
     }
   }
 

@@ -16,6 +16,7 @@
 #include "emit/findings/explain_code.h"
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
+#include "lint/rules/lint.h"
 #include "source/wording.h"
 #include "verify/step/parameter_step.h"
 
@@ -57,6 +58,35 @@ int ExplainSteps(const ExplainFlags& flags, const Target& target,
   return PutOut(write, findings) ? kDone : kFailed;
 }
 
+// What a shell offers: the codes and their names.
+Strings CodeWords() {
+  Strings words;
+  for (const Code* code : AllCodes()) {
+    words.push_back(code->Id());
+    words.emplace_back(code->name);
+  }
+  return words;
+}
+
+// Reports a word that is meant as a code or its name and is neither: `SHD1`,
+// `catch-all-replicate`. Parameters have a separator in their names.
+bool IsWrongCode(const std::string& what, Findings& findings) {
+  const Strings names = CodeWords();
+  const std::string folded = FoldCase(what);
+  const bool is_code =
+      folded.starts_with("shd") &&
+      folded.find_first_not_of("0123456789", 3) == std::string::npos;
+  const auto near = Nearest(what, names);
+  const bool is_name = near && what.find('-') != std::string::npos &&
+                       what.find_first_of("./") == std::string::npos;
+  if (!is_code && !is_name) return false;
+  findings.Add(
+      code::kUsage, {}, "there is no diagnostic `" + what + "`",
+      (near && !is_code ? "did you mean `" + *near + "`? " : std::string()) +
+          "`shardc explain --codes` lists all codes, such as `SHD101`");
+  return true;
+}
+
 int RunExplain(const ExplainFlags& flags, const Common& common,
                Findings& findings) {
   if (flags.codes) return PutOut(CodesMarkdown(), findings) ? kDone : kFailed;
@@ -68,6 +98,7 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (const auto text = ExplainCode(flags.what)) {
     return PutOut(*text, findings) ? kDone : kFailed;
   }
+  if (IsWrongCode(flags.what, findings)) return kFailed;
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return kFailed;
   std::optional<ModelConfig> model;
@@ -103,7 +134,8 @@ Options OptionsOf(ExplainFlags& flags) {
       {.name = "WHAT",
        .to = &flags.what,
        .value = "PARAM|CODE",
-       .help = "name of a parameter, or code or name of a diagnostic"},
+       .help = "name of a parameter, or code or name of a diagnostic",
+       .words = CodeWords()},
       {.name = "--codes",
        .to = &flags.codes,
        .help = "list every diagnostic as Markdown"},

@@ -17,6 +17,7 @@ namespace {
 struct ManifestFlags {
   InputFlags inputs;
   std::string naming;
+  std::string output;
 };
 
 // Builds the tree of `--model` with the requested naming.
@@ -66,7 +67,7 @@ int RunManifest(const ManifestFlags& flags, const Common& common,
       out.Append(ManifestText(*manifest));
     }
   };
-  return PutOut(write, findings) ? kDone : kFailed;
+  return PutResult(write, flags.output, findings) ? kDone : kFailed;
 }
 
 Options OptionsOf(ManifestFlags& flags) {
@@ -84,6 +85,7 @@ Options OptionsOf(ManifestFlags& flags) {
             .value = "hf|hf-files|flax|easydel",
             .help = "naming of the parameters (default: hf)"}}));
   Append(options, ProjectInputs(flags.inputs));
+  Append(options, {OutputOption(&flags.output)});
   return options;
 }
 

@@ -11,6 +11,7 @@ struct MeshFlags {
   InputFlags inputs;
   bool ranks = false;
   std::string device;
+  std::string output;
 };
 
 int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
@@ -39,7 +40,7 @@ int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
       out.Append(MeshGridText(*mesh, axes, all.ranks));
     }
   };
-  return PutOut(write, findings) ? kDone : kFailed;
+  return PutResult(write, all.output, findings) ? kDone : kFailed;
 }
 
 Options OptionsOf(MeshFlags& flags) {
@@ -47,7 +48,8 @@ Options OptionsOf(MeshFlags& flags) {
                       .to = &flags.ranks,
                       .help = "list each process's devices, and its ranks in "
                               "data and model parallelism"},
-                     DeviceInput(flags.device)};
+                     DeviceInput(flags.device),
+                     OutputOption(&flags.output)};
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));

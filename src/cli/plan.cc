@@ -106,8 +106,8 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
-// One line with the number of findings that `check` would report.
-std::string CheckLine(const Target& target, const Compiled& compiled,
+// The number of findings that `check` would report, and how to list them.
+std::string CheckText(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> model,
                       const LintSettings& settings, Findings& findings) {
   const auto result = LintBySettings(target, compiled, std::move(model), {},
@@ -117,13 +117,24 @@ std::string CheckLine(const Target& target, const Compiled& compiled,
   for (const Finding& finding : result->findings) {
     ++counts[static_cast<size_t>(finding.level)];
   }
-  std::string out = "\ncheck       ";
-  if (result->findings.empty()) return out + "nothing found\n";
-  return out + Counted(counts[0], "error") + ", " +
-         Counted(counts[1], "warning") + ", " + Counted(counts[2], "note") +
+  if (result->findings.empty()) return "nothing found\n";
+  return Counted(counts[0], "error") + ", " + Counted(counts[1], "warning") +
+         ", " + Counted(counts[2], "note") +
          (counts[0] + counts[1] > 0
               ? ": run `shardc check` to list them\n"
               : ": run `shardc check --notes` to list them\n");
+}
+
+// One target of several in one line.
+std::string TargetLine(const Target& target, const Compiled& compiled,
+                       const std::string& check) {
+  const PlanSummary& summary = compiled.plan.summary;
+  std::string out = "target      " + target.name + ": " +
+                    Counted(summary.params, "parameter");
+  if (summary.bytes_per_device) {
+    out += ", " + BytesText(*summary.bytes_per_device) + " per device";
+  }
+  return out + "; check: " + check;
 }
 
 using StepReports = std::vector<verify::StepReport>;
@@ -228,17 +239,21 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
 
 // Plans one target; counts findings if there are settings for it.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
-            const std::optional<LintSettings>& settings, Outcome& outcome,
-            Findings& findings) {
+            const std::optional<LintSettings>& settings, bool in_one_line,
+            Outcome& outcome, Findings& findings) {
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
   if (settings) {
-    PrintMessage(common,
-                 PlanSummaryText(*compiled) +
-                     CheckLine(target, *compiled, model, *settings, findings));
+    const std::string check =
+        CheckText(target, *compiled, model, *settings, findings);
+    PrintMessage(common, in_one_line
+                             ? TargetLine(target, *compiled, check)
+                             : PlanSummaryText(*compiled) +
+                                   (check.empty() ? "" : "\ncheck       ") +
+                                   check);
   }
   if (!refused) findings.Append(ReplicatedFindings(*compiled));
   int status = refused ? kFound : kDone;
@@ -293,11 +308,8 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
   for (const Target& target : *targets) {
     Findings own;
     own.NoteReadsOf(findings);
-    if (targets->size() > 1 && !flags.diff) {
-      PrintMessage(common, "target      " + target.name + "\n");
-    }
-    status = std::max(status,
-                      PlanOne(flags, target, common, settings, outcome, own));
+    status = std::max(status, PlanOne(flags, target, common, settings,
+                                      targets->size() > 1, outcome, own));
     for (Finding finding : own.all()) {
       if (targets->size() > 1) finding.targets = {target.name};
       findings.Add(std::move(finding));

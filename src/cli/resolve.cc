@@ -28,6 +28,7 @@ struct ResolveFlags {
   std::string mode_dim;
   std::string shape;
   bool names = false;
+  std::string output;
 };
 
 // "4,128,4096"
@@ -260,7 +261,8 @@ int RunResolve(const ResolveFlags& flags, const Common& common,
   const auto write = [&](JsonWriter& json) {
     WriteAnswer(*answer, flags, common.format == "json", json);
   };
-  return PutOut(JsonText(write) + "\n", findings) ? kDone : kFailed;
+  return PutResult(JsonText(write) + "\n", flags.output, findings) ? kDone
+                                                                   : kFailed;
 }
 
 Options OptionsOf(ResolveFlags& flags) {
@@ -270,6 +272,7 @@ Options OptionsOf(ResolveFlags& flags) {
        .help = "logical axes such as '[BATCH, [FSDP, SP], _]', or the name of "
                "a bundle",
        .required = true},
+      OutputOption(&flags.output),
       {.name = "--mode",
        .to = &flags.mode,
        .value = "MODE",

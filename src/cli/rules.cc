@@ -29,11 +29,13 @@ void WritePacks(bool json, Sink& out) {
 
 struct RulesFlags {
   InputFlags inputs;
+  std::string output;
   bool resolved = false;
   bool prove = false;
 };
 
-int PutProofs(const RuleSet& rules, bool json, Findings& findings) {
+int PutProofs(const RuleSet& rules, bool json, const std::string& output,
+              Findings& findings) {
   const auto matcher = Matcher::Compile(PatternsOf(rules.rules), findings);
   if (!matcher) return kFailed;
   Prover prover(*matcher);
@@ -52,7 +54,7 @@ int PutProofs(const RuleSet& rules, bool json, Findings& findings) {
       out.Append(RuleProofsText(rules, proofs));
     }
   };
-  return PutOut(write, findings) ? kDone : kFailed;
+  return PutResult(write, output, findings) ? kDone : kFailed;
 }
 
 // Reports options that cannot be combined.
@@ -75,9 +77,11 @@ bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
 
 // Prints the text of the only file, with its comments; several files must be
 // printed one at a time.
-int PutText(const Target& target, const RuleSet& rules, Findings& findings) {
+int PutText(const Target& target, const RuleSet& rules,
+            const std::string& output, Findings& findings) {
   if (target.rules.size() == 1) {
-    return PutOut(rules.sources.front()->text(), findings) ? kDone : kFailed;
+    return PutResult(rules.sources.front()->text(), output, findings) ? kDone
+                                                                      : kFailed;
   }
   findings.Add(code::kUsage, {},
                "`--format yaml` prints one file unchanged, and " +
@@ -110,7 +114,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
   if (!FlagsAgree(all, !target.rules.empty(), common, findings)) return kFailed;
   if (target.rules.empty() && !all.resolved) {
     const auto write = [&](Sink& out) { WritePacks(json, out); };
-    return PutOut(write, findings) ? kDone : kFailed;
+    return PutResult(write, all.output, findings) ? kDone : kFailed;
   }
   // Without files: the default of every axis rule.
   auto rules =
@@ -125,9 +129,9 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     CheckNames(*rules, findings);
   }
   if (!rules || findings.HasErrors()) return kFailed;
-  if (all.prove) return PutProofs(*rules, json, findings);
+  if (all.prove) return PutProofs(*rules, json, all.output, findings);
   if (common.format == "yaml" && !all.resolved) {
-    return PutText(target, *rules, findings);
+    return PutText(target, *rules, all.output, findings);
   }
   if (all.resolved && !FitsOneFile(*rules, findings)) return kFailed;
   const auto write = [&](Sink& out) {
@@ -139,7 +143,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
       out.Append(RulesText(*rules));
     }
   };
-  return PutOut(write, findings) ? kDone : kFailed;
+  return PutResult(write, all.output, findings) ? kDone : kFailed;
 }
 
 Options OptionsOf(RulesFlags& flags) {
@@ -148,6 +152,7 @@ Options OptionsOf(RulesFlags& flags) {
        .to = &flags.resolved,
        .help = "merge all files to one in JSON, with the value of every axis "
                "rule; `--rules` can read it"},
+      OutputOption(&flags.output),
       {.name = "--prove",
        .to = &flags.prove,
        .help = "prove for all possible names whether each rule ever wins"}};

@@ -101,6 +101,28 @@ const Command* CommandWith(const std::string& flag, const Command& own,
   return nullptr;
 }
 
+// Options that other programs have, and what serves their purpose here.
+std::optional<std::string> HelpForForeign(std::string_view flag,
+                                          std::span<const Option> options) {
+  if (flag == "--verbose" || flag == "-v" || flag == "--debug") {
+    for (const auto& [name, what] :
+         {std::pair<std::string_view, std::string_view>{"--notes",
+                                                        "prints the notes too"},
+          {"--explain", "prints how the figures are computed"}}) {
+      if (Has(options, name)) {
+        return "`" + std::string(name) + "` " + std::string(what);
+      }
+    }
+    return "every message is printed by default (`--quiet` prints errors "
+           "alone); `shardc explain PARAM` prints how a parameter got its spec";
+  }
+  if (flag == "--json") return "write `--format json`";
+  if (flag == "--dry-run" && Has(options, "--diff")) {
+    return "`--diff` prints what would change and writes nothing";
+  }
+  return std::nullopt;
+}
+
 StrayWord AboutFlag(const std::string& word, const Command& command,
                     std::span<const Option> options) {
   const std::string flag = word.substr(0, word.find('='));
@@ -111,6 +133,10 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
   }
   StrayWord out{"`" + own + "` has no option `" + flag + "`",
                 "`shardc " + own + " --help` shows its options"};
+  if (const auto help = HelpForForeign(flag, options)) {
+    out.help = *help;
+    return out;
+  }
   // `verify step` has what `verify` lacks more likely than another command.
   const Command* has = CommandWith(flag, command, FirstWord(command.name));
   if (has == nullptr) {

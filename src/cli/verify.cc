@@ -16,6 +16,7 @@
 #include "source/file_sink.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
+#include "target/resolver.h"
 #include "verify/answers/known_answers.h"
 #include "verify/report.h"
 #include "verify/sharpness.h"
@@ -81,6 +82,16 @@ MovedBytes MovedIn(const verify::Report& report) {
   return out;
 }
 
+// Reports what rules contain that attention alone does not use.
+void NoteWhatIsNotRun(const VerifyFlags& flags, verify::Report& report) {
+  Findings own;
+  const auto target = ChooseForResolver(flags.inputs.asked, own);
+  if (!target || target->rules.empty()) return;
+  report.remarks.emplace_back(
+      "attention runs the axis rules; the specs of the projections' weights "
+      "are not looked at here: `shardc verify step` runs them");
+}
+
 int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
            Findings& findings) {
   if (flags.list) {
@@ -116,11 +127,12 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
                 written;
     };
   }
-  const verify::Report report = verify::RunMatrix(
+  verify::Report report = verify::RunMatrix(
       work->request, std::move(work->matrix), ranks.Threads(common.threads),
       ranks.Leads() ? ProgressLine(common, "cases") : verify::Progress{}, keep,
       ranks.transport());
   if (!ranks.Leads()) return kDone;
+  NoteWhatIsNotRun(flags, report);
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteVerifyJson(report, MetricsOf(flags), out);

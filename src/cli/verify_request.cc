@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/attention_flag.h"
+#include "cli/dtype_help.h"
 #include "cli/output.h"
 #include "parse/project.h"
 #include "source/wording.h"
@@ -28,7 +29,8 @@ bool ParseEach(const std::vector<std::string>& texts, std::vector<T>& out,
     const auto value = parse(text);
     if (!value) {
       findings.Add(code::kUsage, {},
-                   "`" + text + "` is none of: " + std::string(known));
+                   "`" + text + "` is none of: " + std::string(known),
+                   DtypeHelp(text));
       return false;
     }
     if (std::find(out.begin(), out.end(), *value) == out.end()) {
@@ -236,7 +238,8 @@ bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
     if (dtype != Dtype::kI8 && !RealDtype(flags.kv_dtype)) {
       findings.Add(code::kUsage, {},
                    "`" + flags.kv_dtype +
-                       "` is none of: float32, bfloat16, float16, int8");
+                       "` is none of: float32, bfloat16, float16, int8",
+                   DtypeHelp(flags.kv_dtype));
       return false;
     }
     request.kv_dtype = dtype;

@@ -17,6 +17,7 @@
 
 #include "cli/commands.h"
 #include "cli/cost_flags.h"
+#include "cli/dtype_help.h"
 #include "cli/dump_files.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
@@ -89,8 +90,10 @@ bool ReadDtypes(const StepFlags& flags, std::vector<Dtype>& out,
       findings.Add(
           code::kUsage, {},
           ShortQuote(text) + " is none of: float64, float32, bfloat16, float16",
-          "a step is proved in these; its bytes are those of the "
-          "parameters' dtype");
+          DtypeHelp(text).empty()
+              ? "a step is proved in these; its bytes are those of the "
+                "parameters' dtype"
+              : DtypeHelp(text));
       return false;
     }
     out.push_back(*dtype);

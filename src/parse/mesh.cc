@@ -9,6 +9,7 @@
 #include <array>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "parse/mesh_finish.h"
 #include "parse/mesh_yaml.h"
@@ -33,6 +34,29 @@ std::string WithColons(std::string_view text) {
     out.append(out.empty() ? "" : ",").append(entry.substr(0, digits));
     out.append(":").append(entry.substr(digits));
     text.remove_prefix(std::min(text.size(), entry.size() + 1));
+  }
+  return out;
+}
+
+// Returns `fsdp:2,tp:4` for `2x4` and `fsdp:8` for `8`, and an empty string for
+// texts that are not sizes joined by `x`.
+std::string WithNames(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kNames = {"dp", "fsdp", "tp"};
+  std::vector<std::string_view> sizes;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of("xX*"), text.size());
+    sizes.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + 1));
+    if (sizes.back().empty() || sizes.size() > kNames.size() ||
+        sizes.back().find_first_not_of("0123456789") != sizes.back().npos) {
+      return {};
+    }
+  }
+  const size_t first = sizes.size() > 2 ? 0 : 1;
+  std::string out;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    out += (i == 0 ? "" : ",") + std::string(kNames[first + i]) + ":" +
+           std::string(sizes[i]);
   }
   return out;
 }
@@ -243,6 +267,14 @@ std::optional<Mesh> ReadMesh(const std::string& file_or_text,
   findings.NoteReadsOf(own);
   const std::string axes = WithColons(file_or_text);
   const bool meant = source == nullptr && !axes.empty();
+  const std::string named = WithNames(file_or_text);
+  if (source == nullptr && !named.empty()) {
+    findings.Add(code::kSchema,
+                 {MakeSource("--mesh", file_or_text), 0, file_or_text.size()},
+                 "`" + file_or_text + "` has sizes without the names of axes",
+                 "name each axis, such as `" + named + "`");
+    return std::nullopt;
+  }
   for (Finding finding : own.all()) {
     if (meant) finding.help = "axes are written `" + axes + "`";
     findings.Add(std::move(finding));

@@ -1,19 +1,23 @@
 // Names and patterns are split at their separators and compared part by part
 // from the end, where a parameter's own name is. One part may differ and at
-// least two must be equal; what is left of the longer one does not count, and
-// the name may have one more part at its end. Of the rules
+// least two must be equal, or fewer where the part that differs is a typing
+// error; what is left of the longer one does not count, and the name may have
+// one more part at its end. A rule with a typing error is the nearest, by the
+// number of its edits, then the one with the most equal parts. Of the rules
 //
 //   [0] mlp/up/kernel   [1] moe/(up|down)/kernel   [2] moe/up/bias
 //
 // the nearest to `layers/3/moe/gate/kernel` is [1]: `kernel` and `moe` are
 // equal, and it has `up` for the name's `gate`. [0] shares `kernel` alone with
-// the name, and [2] shares `moe` alone.
+// the name, and [2] shares `moe` alone. `layers/3/moe/u/kernel` is nearest to
+// [1] too, at one edit, and so is `router/kernl` to a rule `router/kernel`.
 #include "plan/nearest.h"
 
 #include <algorithm>
 #include <tuple>
 
 #include "model/name.h"
+#include "source/edit_distance.h"
 
 namespace shardc {
 namespace {
@@ -60,6 +64,14 @@ bool IsPlain(std::string_view text) {
          text.find(Sketch::kAnyChar) == std::string_view::npos && text != "*";
 }
 
+// Whether the parts that differ are one word but for a typing error.
+bool IsTypingError(const Fit& fit) {
+  const auto longest =
+      static_cast<int64_t>(std::max(fit.written.size(), fit.found.size()));
+  const int64_t edits = PartEdits(fit.written, fit.found);
+  return edits <= 2 && 3 * edits <= longest;
+}
+
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
   if (!IsPlain(fit.written) || !IsPlain(fit.found)) return {};
   const size_t at = pattern.find(fit.written);
@@ -85,7 +97,7 @@ std::optional<NearRule> NearestRules::Of(std::string_view name, Among among,
   const std::string general = NameTemplate(name, separator_);
   const std::vector<std::string_view> parts = SplitName(general, separator_);
   std::optional<NearRule> best;
-  std::tuple<bool, int, int, bool> best_score;
+  std::tuple<bool, bool, int64_t, int, int, int64_t, bool> best_score;
   for (size_t r = 0; r < rules_.size(); ++r) {
     const Sketch& sketch = sketches_[r];
     const auto index = static_cast<int32_t>(r);
@@ -95,9 +107,13 @@ std::optional<NearRule> NearestRules::Of(std::string_view name, Among among,
           SketchSegments(text, rules_[r].separator);
       for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
         auto fit = FitAt(written, parts, skip, sketch);
-        if (!fit || fit->matched < 2 || fit->written.empty()) continue;
-        const std::tuple score(dead_[r], fit->matched, fit->run,
-                               !taken.contains(index));
+        if (!fit || fit->written.empty()) continue;
+        if (fit->matched < 2 && !IsTypingError(*fit)) continue;
+        const bool typing_error = IsTypingError(*fit);
+        const int64_t edits = PartEdits(fit->written, fit->found);
+        const std::tuple score(dead_[r], typing_error,
+                               typing_error ? -edits : 0, fit->matched,
+                               fit->run, -edits, !taken.contains(index));
         if (best && score <= best_score) continue;
         best = NearRule{index,      fit->matched,
                         fit->run,   fit->written,

@@ -36,11 +36,11 @@ class NearestRules {
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
-  // The rule that shares most parts of its path with the name: all but one
-  // part, and at least two. Parts of digits alone are equal to any number. Dead
-  // rules come first, then rules with more equal parts from the end on, then
-  // rules that no other name has `taken`, then the earlier rule. A catch-all is
-  // never near.
+  // The rule that shares most parts of its path with the name: all but one, and
+  // at least two unless that one is a typing error. Parts of digits alone are
+  // equal to any number. Dead rules come first, then typing errors by edits,
+  // more equal parts, also from the end on, fewer edits, rules that no other
+  // name has `taken`, and the earlier rule. A catch-all is never near.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 

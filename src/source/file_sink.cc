@@ -252,6 +252,15 @@ bool FileSink::Commit(Findings& findings) {
         "check the space on its device");
     return false;
   }
+  const std::string folder = DirectoryOf(path_);
+  if (error_ == ENOENT && ::access(folder.c_str(), F_OK) != 0) {
+    const std::string name = folder.substr(0, folder.find_last_not_of('/') + 1);
+    findings.Add(
+        code::kWrite, Place{MakeSource(path_, {})},
+        "cannot write `" + path_ + "`: there is no folder `" + name + "`",
+        "create it first: `mkdir -p " + name + "`");
+    return false;
+  }
   findings.Add(code::kWrite, Place{MakeSource(path_, {})},
                "cannot write `" + path_ + "`: " + ::strerror(error_),
                error_ == ENOSPC || error_ == EDQUOT ? std::string(kNoSpace)

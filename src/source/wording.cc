@@ -9,6 +9,7 @@
 #include <array>
 #include <vector>
 
+#include "source/edit_distance.h"
 #include "source/utf8.h"
 
 namespace shardc {
@@ -20,26 +21,6 @@ void AppendHex(std::string& out, uint32_t value, int digits) {
   for (int shift = (digits - 1) * 4; shift >= 0; shift -= 4) {
     out += kHex[(value >> shift) & 0xF];
   }
-}
-
-// Optimal string alignment distance: Levenshtein with swaps of neighbours.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before(b.size() + 1), last(b.size() + 1);
-  std::vector<size_t> now(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t change = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, change});
-      const bool swapped =
-          i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) now[j] = std::min(now[j], before[j - 2] + 1);
-    }
-    before.swap(last);
-    last.swap(now);
-  }
-  return last[b.size()];
 }
 
 }  // namespace

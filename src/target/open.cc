@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "families/families.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/plain_manifest.h"
@@ -67,9 +68,10 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
     const bool flax = manifest != nullptr && manifest->separator == '/';
     findings.Add(
         code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",
-        "write rules of your own, to start from a pack's: `shardc "
-        "rules --rules builtin:llama/" +
-            std::string(flax ? "flax" : "hf") + " --format yaml > rules.yaml`");
+        "`shardc suggest` proposes rules for these names: run it with the same "
+        "`--mesh`, `--manifest` and `--model`, and `-o rules.yaml`; a pack to "
+        "start from is printed by `shardc rules --rules builtin:llama/" +
+            std::string(flax ? "flax" : "hf") + " --format yaml`");
   }
   return pack;
 }
@@ -235,12 +237,28 @@ void CheckNames(const RuleSet& rules, Findings& findings) {
   }
 }
 
+namespace {
+
+// The naming of a tree that is built from a config.json: that of the packs that
+// the rules name, such as builtin:llama/flax, else that of transformers.
+std::string_view NamingFor(const Target& target) {
+  const bool flax = std::any_of(
+      target.rules.begin(), target.rules.end(), [](const std::string& file) {
+        return file.starts_with("builtin:") && file.ends_with("/flax");
+      });
+  return flax ? "flax" : "hf";
+}
+
+}  // namespace
+
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings) {
   std::vector<std::string> missing;
   if (!options.mesh && !IsNamed(target.mesh)) missing.emplace_back("mesh");
   if (target.rules.empty()) missing.emplace_back("rules");
-  if (target.manifest.empty()) missing.emplace_back("manifest");
+  if (target.manifest.empty() && target.model.empty()) {
+    missing.emplace_back("manifest");
+  }
   if (missing.empty()) return true;
   std::string list;
   for (size_t i = 0; i < missing.size(); ++i) {
@@ -248,8 +266,9 @@ bool IsComplete(const Target& target, const OpenOptions& options,
     list += missing[i];
   }
   findings.Add(code::kUsage, {}, "no " + list + " given",
-               "write `--mesh dp:2,tp:4 --rules auto --manifest FILE`, or a "
-               "target in `shardc.yaml`");
+               "write `--mesh dp:2,tp:4 --rules auto --manifest FILE` (or "
+               "`--model config.json` in place of a manifest), or a target in "
+               "`shardc.yaml`");
   return false;
 }
 
@@ -265,9 +284,13 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (mesh && options.processes) {
     SetProcesses(*mesh, *options.processes, findings);
   }
-  auto manifest = OpenManifest(target.manifest, options.manifest, findings,
-                               options.held.manifests);
-  if (!target.model.empty()) {
+  const bool builds = target.manifest.empty();
+  auto manifest =
+      builds ? families::BuildTree(target.model, NamingFor(target), findings)
+             : OpenManifest(target.manifest, options.manifest, findings,
+                            options.held.manifests);
+  // Building the tree has reported the errors of the config.json.
+  if (!target.model.empty() && (manifest || !builds)) {
     out.model = ReadModelConfig(target.model, findings);
   }
   // Without a manifest `auto` would report that no pack knows the names, which

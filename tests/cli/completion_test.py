@@ -25,6 +25,14 @@ TABLE = [
     ("shardc verify step --me", {"--mesh"}, {"--metrics"}),
     ("shardc verify step --mode ", {"train", "decode"}, {"insert"}),
     ("shardc completion ", {"bash", "fish", "zsh"}, {"plan"}),
+    ("shardc explain SHD10", {"SHD101", "SHD105"}, {"SHD201"}),
+    ("shardc explain dead", {"dead-rule"}, {"SHD105"}),
+    ("shardc check --select SHD1", {"SHD101"}, {"SHD201"}),
+    ("shardc check --ignore dead", {"dead-rule"}, set()),
+    ("shardc plan --mesh f", {"fsdp:"}, {"tp:"}),
+    ("shardc export --axis ", {"tp", "fsdp"}, {"jax"}),
+    ("shardc plan --target ", {"train-64", "serve"}, {"mesh", "rules"}),
+    ("shardc check --target s", {"serve"}, {"train-64"}),
 ]
 
 BASH = r"""
@@ -45,8 +53,17 @@ class Completion(Case):
         return path
 
     def shell(self, *command):
+        project = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, project)
+        with open(os.path.join(project, "shardc.yaml"), "w",
+                  encoding="utf-8") as file:
+            file.write("version: 1\ntargets:\n  train-64:\n    mesh: tp:2\n"
+                       "    rules: r.yaml\n  serve:\n    mesh: tp:4\n"
+                       "lint:\n  select: [SHD1]\n")
+        inside = os.path.join(project, "inside")
+        os.mkdir(inside)
         done = subprocess.run(command, capture_output=True, text=True,
-                              check=False, timeout=60)
+                              check=False, timeout=60, cwd=inside)
         self.assertEqual(done.stderr, "")
         self.assertEqual(done.returncode, 0)
         return done.stdout.splitlines()

@@ -50,8 +50,9 @@ TEST_CASE("one part may differ, and two must be equal") {
 }
 
 TEST_CASE(
-    "dead rules are nearest, then more equal parts, a longer end, untaken "
-    "rules") {
+    "dead rules are nearest, then more equal parts, fewer edits, untaken "
+    "rules, "
+    "a longer end") {
   const auto rules =
       RulesOf({"a/b/x/d", "b/x/d", "c/b/x/d", "b/c/y", "a/b/c/y"});
   Matches matches;
@@ -72,6 +73,20 @@ TEST_CASE(
   const NearestRules none_dead(rules, most, '/');
   CHECK(none_dead.Of("q/b/c/d")->rule == 1);
   CHECK_FALSE(none_dead.Of("q/b/c/d", NearestRules::Among::kDead));
+}
+
+TEST_CASE("a typing error comes first, and needs no second equal part") {
+  const auto rules = RulesOf({"layers/\\d+/mlp/c_proj/kernel", "atn/c_proj",
+                              "embed_tokns", "q_porj/kernel", "head"});
+  const NearestRules nearest(rules, {}, '/');
+  CHECK(Text(nearest.Of("layers/0/attn/c_proj/kernel")) ==
+        "1: atn|attn -> attn/c_proj");
+  CHECK(Text(nearest.Of("model/embed_tokens")) ==
+        "2: embed_tokns|embed_tokens -> embed_tokens");
+  CHECK(Text(nearest.Of("attn/q_proj/kernel")) ==
+        "3: q_porj|q_proj -> q_proj/kernel");
+  CHECK(Text(nearest.Of("attn/k_proj/bias")) == "-");
+  CHECK(Text(nearest.Of("model/hidden")) == "-");
 }
 
 TEST_CASE("each side is split at its own separator") {

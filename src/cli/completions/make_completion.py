@@ -1,7 +1,8 @@
 """Writes a shell's completion script: SHELL COMMANDS.json OUTPUT
 
 A shell offers commands, then a command's options, what an option's value may
-be, and files where one is meant.
+be, and files where one is meant. The targets of the nearest shardc.yaml are read
+when a target is completed.
 """
 
 import json
@@ -39,7 +40,41 @@ def of_two_words(commands):
     return [c for c in commands if " " in c["name"]]
 
 
+# The usual names of mesh axes; a plan may have others.
+AXES = ["dp", "fsdp", "ep", "tp", "sp"]
+
+# Prints the names below `targets:` of the nearest project file.
+TARGETS = r"""/^targets:/ { on = 1; next }
+  on && /^[^ #]/ { on = 0 }
+  on && match($0, /^ +[^ #:]+:/) {
+    at = match($0, /[^ ]/)
+    if (!first) first = at
+    if (at == first) { sub(/^ +/, ""); sub(/:.*/, ""); print }
+  }"""
+
+
+def complete(commands):
+    """Adds the words that more than one option has: codes, axes."""
+    codes = next((argument_words(c) for c in commands
+                  if c["name"] == "explain"), [])
+    for option in (o for c in commands for o in options(c)):
+        if option.get("value", "").startswith("CODE,"):
+            option["words"] = codes
+        elif option.get("value", "").startswith("AXIS"):
+            option["words"] = AXES
+        elif option["name"] == "--mesh":
+            option["words"] = [axis + ":" for axis in AXES]
+    return commands
+
+
 BASH = r"""# bash completion for shardc
+_shardc_targets() {
+  local folder=$PWD
+  while [ -n "$folder" ] && [ ! -f "$folder/shardc.yaml" ]; do
+    folder=${folder%/*}
+  done
+  [ -f "$folder/shardc.yaml" ] && awk '@TARGETS@' "$folder/shardc.yaml"
+}
 _shardc() {
   local line=${COMP_LINE:0:COMP_POINT}
   local word=${line##*[[:space:]]}
@@ -83,13 +118,18 @@ def bash_value(command, option):
     patterns = " | ".join(f"'{command['name']} {spelling}'"
                           for spelling in spellings(option))
     reply = ""
-    if "words" in option:
+    if option["name"] == "--target":
+        reply += ' -W "$(_shardc_targets)"'
+    elif "words" in option:
         reply += f" -W '{' '.join(option['words'])}'"
     if "file" in option:
         reply += " -f"
     text = f"    {patterns})\n"
     if reply:
         text += f"      reply{reply}\n"
+    if option["name"] == "--mesh":
+        # A size follows the colon.
+        text += "      compopt -o nospace 2>/dev/null\n"
     return text + "      return ;;\n"
 
 
@@ -110,11 +150,21 @@ def bash(commands):
     names = " ".join(c["name"] for c in top_level(commands))
     pairs = " | ".join(f"'{c['name']}'" for c in of_two_words(commands))
     return (BASH.replace("@NAMES@", names).replace("@NESTED@", pairs)
-            .replace("@VALUES@", values).replace("@WORDS@", words))
+            .replace("@VALUES@", values).replace("@WORDS@", words)
+            .replace("@TARGETS@", TARGETS))
 
 
-ZSH = """#compdef shardc
+ZSH = r"""#compdef shardc
 # zsh completion for shardc
+_shardc_targets() {
+  local folder=$PWD
+  while [[ -n $folder && ! -f $folder/shardc.yaml ]]; do
+    folder=${folder%/*}
+  done
+  [[ -f $folder/shardc.yaml ]] || return
+  local -a targets=(${(f)"$(awk '@TARGETS@' $folder/shardc.yaml)"})
+  compadd -a targets
+}
 _shardc() {
   local -a commands=(
 @NAMES@  )
@@ -150,12 +200,14 @@ def zsh_quoted(text):
 
 
 def zsh_action(option):
+    if option["name"] == "--target":
+        return "_shardc_targets"
     words = " ".join(w.replace(":", "\\:") for w in option.get("words", []))
     if "file" not in option:
         return f"({words})" if words else " "
     if not words:
         return "_files"
-    return f'_alternative "words:pack:({words})" "files:file:_files"'
+    return f'_alternative "words:word:({words})" "files:file:_files"'
 
 
 def zsh_option(option):
@@ -182,10 +234,17 @@ def zsh(commands):
         cases += "      ;;\n"
     pairs = " | ".join(f"'{c['name']}'" for c in of_two_words(commands))
     return (ZSH.replace("@NAMES@", names).replace("@NESTED@", pairs)
-            .replace("@CASES@", cases))
+            .replace("@CASES@", cases).replace("@TARGETS@", TARGETS))
 
 
-FISH = """# fish completion for shardc
+FISH = r"""# fish completion for shardc
+function __shardc_targets
+  set -l folder $PWD
+  while test -n "$folder"; and not test -f "$folder/shardc.yaml"
+    set folder (string replace -r '/[^/]*$' '' -- $folder)
+  end
+  test -f "$folder/shardc.yaml"; and awk '@TARGETS@' $folder/shardc.yaml
+end
 complete -c shardc -n __fish_use_subcommand -f
 complete -c shardc -n __fish_use_subcommand -l help -s h
 complete -c shardc -n __fish_use_subcommand -l version
@@ -216,13 +275,15 @@ def fish_option(condition, option):
         text += " -r -F"
     elif "flag" not in option:
         text += " -x"
-    if "words" in option:
+    if option["name"] == "--target":
+        text += " -a '(__shardc_targets)'"
+    elif "words" in option:
         text += f" -a '{' '.join(option['words'])}'"
     return f"{text} -d {fish_quoted(option['help'])}\n"
 
 
 def fish(commands):
-    text = FISH
+    text = FISH.replace("@TARGETS@", TARGETS)
     for command in commands:
         first, _, second = command["name"].partition(" ")
         when = (f"'__fish_seen_subcommand_from {first}; and not "
@@ -242,7 +303,7 @@ def fish(commands):
 def main():
     shell, commands, output = sys.argv[1:]
     with open(commands, encoding="utf-8") as file:
-        commands = json.load(file)
+        commands = complete(json.load(file))
     text = {"bash": bash, "fish": fish, "zsh": zsh}[shell](commands)
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)

@@ -4,10 +4,17 @@
 //
 //   6 of 100 GB and a dead rule `moe/experts/up` for mlp/experts/up: reported
 //   6 of 100 GB and no such rule: not reported
+//
+// A dead rule is intended for the group whose name is the fewest edits away:
+// `atn/c_proj` for attn/c_proj, though mlp/c_proj may be larger.
 #include "lint/analysis/fall_through.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <span>
+
+#include "source/edit_distance.h"
 
 namespace shardc {
 namespace {
@@ -30,7 +37,75 @@ FallThrough FallThroughTo(const Facts& facts, size_t rule) {
   return out;
 }
 
+struct Claim {
+  NearRule near;
+  const ParameterGroup* group;
+};
+
+// The groups that each rule is nearest to, other than rules already `named`.
+std::map<int32_t, std::vector<Claim>> ClaimsOf(
+    const Facts& facts, std::span<const ParameterGroup* const> groups,
+    const std::set<int32_t>& named) {
+  std::map<int32_t, std::vector<Claim>> claims;
+  for (const ParameterGroup* group : groups) {
+    const auto near =
+        facts.nearest().Of(group->name, NearestRules::Among::kDead, named);
+    if (!near || named.contains(near->rule)) continue;
+    claims[near->rule].push_back({*near, group});
+  }
+  for (auto& [rule, list] : claims) {
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Claim& a, const Claim& b) {
+                       return EditsOf(a.near) < EditsOf(b.near);
+                     });
+  }
+  return claims;
+}
+
+// Sets `fall.intended`, in the order of the groups. A group that another one
+// has won a rule from gets the nearest of the rules that are left.
+void Assign(const Facts& facts, FallThrough& fall) {
+  std::set<int32_t> named;
+  std::vector<const ParameterGroup*> open = fall.groups;
+  for (;;) {
+    const auto claims = ClaimsOf(facts, open, named);
+    if (claims.empty()) break;
+    open.clear();
+    for (const auto& [rule, list] : claims) {
+      named.insert(rule);
+      IntendedFallThrough one{list[0].near, list[0].group, {}, nullptr};
+      if (list.size() > 1 && list[1].near.rewrite != one.intended.rewrite &&
+          EditsOf(list[1].near) <= EditsOf(list[0].near) + 1) {
+        one.also = list[1].near;
+        one.also_group = list[1].group;
+      }
+      fall.intended.push_back(std::move(one));
+      for (const Claim& claim : std::span(list).subspan(1)) {
+        open.push_back(claim.group);
+      }
+    }
+  }
+  // A group with a rule of its own is no second candidate of another rule.
+  std::set<const ParameterGroup*> settled;
+  for (const IntendedFallThrough& one : fall.intended) {
+    settled.insert(one.group);
+  }
+  for (IntendedFallThrough& one : fall.intended) {
+    if (settled.contains(one.also_group)) one.also.reset();
+  }
+  const auto order = [&](const IntendedFallThrough& one) {
+    return std::find(fall.groups.begin(), fall.groups.end(), one.group);
+  };
+  std::stable_sort(
+      fall.intended.begin(), fall.intended.end(),
+      [&](const auto& a, const auto& b) { return order(a) < order(b); });
+}
+
 }  // namespace
+
+int64_t EditsOf(const NearRule& near) {
+  return PartEdits(near.written, near.found);
+}
 
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts) {
   const auto rules = facts.rule_facts();
@@ -43,13 +118,7 @@ std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts) {
     if (!rules[r].sketch.catch_all || rules[r].groups.empty()) continue;
     FallThrough fall = FallThroughTo(facts, r);
     if (fall.bytes == 0 || fall.bytes < facts.total_bytes() / 20) continue;
-    std::set<int32_t> named;
-    for (const ParameterGroup* group : fall.groups) {
-      const auto intended =
-          facts.nearest().Of(group->name, NearestRules::Among::kDead, named);
-      if (!intended || !named.insert(intended->rule).second) continue;
-      fall.intended.push_back({*intended, group});
-    }
+    Assign(facts, fall);
     if (fall.intended.empty() && fall.bytes < facts.total_bytes() / 5) {
       continue;
     }

@@ -3,6 +3,7 @@
 #define SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lint/analysis/facts.h"
@@ -13,10 +14,18 @@ namespace shardc {
 // replicated.
 inline constexpr int64_t kLargeElements = 65536;
 
+// A dead rule with the parameters that it was probably intended for.
 struct IntendedFallThrough {
   NearRule intended;
   const ParameterGroup* group = nullptr;
+  // Another group that is no more than one edit further away.
+  std::optional<NearRule> also;
+  const ParameterGroup* also_group = nullptr;
 };
+
+// Returns the edits between the part of the rule and the part of the name that
+// differ.
+int64_t EditsOf(const NearRule& near);
 
 struct FallThrough {
   int32_t rule = -1;                          // the catch-all

@@ -35,16 +35,23 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.unless = {catch_all};
     finding.reports.push_back(catch_all);
     std::vector<std::string> rewrites;
-    for (const auto& [intended, group] : fall.intended) {
+    for (const IntendedFallThrough& one : fall.intended) {
+      const NearRule& intended = one.intended;
       finding.reports.push_back(
           DeadRuleTopic(static_cast<size_t>(intended.rule)));
+      std::string names = Quoted(GroupName(facts, *one.group));
+      std::string found = Quoted(intended.found);
+      std::string rewrite = Quoted(intended.rewrite);
+      if (one.also) {
+        names += " or " + Quoted(GroupName(facts, *one.also_group));
+        found += " and " + Quoted(one.also->found);
+        rewrite += " or " + Quoted(one.also->rewrite);
+      }
       finding.labels.push_back(
           {facts.RulePlace(intended.rule),
-           "matches nothing; intended for " + Quoted(GroupName(facts, *group)) +
-               ": the rule has " + Quoted(intended.written) +
-               " where the tree has " + Quoted(intended.found)});
-      if (!intended.rewrite.empty())
-        rewrites.push_back(Quoted(intended.rewrite));
+           "matches nothing; intended for " + names + ": the rule has " +
+               Quoted(intended.written) + " where the tree has " + found});
+      if (!intended.rewrite.empty()) rewrites.push_back(rewrite);
     }
     finding.help =
         rewrites.empty()

@@ -5,6 +5,7 @@
 //   self_attn/q_proj/bias  ->  note      unbiased/kernel  ->  warning
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -85,6 +86,13 @@ bool IsOptional(const Sketch& sketch, char separator) {
                      });
 }
 
+struct NearName {
+  const ParameterGroup* group = nullptr;
+  std::string rewrite;
+  int64_t edits = 0;
+  std::string also;  // the rewrite for another name, one edit further at most
+};
+
 // Dead rules that were probably intended for a large parameter which only a
 // catch-all, or no rule, matches.
 std::set<int32_t> Intended(const Facts& facts) {
@@ -101,9 +109,45 @@ std::set<int32_t> Intended(const Facts& facts) {
   return out;
 }
 
+// For each dead rule the name of the tree that its pattern is nearest to, and
+// the pattern with that name's part. Nothing for trees and rule sets so large
+// that comparing them takes long.
+std::map<int32_t, NearName> NearNames(const Facts& facts) {
+  constexpr size_t kMostComparisons = 200000;
+  std::map<int32_t, NearName> out;
+  const size_t rules = facts.rule_facts().size();
+  if (rules * facts.groups().size() > kMostComparisons) return out;
+  for (const ParameterGroup& group : facts.groups()) {
+    const auto near =
+        facts.nearest().Of(group.name, NearestRules::Among::kDead);
+    if (!near || near->rewrite.empty()) continue;
+    const int64_t edits = EditsOf(*near);
+    const auto longest = static_cast<int64_t>(
+        std::max(near->written.size(), near->found.size()));
+    // Another word altogether is no typing error.
+    if (2 * edits > longest) continue;
+    NearName& best = out[near->rule];
+    if (best.group == nullptr || edits < best.edits) {
+      best = {&group, near->rewrite, edits, {}};
+    } else if (edits <= best.edits + 1 && near->rewrite != best.rewrite &&
+               best.also.empty()) {
+      best.also = near->rewrite;
+    }
+  }
+  return out;
+}
+
+std::string HelpFor(const Facts& facts, const NearName& near) {
+  return "the tree has " + Quoted(GroupName(facts, *near.group)) + ": write " +
+         Quoted(near.rewrite) +
+         (near.also.empty() ? "" : " or " + Quoted(near.also)) +
+         ", or remove the rule";
+}
+
 void Check(const Facts& facts, FindingSink& sink) {
   if (facts.plan().params.empty()) return;
   const std::set<int32_t> intended = Intended(facts);
+  const std::map<int32_t, NearName> near_names = NearNames(facts);
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.found > 0 || rule.builtin) continue;
@@ -117,9 +161,11 @@ void Check(const Facts& facts, FindingSink& sink) {
     finding.level = optional ? Level::kNote : kDeadRule.code.level;
     finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message = "rule " + Quoted(pattern) + " matches no parameter";
-    finding.help = optional
-                       ? "remove it if none of your models has such a parameter"
-                       : "correct the path, or remove the rule";
+    const auto near = near_names.find(static_cast<int32_t>(r));
+    finding.help =
+        optional ? "remove it if none of your models has such a parameter"
+        : near == near_names.end() ? "correct the path, or remove the rule"
+                                   : HelpFor(facts, near->second);
     sink.push_back(std::move(finding));
   }
 }

@@ -1,4 +1,5 @@
 #include "lint/analysis/facts.h"
+#include "lint/analysis/fall_through.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
 #include "source/wording.h"
@@ -27,8 +28,25 @@ void Check(const Facts& facts, FindingSink& sink) {
           {facts.RulePlace(intended->rule),
            "the nearest rule has " + Quoted(intended->written) +
                " where the name has " + Quoted(intended->found)});
+      // Another rule may be as near.
+      const auto second = facts.nearest().Of(
+          group.name, NearestRules::Among::kAll, {intended->rule});
+      const bool two = second && second->rule != intended->rule &&
+                       second->matched >= intended->matched &&
+                       EditsOf(*second) <= EditsOf(*intended) + 1;
+      if (two) {
+        finding.labels.push_back(
+            {facts.RulePlace(second->rule),
+             "as near: this rule has " + Quoted(second->written) +
+                 " where the name has " + Quoted(second->found)});
+      }
       if (!intended->rewrite.empty()) {
-        finding.help = "was " + Quoted(intended->rewrite) + " intended?";
+        finding.help = "was " + Quoted(intended->rewrite) +
+                       (two && !second->rewrite.empty() &&
+                                second->rewrite != intended->rewrite
+                            ? " or " + Quoted(second->rewrite)
+                            : "") +
+                       " intended?";
       }
     }
     sink.push_back(std::move(finding));

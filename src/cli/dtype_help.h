@@ -1,0 +1,16 @@
+// Help for dtypes in the short words of other programs.
+#ifndef SHARDC_CLI_DTYPE_HELP_H_
+#define SHARDC_CLI_DTYPE_HELP_H_
+
+#include <string>
+#include <string_view>
+
+namespace shardc::cli {
+
+// Returns "write `bfloat16`" for `bf16`, and an empty string for words that are
+// no dtype's short name.
+std::string DtypeHelp(std::string_view text);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_DTYPE_HELP_H_

@@ -1,0 +1,207 @@
+"""What a first hour with the program meets: a model's config.json alone, results
+in files, and messages that name the right word for a wrong one."""
+
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+from driver import ROOT, TESTDATA, Case, run
+
+CONFIG = os.path.join(TESTDATA, "configs", "llama-3-8b.config.json")
+MESH = ("--mesh", "fsdp:4,tp:2")
+PACK = ("--rules", "builtin:llama", "--no-project")
+NORM = "model.norm.weight"
+
+GPT = {"h.0.attn.c_attn.weight": [768, 2304],
+       "h.0.attn.c_proj.weight": [768, 768],
+       "h.0.mlp.c_fc.weight": [768, 3072],
+       "h.0.mlp.c_proj.weight": [3072, 768]}
+
+
+class FirstHour(Case):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def inputs(self, patterns, params=None, spec="[fsdp, tp]"):
+        """Flags of rules with these patterns and a manifest."""
+        rules = self.write("rules.yaml", "version: 1\nrules:\n" + "".join(
+            f"- match: '{pattern}'\n  spec: "
+            + ("[]" if pattern == ".*" else spec) + "\n"
+            for pattern in patterns))
+        manifest = self.write("manifest.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                name: {"shape": shape, "dtype": "F32"}
+                for name, shape in (params or GPT).items()}}))
+        return ["--mesh", "fsdp:2,tp:2", "--rules", rules, "--manifest",
+                manifest, "--no-project"]
+
+    def test_a_config_alone_is_a_model(self):
+        """Its tree is that of `shardc manifest --model`."""
+        tree = os.path.join(self.folder, "tree.json")
+        self.check(run("manifest", "--model", CONFIG, "--format", "json",
+                       "-o", tree), 0)
+        for words in (["plan", "-q"], ["check", "--format", "json"],
+                      ["explain", NORM], ["report"], ["cost"],
+                      ["export", "jax-json"]):
+            alone = self.check(run(*words, *MESH, *PACK, "--model", CONFIG), 0)
+            both = self.check(run(*words, *MESH, *PACK, "--model", CONFIG,
+                                  "--manifest", tree), 0)
+            self.assertTrue(alone.out)
+            if words[0] != "report":  # whose title names the file
+                self.assertEqual(alone.out, both.out, words)
+        flax = self.check(run("plan", "-q", *MESH, "--rules",
+                              "builtin:llama/flax", "--no-project", "--model",
+                              CONFIG), 0)
+        self.assertIn('"model/norm/', flax.out)
+        self.assertNotIn("model.norm.weight", flax.out)
+
+    def test_a_wrong_config_is_reported_once(self):
+        wrong = self.write("config.json", '{"model_type": "lama"}')
+        result = self.check(run("plan", *MESH, *PACK, "--model", wrong), 2)
+        self.assertEqual(result.err.count("error["), 1, result)
+        self.assertIn("lama", result.err)
+
+    def test_results_go_to_files(self):
+        for words in (["manifest", "--model", CONFIG], ["rules"],
+                      ["rules", "--rules", "builtin:llama"],
+                      ["rules", "--rules", "builtin:llama/hf", "--format",
+                       "yaml"],
+                      ["rules", "--rules", "builtin:llama", "--prove"],
+                      ["mesh", *MESH], ["resolve", "[BATCH]"],
+                      ["attention", *MESH]):
+            out = os.path.join(self.folder, "out")
+            printed = self.check(run(*words), 0)
+            written = self.check(run(*words, "-o", out), 0)
+            self.assertEqual(written.out, "")
+            with open(out, encoding="utf-8") as file:
+                self.assertEqual(file.read(), printed.out, words)
+
+    def test_wrong_words_are_answered_with_the_right_ones(self):
+        missing = os.path.join(self.folder, "plans", "a.json")
+        for words, said in (
+                (["plan", "--mesh", "2x4", *PACK, "--model", CONFIG],
+                 "name each axis, such as `fsdp:2,tp:4`"),
+                (["mesh", "--mesh", "2x2x4"], "`dp:2,fsdp:2,tp:4`"),
+                (["mesh", "--mesh", "8"], "`fsdp:8`"),
+                (["cost", *MESH, *PACK, "--model", CONFIG, "--dtype", "bf16"],
+                 "write `bfloat16`"),
+                (["cost", *MESH, *PACK, "--model", CONFIG, "--kv-dtype",
+                  "FP8"], "write `float8_e4m3fn`"),
+                (["verify", "--mesh", "tp:2", "--dtype", "fp16", "--attention",
+                  "heads=4,kv_heads=2,head_dim=16"], "write `float16`"),
+                (["plan", *MESH, *PACK, "--model", CONFIG, "-q", "-o",
+                  missing], "create it first: `mkdir -p "),
+                (["explain", "SHD1"], "there is no diagnostic `SHD1`"),
+                (["explain", "shd999"], "explain --codes` lists all codes"),
+                (["explain", "catch-all-replicate"],
+                 "did you mean `catch-all-replicates`?"),
+                (["plan", "--verbose"], "explain PARAM` prints how"),
+                (["check", "-v"], "`--notes` prints the notes too"),
+                (["plan", "--json"], "write `--format json`"),
+                (["plan", "--dry-run"], "`--diff` prints what would change"),
+                (["plan", *MESH, *PACK], "`--model config.json`")):
+            with self.subTest(words):
+                result = self.check(run(*words, cwd=self.folder), 2)
+                self.assertIn(said, result.err)
+        self.assertFalse(os.path.exists(os.path.dirname(missing)))
+
+    def test_names_that_no_pack_knows_lead_to_suggest(self):
+        inputs = self.inputs([".*"], {"verse/lookback/query": [64, 64]})
+        inputs[inputs.index("--rules") + 1] = "auto"
+        result = self.check(run("plan", *inputs), 2)
+        self.assertIn("`shardc suggest` proposes rules for these names",
+                      result.err)
+
+    def test_a_typing_error_is_corrected_to_the_nearest_name(self):
+        """Not to the largest parameter that the catch-all matches."""
+        result = self.check(run("check", *self.inputs(
+            [r"attn\.c_attn", r"atn\.c_proj\.weight$", r"mlp\.c_fc", ".*"])),
+            1)
+        self.assertIn("intended for `h.0.attn.c_proj.weight`: the rule has "
+                      "`atn` where the tree has `attn`", result.out)
+        self.assertIn(r"write `attn\.c_proj\.weight$`", result.out)
+        self.assertNotIn(r"`mlp\.c_proj", result.out)
+
+    def test_of_two_near_names_both_are_given(self):
+        result = self.check(run("check", *self.inputs(
+            [r"a\.w$", r"mlq\.c_proj\.weight$", ".*"],
+            {"h.0.mlp.c_proj.weight": [512, 512],
+             "h.0.mla.c_proj.weight": [512, 512], "h.0.a.w": [512, 512]})), 1)
+        self.assertIn("`h.0.mlp.c_proj.weight` or `h.0.mla.c_proj.weight`",
+                      result.out)
+        self.assertIn(r"`mlp\.c_proj\.weight$` or `mla\.c_proj\.weight$`",
+                      result.out)
+        result = self.check(run("check", *self.inputs(
+            [r"attm\.c_proj\.weight$", r"attb\.c_proj\.weight$", "wte"],
+            {"h.0.attn.c_proj.weight": [512, 512], "wte": [512, 512]})), 1)
+        self.assertIn("as near: this rule has `attb`", result.out)
+
+    def test_a_dead_rule_names_the_path_of_the_tree(self):
+        result = run("check", *self.inputs(
+            [r"attn\.", r"mlp\.c_fc", r"mlp\.c_proj", r"h\.\d+\.mlp\.c_fcc"]))
+        self.assertIn("SHD105 dead-rule", result.out)
+        self.assertIn("the tree has `h.0.mlp.c_fc.weight`: write "
+                      r"`h\.\d+\.mlp\.c_fc`", result.out)
+
+    def test_skipped_lints_take_one_line(self):
+        inputs = self.inputs([r"attn\.", r"mlp\."])
+        result = run("check", *inputs)
+        skipped = [line for line in result.err.splitlines()
+                   if line.startswith("skipped")]
+        self.assertEqual(len(skipped), 1, result)
+        self.assertRegex(skipped[0], r"^skipped \d+ lints without .* or a .* "
+                         r"\(--notes lists them\)$")
+        self.assertNotIn("SHD408", result.err + result.out)
+        self.assertIn("  without a batch: SHD408",
+                      run("check", *inputs, "--notes").err)
+
+    def test_several_committed_plans_take_a_line_each(self):
+        names = ["a", "b", "c"]
+        self.write("rules.yaml",
+                   "version: 1\nrules:\n- match: .*\n  spec: [tp]\n")
+        self.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1",
+            "params": {"w": {"shape": [1024], "dtype": "F32"}}}))
+        self.write("shardc.yaml", "version: 1\ntargets:\n" + "".join(
+            f"  {name}:\n    mesh: tp:{2 ** n}\n    rules: rules.yaml\n"
+            f"    manifest: m.json\n    plan: {name}.plan.json\n"
+            for n, name in enumerate(names)))
+        result = self.check(run("plan", "--write-locked", cwd=self.folder), 0)
+        lines = result.err.splitlines()
+        self.assertEqual(len(lines), 3, result)
+        self.assertEqual(lines[1], "target      b: 1 parameter, 2 KiB per "
+                         "device; check: nothing found")
+
+    def test_the_ignore_comment_of_the_guide(self):
+        """On the finding's line and on the line above it; elsewhere it is
+        reported."""
+        with open(os.path.join(ROOT, "docs", "guides", "ci.md"),
+                  encoding="utf-8") as file:
+            guide = " ".join(file.read().split())
+        self.assertIn("`# shardc: ignore[SHD105] kept for the next model`",
+                      guide)
+        comment = "# shardc: ignore[SHD105] kept for the next model"
+        rule = "- match: 'w_qkv/kernel'"
+        for lines, ignored in (([comment, rule, "  spec: []"], True),
+                               ([rule + "  " + comment, "  spec: []"], True),
+                               ([rule, "  spec: []  " + comment], False)):
+            inputs = self.inputs(["attn", "mlp"])
+            with open(inputs[3], "a", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
+            result = run("check", *inputs)
+            self.assertEqual("1 ignored by comments" in result.err, ignored,
+                             result)
+            self.assertEqual("[SHD105" in result.out, not ignored)
+
+
+if __name__ == "__main__":
+    unittest.main()
