@@ -51,7 +51,7 @@ SHARED = """attention_flag check_targets command_line committed_plan
   verify_process verify_request verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
-    | ^importers/rules/(?!exact|logical|pattern) | ^cost/fit\.cc$
+    | ^importers/rules/(?!exact|logical|pattern)
     | ^dense/(?!rotary|step) | ^emit/costs/fit_report\.cc$
     | ^emit/verify/(?!step|tensor_file)
     | ^exec/attention/(attention_state|rotate_tokens)\.cc$

@@ -159,6 +159,39 @@ class Build(unittest.TestCase):
             self.assertTrue(os.path.isfile(os.path.join(ROOT, "src", path)),
                             path)
 
+    def test_the_link_finds_every_function(self):
+        """By the objects of the native build: a use of a source that the
+        playground leaves out fails here, without compiling to WebAssembly."""
+        folder = os.path.join(os.environ.get("SHARDC_BUILD_ROOT", ""), "src")
+        found = {}  # source -> object
+        for here, _, names in os.walk(folder):
+            room = "cli_" if here.endswith("shardc_cli.a.p") else ""
+            for name in names:
+                if name.endswith(".cc.o") and here.endswith(".p"):
+                    found[room + name[:-len(".cc.o")]] = os.path.join(here, name)
+        wanted = [path[:-len(".cc")].replace("/", "_")
+                  for path in build.project_sources()]
+        objects = {name: found[name] for name in wanted if name in found}
+        if not shutil.which("nm") or len(objects) < len(wanted) - 1:
+            self.skipTest("there is no native build of every source")
+
+        def symbols(files, *flags):
+            done = subprocess.run(["nm", "-C", "-P", "-A", *flags, *files],
+                                  capture_output=True, text=True, check=True)
+            return {re.search(r": (.*?) [A-Za-z]( |$)", line).group(1)
+                    for line in done.stdout.splitlines()}
+
+        here = set(objects.values())
+        rest = [file for file in found.values() if file not in here]
+        elsewhere = symbols(rest, "--defined-only", "--extern-only")
+        defined = symbols(here, "--defined-only", "--extern-only")
+        missing = (symbols(here, "--undefined-only") & elsewhere) - defined
+        missing = {one for one in missing if one.startswith("shardc::")}
+        # What playground/ defines in its own way.
+        own = r"::(Embedded\w+|Commands|Simd\w+|\w+Into|\w+Attention)\("
+        self.assertEqual(set(), {one for one in missing
+                                 if not re.search(own, one)})
+
     def test_the_commands_are_those_of_the_program_in_its_order(self):
         every = re.findall(r"COMMAND\((k\w+)\)",
                            read(ROOT, "src", "cli", "commands.h"))
