@@ -252,7 +252,8 @@ void MeshEvaluator::Use(const Settings& settings) {
 
 std::optional<FitMesh> MeshEvaluator::On(const Mesh& mesh, Findings& findings) {
   auto out = Evaluate(mesh, representatives_.rules, findings);
-  if (!out || !batch_over_experts_) return out;
+  // What is illegal stays so with the batch over more axes.
+  if (!out || !out->legal || !batch_over_experts_) return out;
   const AxisRules& axes = batch_over_experts_->axes;
   const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;
   const bool used = std::any_of(
