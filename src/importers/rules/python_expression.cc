@@ -1,0 +1,364 @@
+// The methods follow Python's precedences: a choice holds `or`, that holds
+// `and`, that comparisons, sums, terms, and a term an atom with what follows
+// it. What rule sets do not need is skipped to the end of its brackets or its
+// line:
+//
+//   A + (x for x in y)[1:]  ->  add(name A, part(other))
+#include "importers/rules/python_expression.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+namespace shardc::imports {
+namespace {
+
+constexpr int kHeightLimit = 1000;
+
+}  // namespace
+
+PyNode PyExpressionParser::Made(PyKind kind, size_t begin,
+                                std::vector<PyNode> items, std::string text) {
+  PyNode node;
+  for (const PyNode& item : items) {
+    node.height = std::max(node.height, item.height + 1);
+  }
+  // A chain of operators or calls is not nested in the text, but its tree is
+  // as high as the chain is long.
+  if (node.height > kHeightLimit) {
+    Refuse("this is nested too deeply");
+    items.clear();
+    node.height = 1;
+  }
+  node.kind = kind;
+  node.begin = begin;
+  node.end = LastEnd();
+  node.items = std::move(items);
+  node.text = std::move(text);
+  return node;
+}
+
+// Parses expressions with commas between them as a tuple. The targets of a
+// loop end at its `in`.
+PyNode PyExpressionParser::Sequence(bool targets) {
+  const auto next = [&] {
+    if (!targets) return StarOrExpression();
+    Take("*");
+    return Term();
+  };
+  PyNode first = next();
+  if (!IsOperator(",")) return first;
+  const size_t begin = first.begin;
+  std::vector<PyNode> items;
+  items.push_back(std::move(first));
+  while (good() && Take(",")) {
+    if (AtLineEnd() || IsOperator("=") || IsOperator(")") || IsOperator("]") ||
+        IsOperator("}") || (targets && IsWord("in"))) {
+      break;
+    }
+    items.push_back(next());
+  }
+  return Made(PyKind::kSequence, begin, std::move(items));
+}
+
+PyNode PyExpressionParser::StarOrExpression() {
+  const size_t begin = Now().begin;
+  if (!Take("*")) return Expression();
+  std::vector<PyNode> items;
+  items.push_back(Expression());
+  return Made(PyKind::kStar, begin, std::move(items));
+}
+
+PyNode PyExpressionParser::Expression() {
+  if (!Enter("this is nested too deeply")) {
+    Leave();
+    return {};
+  }
+  PyNode node = Choice();
+  Leave();
+  return node;
+}
+
+PyNode PyExpressionParser::Choice() {
+  const size_t begin = Now().begin;
+  if (IsWord("lambda")) return Lambda();
+  if (TakeWord("yield")) {
+    TakeWord("from");
+    if (!AtLineEnd() && !IsOperator(")") && !IsOperator("=")) Sequence();
+    return Made(PyKind::kOther, begin);
+  }
+  PyNode value = Either();
+  if (Take(":=")) {
+    if (value.kind == PyKind::kName) bound_.push_back(value.text);
+    Expression();
+    return Made(PyKind::kOther, begin);
+  }
+  if (!TakeWord("if")) return value;
+  std::vector<PyNode> items;
+  items.push_back(std::move(value));
+  items.push_back(Either());
+  if (!TakeWord("else")) return Other(begin);  // a comprehension
+  items.push_back(Expression());
+  return Made(PyKind::kChoice, begin, std::move(items));
+}
+
+// Skips `lambda a, *b, c=lambda: 0: body`; no rule set needs its value.
+PyNode PyExpressionParser::Lambda() {
+  const size_t begin = Now().begin;
+  Next();
+  while (good() && !IsOperator(":")) {
+    if (Take("=")) {
+      Expression();
+    } else if (Now().kind == PyToken::kName || IsOperator(",") ||
+               IsOperator("*") || IsOperator("**") || IsOperator("/")) {
+      Next();
+    } else {
+      Refuse("a colon is missing here");
+    }
+  }
+  Take(":");
+  Expression();
+  return Made(PyKind::kOther, begin);
+}
+
+PyNode PyExpressionParser::Either() {
+  PyNode left = Both();
+  while (good() && IsWord("or"))
+    left = Pair(PyKind::kOr, std::move(left), 1, &PyExpressionParser::Both);
+  return left;
+}
+PyNode PyExpressionParser::Both() {
+  PyNode left = Negated();
+  while (good() && IsWord("and"))
+    left = Pair(PyKind::kAnd, std::move(left), 1, &PyExpressionParser::Negated);
+  return left;
+}
+PyNode PyExpressionParser::Negated() {
+  const size_t begin = Now().begin;
+  if (!TakeWord("not")) return Compared();
+  Enter("this is nested too deeply");
+  std::vector<PyNode> items;
+  items.push_back(Negated());
+  Leave();
+  return Made(PyKind::kNot, begin, std::move(items));
+}
+PyNode PyExpressionParser::Compared() {
+  PyNode left = Sum();
+  for (bool chain = false; good(); chain = true) {
+    PyKind kind = PyKind::kOther;
+    size_t words = 1;
+    if (IsOperator("==")) {
+      kind = PyKind::kEqual;
+    } else if (IsOperator("!=")) {
+      kind = PyKind::kUnequal;
+    } else if (IsWord("is")) {
+      words = IsWord("not", 1) ? 2 : 1;
+      kind = words == 2 ? PyKind::kUnequal : PyKind::kEqual;
+    } else if (IsWord("not") && IsWord("in", 1)) {
+      words = 2;
+    } else if (!(IsOperator("<") || IsOperator(">") || IsOperator("<=") ||
+                 IsOperator(">=") || IsWord("in"))) {
+      break;
+    }
+    // `a == b == c` does not compare the result of a comparison.
+    left = Pair(chain ? PyKind::kOther : kind, std::move(left), words,
+                &PyExpressionParser::Sum);
+  }
+  return left;
+}
+PyNode PyExpressionParser::Sum() {
+  PyNode left = Term();
+  while (good()) {
+    if (IsOperator("+")) {
+      left = Pair(PyKind::kAdd, std::move(left), 1, &PyExpressionParser::Term);
+      continue;
+    }
+    constexpr std::string_view kRest[] = {"-", "*", "/", "//", "%",  "**",
+                                          "@", "|", "&", "^",  "<<", ">>"};
+    const auto* at =
+        std::find_if(std::begin(kRest), std::end(kRest),
+                     [&](std::string_view op) { return IsOperator(op); });
+    if (at == std::end(kRest)) break;
+    left = Pair(PyKind::kOther, std::move(left), 1, &PyExpressionParser::Term);
+  }
+  return left;
+}
+
+PyNode PyExpressionParser::Pair(PyKind kind, PyNode left, size_t words,
+                                PyNode (PyExpressionParser::*next)()) {
+  const size_t begin = left.begin;
+  for (size_t i = 0; i < words; ++i) Next();
+  std::vector<PyNode> items;
+  items.push_back(std::move(left));
+  items.push_back((this->*next)());
+  return Made(kind, begin, std::move(items));
+}
+
+PyNode PyExpressionParser::Term() {
+  const size_t begin = Now().begin;
+  if (IsOperator("-") || IsOperator("+") || IsOperator("~")) {
+    Next();
+    Enter("this is nested too deeply");
+    Term();
+    Leave();
+    return Made(PyKind::kOther, begin);
+  }
+  TakeWord("await");
+  PyNode node = Atom();
+  while (good()) {
+    if (Take(".")) {
+      std::string name = Now().text;
+      if (Now().kind != PyToken::kName) {
+        Refuse("a name is missing after the dot");
+      }
+      Next();
+      std::vector<PyNode> items;
+      items.push_back(std::move(node));
+      node = Made(PyKind::kAttribute, begin, std::move(items), std::move(name));
+    } else if (IsOperator("(")) {
+      node = Call(std::move(node));
+    } else if (IsOperator("[")) {
+      Other();
+      std::vector<PyNode> items;
+      items.push_back(std::move(node));
+      node = Made(PyKind::kPart, begin, std::move(items));
+    } else {
+      break;
+    }
+  }
+  return node;
+}
+
+PyNode PyExpressionParser::Call(PyNode function) {
+  const size_t begin = function.begin;
+  std::vector<PyNode> items;
+  std::vector<std::string> keywords;
+  items.push_back(std::move(function));
+  Take("(");
+  bool other = false;
+  while (good() && !IsOperator(")")) {
+    std::string keyword;
+    if (Now().kind == PyToken::kName && IsOperator("=", 1)) {
+      keyword = Now().text;
+      Next();
+      Next();
+    }
+    if (Take("**")) keyword = "**";
+    items.push_back(StarOrExpression());
+    keywords.push_back(std::move(keyword));
+    if (IsWord("for") || IsWord("async")) {
+      other = true;
+      while (good() && !IsOperator(")")) SkipItem();
+    }
+    if (!Take(",") && !IsOperator(")")) Refuse("a comma is missing here");
+  }
+  Take(")");
+  if (other) return Made(PyKind::kOther, begin);
+  PyNode node = Made(PyKind::kCall, begin, std::move(items));
+  node.keywords = std::move(keywords);
+  return node;
+}
+
+// Skips one token, or a bracket with its content.
+void PyExpressionParser::SkipItem() {
+  if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
+    Other();
+  } else if (Now().kind == PyToken::kEnd) {
+    Refuse("a bracket is missing here");
+  } else {
+    Next();
+  }
+}
+
+// Skips a bracket, or the rest of an expression.
+PyNode PyExpressionParser::Other() { return Other(Now().begin); }
+PyNode PyExpressionParser::Other(size_t begin) {
+  if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
+    int depth = 0;
+    do {
+      if (IsOperator("(") || IsOperator("[") || IsOperator("{")) ++depth;
+      if (IsOperator(")") || IsOperator("]") || IsOperator("}")) --depth;
+      Next();
+    } while (depth > 0 && Now().kind != PyToken::kEnd);
+    return Made(PyKind::kOther, begin);
+  }
+  while (!AtLineEnd() && !IsOperator(",") && !IsOperator(")") &&
+         !IsOperator("]") && !IsOperator("}")) {
+    SkipItem();
+  }
+  return Made(PyKind::kOther, begin);
+}
+
+PyNode PyExpressionParser::Atom() {
+  const PyTokenAt token = Now();
+  if (token.kind == PyToken::kString || token.kind == PyToken::kTemplate) {
+    return Strings();
+  }
+  if (token.kind == PyToken::kNumber) {
+    Next();
+    return Made(PyKind::kNumber, token.begin, {}, token.text);
+  }
+  if (token.kind == PyToken::kName) {
+    Next();
+    const PyKind kind = token.text == "None"    ? PyKind::kNone
+                        : token.text == "True"  ? PyKind::kTrue
+                        : token.text == "False" ? PyKind::kFalse
+                                                : PyKind::kName;
+    return Made(kind, token.begin, {}, token.text);
+  }
+  if (Take("...")) return Made(PyKind::kOther, token.begin);
+  if (IsOperator("(") || IsOperator("[") || IsOperator("{")) return Bracket();
+  Refuse("a value is missing here");
+  return {};
+}
+
+// Adjacent strings are one string.
+PyNode PyExpressionParser::Strings() {
+  const size_t begin = Now().begin;
+  bool plain = true;
+  std::string text;
+  while (Now().kind == PyToken::kString || Now().kind == PyToken::kTemplate) {
+    plain = plain && Now().kind == PyToken::kString;
+    text += Now().text;
+    Next();
+  }
+  return Made(plain ? PyKind::kString : PyKind::kOther, begin, {},
+              std::move(text));
+}
+
+PyNode PyExpressionParser::Bracket() {
+  const size_t begin = Now().begin;
+  const std::string close = IsOperator("(") ? ")" : IsOperator("[") ? "]" : "}";
+  const bool braces = close == "}";
+  Next();
+  bool dict = false, other = false, comma = false;
+  std::vector<PyNode> items;
+  while (good() && !IsOperator(close)) {
+    if (braces && Take("**")) other = true;
+    items.push_back(StarOrExpression());
+    if (braces && Take(":")) {
+      dict = true;
+      items.push_back(Expression());
+    }
+    if (IsWord("for") || IsWord("async")) {
+      other = true;
+      while (good() && !IsOperator(close)) SkipItem();
+    }
+    if (Take(",")) {
+      comma = true;
+    } else if (!IsOperator(close)) {
+      Refuse("a comma is missing here");
+    }
+  }
+  Take(close);
+  if (other) return Made(PyKind::kOther, begin);
+  if (close == ")" && !comma && items.size() == 1) {
+    return std::move(items[0]);
+  }
+  return Made(
+      dict || (braces && items.empty()) ? PyKind::kDict : PyKind::kSequence,
+      begin, std::move(items));
+}
+
+}  // namespace shardc::imports

@@ -1,0 +1,56 @@
+// Parses Python expressions.
+#ifndef SHARDC_IMPORTERS_RULES_PYTHON_EXPRESSION_H_
+#define SHARDC_IMPORTERS_RULES_PYTHON_EXPRESSION_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "importers/rules/python_cursor.h"
+#include "importers/rules/python_tree.h"
+
+namespace shardc::imports {
+
+class PyExpressionParser : public PyCursor {
+ public:
+  using PyCursor::PyCursor;
+
+  // Returns the names that `:=` has bound since the last call.
+  std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
+
+  // Parses expressions with commas between them as a tuple. The targets of a
+  // loop end at its `in`.
+  PyNode Sequence(bool targets = false);
+  PyNode StarOrExpression();
+  PyNode Expression();
+  // Skips a bracket, or the rest of an expression.
+  PyNode Other();
+  // Skips a bracket, or the rest of an expression.
+  PyNode Other(size_t begin);
+
+ private:
+  PyNode Made(PyKind kind, size_t begin, std::vector<PyNode> items = {},
+              std::string text = {});
+  PyNode Choice();
+  PyNode Lambda();
+  PyNode Either();
+  PyNode Both();
+  PyNode Negated();
+  PyNode Compared();
+  PyNode Sum();
+  PyNode Pair(PyKind kind, PyNode left, size_t words,
+              PyNode (PyExpressionParser::*next)());
+  PyNode Term();
+  PyNode Call(PyNode function);
+  void SkipItem();
+  PyNode Atom();
+  PyNode Strings();
+  PyNode Bracket();
+
+  std::vector<std::string> bound_;
+};
+
+}  // namespace shardc::imports
+
+#endif  // SHARDC_IMPORTERS_RULES_PYTHON_EXPRESSION_H_

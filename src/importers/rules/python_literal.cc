@@ -1,0 +1,134 @@
+// Values are compared by what they hold, not by where they are written. What a
+// condition is worth follows Python: an empty text or sequence is false.
+//
+//   Same(("a", 1), ["a", 1])  ->  true     TruthOf(())  ->  false
+#include "importers/rules/python_literal.h"
+
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace shardc::imports {
+
+PyValue Simple(PyIs is, const PyNode& node, std::string text) {
+  PyValue value;
+  value.is = is;
+  value.begin = node.begin;
+  value.end = node.end;
+  value.text = std::move(text);
+  return value;
+}
+
+PyValue Unknown(const PyNode& node, std::string why, std::string flag) {
+  PyValue value = Simple(PyIs::kUnknown, node);
+  value.why = std::move(why);
+  value.flag = std::move(flag);
+  value.why_begin = node.begin;
+  value.why_end = node.end;
+  return value;
+}
+
+PyValue Truth(const PyNode& node, bool truth) {
+  PyValue value = Simple(PyIs::kBool, node);
+  value.truth = truth;
+  return value;
+}
+
+PyValue FromFlag(const std::string& text, const PyNode& node) {
+  if (text == "true" || text == "True") {
+    PyValue value = Simple(PyIs::kBool, node);
+    value.truth = true;
+    return value;
+  }
+  if (text == "false" || text == "False") return Simple(PyIs::kBool, node);
+  if (text == "none" || text == "None") return Simple(PyIs::kNone, node);
+  return Simple(PyIs::kText, node, text);
+}
+
+bool Same(const PyValue& a, const PyValue& b) {
+  if (a.is != b.is || a.text != b.text || a.truth != b.truth ||
+      a.items.size() != b.items.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a.items.size(); ++i) {
+    if (!Same(a.items[i], b.items[i])) return false;
+  }
+  return true;
+}
+
+std::optional<bool> TruthOf(const PyValue& value) {
+  switch (value.is) {
+    case PyIs::kBool:
+      return value.truth;
+    case PyIs::kNone:
+      return false;
+    case PyIs::kText:
+      return !value.text.empty();
+    case PyIs::kSequence:
+      return !value.items.empty();
+    default:
+      return std::nullopt;
+  }
+}
+
+int64_t BytesOf(const PyValue& value) {
+  return static_cast<int64_t>(sizeof(PyValue) + value.text.size() +
+                              value.why.size() + value.flag.size());
+}
+
+int64_t BytesOf(const PyList<PyValue>& values) {
+  int64_t out = 0;
+  for (const PyValue& one : values) out += BytesOf(one);
+  return out;
+}
+
+PyValue Sized(PyValue value, const PyNode& node) {
+  value.size = 1;
+  for (const PyValue& item : value.items) value.size += item.size;
+  for (const PyField& field : value.fields) value.size += field.second.size;
+  if (value.size <= kPySizeLimit) return value;
+  return Unknown(node, "a value of more than a million parts");
+}
+
+bool IsSpecName(std::string_view name) {
+  return name == "PartitionSpec" || name == "PS" || name == "P" ||
+         name == "Ps" || name == "PSpec";
+}
+
+bool KeepsItsArgument(std::string_view function) {
+  return function == "tuple" || function == "list" || function == "freeze" ||
+         function == "dict" || function == "OrderedDict" ||
+         function == "FrozenDict" || function == "compile";
+}
+
+PyValue ResolvedOf(const PyValue& given, const PyNode& node) {
+  constexpr std::string_view kNames[] = {"axes", "mode", "dynamic_axes",
+                                         "shape"};
+  std::map<std::string, PyValue, std::less<>> named;
+  for (size_t i = 0; i < given.items.size() && i < std::size(kNames); ++i) {
+    named.emplace(kNames[i], given.items[i]);
+  }
+  for (const auto& [keyword, field] : given.fields) {
+    named.emplace(keyword, field);
+  }
+  std::erase_if(named, [](const auto& one) {
+    return one.second.is == PyIs::kSymbol && one.second.text == "NOT_GIVEN";
+  });
+  PyValue value = Simple(PyIs::kResolved, node);
+  const bool list = named.contains("axes") &&
+                    named["axes"].is != PyIs::kSymbol &&
+                    named["axes"].is != PyIs::kResolved;
+  const bool dynamic =
+      named.contains("dynamic_axes") &&
+      (!named.contains("axes") || (list && !named.contains("mode")));
+  if (!dynamic && named.contains("mode")) {
+    value.fields.push_back({"mode", std::move(named["mode"])});
+  }
+  const char* chosen = dynamic ? "dynamic_axes" : "axes";
+  if (named.contains(chosen)) {
+    value.items.push_back(std::move(named[chosen]));
+  }
+  return Sized(std::move(value), node);
+}
+
+}  // namespace shardc::imports
