@@ -14,15 +14,13 @@
 #include "cli/lint_target.h"
 #include "cli/new_files.h"
 #include "cli/output.h"
-#include "cli/own_program.h"
 #include "cli/picked_mesh.h"
 #include "cli/suggested.h"
+#include "cli/workflow.h"
 #include "emit/emit.h"
 #include "emit/plans/manifest_text.h"
 #include "families/families.h"
 #include "parse/project.h"
-#include "source/boundary.h"
-#include "source/digest.h"
 #include "source/file.h"
 #include "source/wording.h"
 #include "target/packs.h"
@@ -227,87 +225,6 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
   return out;
 }
 
-std::string Quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
-
-// The SHA-256 of this program, by which the workflow knows what it downloads.
-std::optional<std::string> OwnDigest(Findings& findings) {
-  const SourceRef program = ReadOwnProgram(findings);
-  if (program == nullptr) return std::nullopt;
-  return Sha256(program->text());
-}
-
-// `folder` is that of the project, relative to the repository's root.
-std::string WorkflowText(const std::string& digest, const std::string& folder) {
-  const bool at_root = folder.empty() || folder == ".";
-  const std::string path = at_root ? "" : folder + "/";
-  return "# Checks the sharding of every change: no weights, no accelerator.\n"
-         "#\n"
-         "# The variable SHARDC_URL of the repository is where CI downloads "
-         "the\n"
-         "# program. It must be the one that wrote this file: its digest is\n"
-         "# compared. After an upgrade write `sha256sum shardc` below.\n"
-         "name: sharding\n"
-         "on: [push, pull_request]\n"
-         "permissions:\n"
-         "  contents: read\n"
-         "jobs:\n"
-         "  check:\n"
-         "    runs-on: ubuntu-24.04\n"
-         "    steps:\n"
-         "      - uses: "
-         "actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683  # v4.2.2\n"
-         "        with:\n"
-         "          persist-credentials: false\n"
-         "      - name: Download shardc\n"
-         "        env:\n"
-         "          SHARDC_URL: ${{ vars.SHARDC_URL }}\n"
-         "          SHARDC_SHA256: " +
-         digest +
-         "\n"
-         "        run: |\n"
-         "          curl --fail --silent --show-error --location --proto "
-         "'=https' \\\n"
-         "            --output \"$RUNNER_TEMP/shardc\" \"$SHARDC_URL\"\n"
-         "          echo \"$SHARDC_SHA256  $RUNNER_TEMP/shardc\" | sha256sum "
-         "--check --strict\n"
-         "          chmod +x \"$RUNNER_TEMP/shardc\"\n"
-         "      - name: Check\n"
-         "        run: '\"$RUNNER_TEMP/shardc\" check --locked --format "
-         "github'\n" +
-         (path.empty() ? ""
-                       : "        working-directory: " + Quoted(folder) + "\n");
-}
-
-// The workflow belongs to the root of the repository, where services look for
-// it. A project below the root may be one of several there.
-NewFile Workflow(const InitFlags& flags, const InitInputs& inputs,
-                 const std::string& digest) {
-  std::error_code error;
-  const fs::path here =
-      fs::absolute(flags.folder, error).lexically_normal() / "";
-  const std::string found = RepositoryRoot(flags.folder);
-  const fs::path root = found.empty() ? here : fs::path(found);
-  const std::string below =
-      here.parent_path().lexically_relative(root / "").generic_string();
-  const fs::path workflows = root / ".github" / "workflows";
-  fs::path file = workflows / "shardc.yaml";
-  const bool at_root = here.parent_path() == (root / "").parent_path();
-  if (at_root) {
-    return {".github/workflows/shardc.yaml", WorkflowText(digest, "")};
-  }
-  if (fs::symlink_status(file, error).type() != fs::file_type::not_found) {
-    file = workflows / ("shardc-" + inputs.name + ".yaml");
-  }
-  return {file.string(), WorkflowText(digest, below)};
-}
-
 std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
                              const Mesh& mesh, const Rules& rules,
                              Findings& findings) {
@@ -336,19 +253,20 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   out.push_back({plan, TextOf([&](Sink& sink) {
                    WritePlanJson(rules.compiled->plan, {}, sink);
                  })});
-  const auto digest = OwnDigest(findings);
-  if (!digest) return {};
-  out.push_back(Workflow(flags, inputs, *digest));
+  auto workflow = CheckWorkflow(flags.folder, inputs.name, findings);
+  if (!workflow) return {};
+  out.push_back(std::move(*workflow));
   // Written last, so that a project file exists only with all other files.
   out.push_back(
       {"shardc.yaml",
        "# `shardc check --locked` compares the committed plan with what these "
        "inputs give;\n# `shardc plan --write-locked` updates the "
        "plan.\nversion: 1\ntargets:\n  " +
-           Quoted(inputs.name) + ":\n    mesh: \"" + MeshWords(mesh) +
-           "\"\n    rules: [rules.yaml]\n    manifest: " + Quoted(manifest) +
-           "\n" + (model.empty() ? "" : "    model: " + Quoted(model) + "\n") +
-           "    plan: " + Quoted(plan) + "\n"});
+           YamlQuoted(inputs.name) + ":\n    mesh: \"" + MeshWords(mesh) +
+           "\"\n    rules: [rules.yaml]\n    manifest: " +
+           YamlQuoted(manifest) + "\n" +
+           (model.empty() ? "" : "    model: " + YamlQuoted(model) + "\n") +
+           "    plan: " + YamlQuoted(plan) + "\n"});
   return out;
 }
 

@@ -1,0 +1,102 @@
+// The workflow downloads the program that wrote it, compares its digest, and
+// runs `check --locked`. Actions are pinned by commit. A project below the
+// repository's root gets a file of its own name if there is one already:
+//
+//   models/llama, shardc.yaml taken  ->  .github/workflows/shardc-llama.yaml
+#include "cli/workflow.h"
+
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "cli/own_program.h"
+#include "source/boundary.h"
+#include "source/digest.h"
+
+namespace shardc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kBeforeDigest =
+    R"(# Checks the sharding of every change: no weights, no accelerator.
+#
+# The variable SHARDC_URL of the repository is where CI downloads the
+# program. It must be the one that wrote this file: its digest is
+# compared. After an upgrade write `sha256sum shardc` below.
+name: sharding
+on: [push, pull_request]
+permissions:
+  contents: read
+jobs:
+  check:
+    runs-on: ubuntu-24.04
+    steps:
+      - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683  # v4.2.2
+        with:
+          persist-credentials: false
+      - name: Download shardc
+        env:
+          SHARDC_URL: ${{ vars.SHARDC_URL }}
+          SHARDC_SHA256: )";
+
+constexpr std::string_view kAfterDigest = R"(
+        run: |
+          curl --fail --silent --show-error --location --proto '=https' \
+            --output "$RUNNER_TEMP/shardc" "$SHARDC_URL"
+          echo "$SHARDC_SHA256  $RUNNER_TEMP/shardc" | sha256sum --check --strict
+          chmod +x "$RUNNER_TEMP/shardc"
+      - name: Check
+        run: '"$RUNNER_TEMP/shardc" check --locked --format github'
+)";
+
+// The SHA-256 of this program, by which the workflow knows what it downloads.
+std::optional<std::string> OwnDigest(Findings& findings) {
+  const SourceRef program = ReadOwnProgram(findings);
+  if (program == nullptr) return std::nullopt;
+  return Sha256(program->text());
+}
+
+// `folder` is that of the project, relative to the repository's root; empty at
+// the root.
+std::string WorkflowText(const std::string& digest, const std::string& folder) {
+  std::string text = std::string(kBeforeDigest) + digest;
+  text += kAfterDigest;
+  if (folder.empty() || folder == ".") return text;
+  return text + "        working-directory: " + YamlQuoted(folder) + "\n";
+}
+
+}  // namespace
+
+std::string YamlQuoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::optional<NewFile> CheckWorkflow(const std::string& folder,
+                                     const std::string& name,
+                                     Findings& findings) {
+  const auto digest = OwnDigest(findings);
+  if (!digest) return std::nullopt;
+  std::error_code error;
+  const fs::path here = fs::absolute(folder, error).lexically_normal() / "";
+  const std::string found = RepositoryRoot(folder);
+  const fs::path root = found.empty() ? here : fs::path(found);
+  if (here.parent_path() == (root / "").parent_path()) {
+    return NewFile{".github/workflows/shardc.yaml", WorkflowText(*digest, "")};
+  }
+  const fs::path workflows = root / ".github" / "workflows";
+  fs::path file = workflows / "shardc.yaml";
+  if (fs::symlink_status(file, error).type() != fs::file_type::not_found) {
+    file = workflows / ("shardc-" + name + ".yaml");
+  }
+  const std::string below =
+      here.parent_path().lexically_relative(root / "").generic_string();
+  return NewFile{file.string(), WorkflowText(*digest, below)};
+}
+
+}  // namespace shardc::cli
