@@ -37,7 +37,7 @@ MAY_INCLUDE = {
     "match/proof": {"match", "match/automaton"},
     "resolve": {"source", "model"},
     "legalize": {"source", "model"},
-    "roles": {"model"},
+    "roles": {"source", "model"},
     "comm": {"source", "model"},
     "step": {"source", "model", "families", "match", "resolve", "comm"},
     "plan": {"source", "model", "match", "resolve", "legalize", "comm", "step"},

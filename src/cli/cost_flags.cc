@@ -10,15 +10,12 @@
 #include <vector>
 
 #include "cli/dtype_help.h"
+#include "cli/inputs.h"
 #include "cli/output.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
-
-Place FlagPlace(std::string_view flag, const std::string& value) {
-  return {MakeSource(std::string(flag), value), 0, value.size()};
-}
 
 std::string ListOf(std::span<const std::string_view> names) {
   std::string out;

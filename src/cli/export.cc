@@ -26,7 +26,8 @@ struct ExportFlags {
   bool allow_edited = false;
 };
 
-const exports::Exporter* Find(const std::string& format, Findings& findings) {
+const exports::Exporter* FindExporter(const std::string& format,
+                                      Findings& findings) {
   if (const auto* exporter = exports::FindExporter(format)) return exporter;
   std::vector<std::string_view> names;
   std::string known;
@@ -129,7 +130,7 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
 
 int RunExport(const ExportFlags& flags, const Common& common,
               Findings& findings) {
-  const exports::Exporter* exporter = Find(flags.format, findings);
+  const exports::Exporter* exporter = FindExporter(flags.format, findings);
   if (exporter == nullptr || !TakesFlags(*exporter, flags, common, findings)) {
     return kFailed;
   }

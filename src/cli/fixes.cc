@@ -72,7 +72,7 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 
 // The effect of fixes on specs, from best to worst of several targets. kUnread:
 // no target reads the files. kProven: no effect on any possible name.
-enum class Outcome { kUnread, kProven, kSame, kOther, kBroken };
+enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
 // A rule's pattern, and a number for everything it does to the parameters it
 // wins; equal numbers mean equal effects in both lists.
@@ -131,22 +131,22 @@ class TargetSpecs {
     return out;
   }
 
-  Outcome With(const FileTexts& texts) const {
-    if (!Reads(texts)) return Outcome::kUnread;
+  FixOutcome With(const FileTexts& texts) const {
+    if (!Reads(texts)) return FixOutcome::kUnread;
     auto rules = RulesWith(texts);
-    if (!rules) return Outcome::kBroken;
+    if (!rules) return FixOutcome::kBroken;
     // Known from the first compilation, so they are not reported again.
     Findings findings;
     SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
                      findings);
-    if (findings.HasErrors()) return Outcome::kBroken;
+    if (findings.HasErrors()) return FixOutcome::kBroken;
     if (SameForAllNames(before_->rules, *rules).answer == Answer::kYes) {
-      return Outcome::kProven;
+      return FixOutcome::kProven;
     }
     const auto after = CompileOf(std::move(*rules));
-    if (after == nullptr) return Outcome::kBroken;
-    return SameSpecs(before_->plan, after->plan) ? Outcome::kSame
-                                                 : Outcome::kOther;
+    if (after == nullptr) return FixOutcome::kBroken;
+    return SameSpecs(before_->plan, after->plan) ? FixOutcome::kSame
+                                                 : FixOutcome::kOther;
   }
 
   // The changed specs, one line per parameter.
@@ -218,8 +218,8 @@ class Maker {
     if (fixes.empty()) return;
     Fixes with = safe_;
     with.insert(with.end(), fixes.begin(), fixes.end());
-    const Outcome outcome = AnyMeet(with) ? Outcome::kOther : Judge(with);
-    if (outcome <= Outcome::kSame) {
+    const FixOutcome outcome = AnyMeet(with) ? FixOutcome::kOther : Judge(with);
+    if (outcome <= FixOutcome::kSame) {
       safe_ = std::move(with);
       outcome_ = outcome;
     } else if (fixes.size() == 1) {
@@ -237,13 +237,13 @@ class Maker {
   FixResult Result(bool unsafe) const {
     FixResult out;
     Fixes made = safe_;
-    Outcome outcome = outcome_;
+    FixOutcome outcome = outcome_;
     for (const RuleFix& fix : unsafe_) {
       Fixes with = made;
       with.push_back(fix);
       if (AnyMeet(with)) continue;
-      const Outcome judged = Judge(with);
-      if (judged == Outcome::kBroken) continue;
+      const FixOutcome judged = Judge(with);
+      if (judged == FixOutcome::kBroken) continue;
       ++out.unsafe;
       if (!unsafe) continue;
       made = std::move(with);
@@ -258,7 +258,7 @@ class Maker {
     std::sort(
         out.files.begin(), out.files.end(),
         [](const FixedFile& a, const FixedFile& b) { return a.name < b.name; });
-    out.proven = outcome == Outcome::kProven;
+    out.proven = outcome == FixOutcome::kProven;
     if (unsafe && out.unsafe > 0) out.changes = Changes(TextsWith(made));
     return out;
   }
@@ -273,12 +273,12 @@ class Maker {
     return false;
   }
 
-  Outcome Judge(const Fixes& fixes) const {
+  FixOutcome Judge(const Fixes& fixes) const {
     const FileTexts texts = TextsWith(fixes);
-    Outcome out = Outcome::kUnread;
+    FixOutcome out = FixOutcome::kUnread;
     for (const auto& target : targets_) {
       out = std::max(out, target->With(texts));
-      if (out == Outcome::kBroken) break;
+      if (out == FixOutcome::kBroken) break;
     }
     return out;
   }
@@ -298,7 +298,7 @@ class Maker {
 
   std::vector<std::unique_ptr<const TargetSpecs>> targets_;
   Fixes safe_, unsafe_;
-  Outcome outcome_ = Outcome::kUnread;  // of the accepted fixes together
+  FixOutcome outcome_ = FixOutcome::kUnread;  // of the accepted fixes together
 };
 
 std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(

@@ -27,7 +27,8 @@ struct ImportFlags {
   imports::Request request;
 };
 
-const imports::Importer* Find(const std::string& format, Findings& findings) {
+const imports::Importer* FindImporter(const std::string& format,
+                                      Findings& findings) {
   if (const auto* importer = imports::FindImporter(format)) return importer;
   std::vector<std::string_view> names;
   std::string known;
@@ -174,7 +175,7 @@ bool WriteMesh(const Imported& imported, const std::string& path,
 
 std::optional<Imported> ReadImport(const ImportFlags& flags,
                                    Findings& findings) {
-  const imports::Importer* importer = Find(flags.format, findings);
+  const imports::Importer* importer = FindImporter(flags.format, findings);
   if (importer == nullptr || !TakesFlags(*importer, flags, findings)) {
     return std::nullopt;
   }

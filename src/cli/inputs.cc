@@ -15,10 +15,6 @@
 namespace shardc::cli {
 namespace {
 
-Place FlagPlace(std::string_view flag, const std::string& value) {
-  return {MakeSource(std::string(flag), value), 0, value.size()};
-}
-
 // Parses one of a few names; adds a finding with the nearest one if it is
 // unknown.
 template <typename T>
@@ -120,6 +116,10 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
 }
 
 }  // namespace
+
+Place FlagPlace(std::string_view flag, const std::string& value) {
+  return {MakeSource(std::string(flag), value), 0, value.size()};
+}
 
 Options MeshInputs(InputFlags& flags) {
   return Under(

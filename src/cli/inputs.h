@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command.h"
@@ -31,6 +32,8 @@ struct InputFlags {
 };
 
 Options MeshInputs(InputFlags& flags);
+// Returns the place of an option's value.
+Place FlagPlace(std::string_view flag, const std::string& value);
 // --device: one device of the mesh.
 Option DeviceInput(std::string& number);
 std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,

@@ -7,14 +7,15 @@
 namespace shardc::cli {
 namespace {
 
-struct MeshFlags {
+struct MeshCommandFlags {
   InputFlags inputs;
   bool ranks = false;
   std::string device;
   std::string output;
 };
 
-int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
+int RunMesh(const MeshCommandFlags& all, const Common& common,
+            Findings& findings) {
   const InputFlags& flags = all.inputs;
   const auto mesh = LoadMeshAlone(flags, findings);
   if (!mesh) return kFailed;
@@ -43,7 +44,7 @@ int RunMesh(const MeshFlags& all, const Common& common, Findings& findings) {
   return PutResult(write, all.output, findings) ? kDone : kFailed;
 }
 
-Options OptionsOf(MeshFlags& flags) {
+Options OptionsOf(MeshCommandFlags& flags) {
   Options options = {{.name = "--ranks",
                       .to = &flags.ranks,
                       .help = "list each process's devices, and its ranks in "

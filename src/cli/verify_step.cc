@@ -313,7 +313,7 @@ Options OptionsOf(StepFlags& flags) {
   return options;
 }
 
-int RunSelfTestCommand(const Common& common, Findings& findings) {
+int RunStepSelfTest(const Common& common, Findings& findings) {
   const verify::StepSelfTest result =
       verify::RunStepSelfTest(verify::StepFaults(), ThreadsOr(common.threads),
                               FaultProgressLine(common));
@@ -370,7 +370,7 @@ MovedBytes MovedIn(const std::vector<verify::StepReport>& reports) {
 int VerifySteps(const StepFlags& flags, const Common& common,
                 const Ranks& ranks, Findings& findings) {
   if (!SelfTestMayRun(flags.self_test, ranks, findings)) return kFailed;
-  if (flags.self_test) return RunSelfTestCommand(common, findings);
+  if (flags.self_test) return RunStepSelfTest(common, findings);
   const auto work = OpenStep(flags, common, ranks, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
   bool begins = work != nullptr;

@@ -25,11 +25,6 @@
 namespace shardc {
 namespace {
 
-// A dimension's axes; none past the spec's end.
-AxisGroup AxesAt(const Spec& spec, size_t dim) {
-  return dim < spec.size() ? spec[dim] : AxisGroup{};
-}
-
 // The dimension that each axis splits.
 std::map<std::string, size_t> DimByAxis(const Mesh& mesh, const Spec& spec) {
   std::map<std::string, size_t> out;

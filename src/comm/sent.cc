@@ -17,11 +17,6 @@
 namespace shardc {
 namespace {
 
-// A dimension's axes; none past the spec's end.
-AxisGroup AxesAt(const Spec& spec, size_t dim) {
-  return dim < spec.size() ? spec[dim] : AxisGroup{};
-}
-
 // Index of a device's block along each dimension.
 std::vector<int64_t> BlockOf(const Sharding& sharding, size_t rank,
                              int64_t device) {

@@ -19,11 +19,11 @@
 namespace shardc::cost {
 namespace {
 
-using Bytes = std::optional<int64_t>;
+using MaybeBytes = std::optional<int64_t>;
 
 constexpr int64_t kLeastFactored = 128;
 
-Bytes Add(Bytes a, Bytes b) {
+MaybeBytes Add(MaybeBytes a, MaybeBytes b) {
   return a && b ? CheckedAdd(*a, *b) : std::nullopt;
 }
 
@@ -33,7 +33,7 @@ int64_t ShareOf(int64_t elements, int64_t parts) {
 
 // The elements of two vectors in place of a matrix; nullopt if it is not a
 // matrix.
-Bytes FactoredElements(const Shape& whole, const Shape& shard) {
+MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
   if (whole.size() < 2) return std::nullopt;
   std::vector<size_t> order(whole.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -51,7 +51,7 @@ Bytes FactoredElements(const Shape& whole, const Shape& shard) {
 
 // The optimizer's numbers per parameter, of the first and the second moment.
 struct MomentCounts {
-  Bytes first = 0, second = 0;
+  MaybeBytes first = 0, second = 0;
 };
 
 MomentCounts SlotsOf(Optimizer optimizer, const ParamClass& param,
@@ -68,8 +68,8 @@ MomentCounts SlotsOf(Optimizer optimizer, const ParamClass& param,
     case Optimizer::kMomentum:
       return {elements, 0};
     case Optimizer::kAdafactor: {
-      const Bytes factored = FactoredElements(*param.type.shape, shard);
-      return {0, factored ? factored : Bytes(elements)};
+      const MaybeBytes factored = FactoredElements(*param.type.shape, shard);
+      return {0, factored ? factored : MaybeBytes(elements)};
     }
     case Optimizer::kSgd:
       break;
@@ -77,7 +77,7 @@ MomentCounts SlotsOf(Optimizer optimizer, const ParamClass& param,
   return {};
 }
 
-Bytes In(Bytes elements, Dtype dtype, int64_t parts) {
+MaybeBytes In(MaybeBytes elements, Dtype dtype, int64_t parts) {
   return elements ? BytesOf(ShareOf(*elements, parts), dtype) : std::nullopt;
 }
 
@@ -105,7 +105,7 @@ StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
   StateBytes out;
   if (!param.type.shape || !param.type.dtype) return out;
   const Shape shard = ShardShape(work.mesh, *param.type.shape, param.spec);
-  const Bytes elements = CheckedProduct(shard);
+  const MaybeBytes elements = CheckedProduct(shard);
   if (!elements) return out;
   const Dtype dtype = *param.type.dtype;
   const bool train = work.mode == Mode::kTrain;

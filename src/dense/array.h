@@ -9,12 +9,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "source/index.h"
 
 namespace shardc::dense {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kUnit = 0x1p-24;  // float32's roundoff
 
 struct Array {
   std::vector<int64_t> shape;

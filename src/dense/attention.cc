@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <limits>
 #include <utility>
 
 #include "dense/dropout.h"
@@ -28,8 +27,6 @@
 
 namespace shardc::dense {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Sizes {
   int64_t batch, queries, keys, heads, key_heads, dim, value_dim, group;
@@ -46,7 +43,7 @@ bool Broadcasts(const Array& x, const Sizes& n) {
          OneOf(x.dim(2), {1, n.queries}) && x.dim(3) == n.keys;
 }
 
-bool Counts(const std::vector<int64_t>& x, int64_t count) {
+bool HasCount(const std::vector<int64_t>& x, int64_t count) {
   return x.empty() || static_cast<int64_t>(x.size()) == count;
 }
 
@@ -111,15 +108,16 @@ bool ExtrasFit(const Inputs& in, const Sizes& n, std::string& why) {
   }
   if (!BlocksFit(in, n)) why = "blocks " + ShapeText(in.blocks);
   const int64_t q_rows = n.batch * n.queries, k_rows = n.batch * n.keys;
-  if (!Counts(in.query_segments, q_rows) || !Counts(in.key_segments, k_rows) ||
+  if (!HasCount(in.query_segments, q_rows) ||
+      !HasCount(in.key_segments, k_rows) ||
       in.query_segments.empty() != in.key_segments.empty()) {
     why = "segment ids";
   }
-  if (!Counts(in.query_positions, q_rows) ||
-      !Counts(in.key_positions, k_rows)) {
+  if (!HasCount(in.query_positions, q_rows) ||
+      !HasCount(in.key_positions, k_rows)) {
     why = "positions";
   }
-  if (!Counts(in.key_lengths, n.batch) || !Counts(in.key_starts, n.batch)) {
+  if (!HasCount(in.key_lengths, n.batch) || !HasCount(in.key_starts, n.batch)) {
     why = "lengths";
   }
   if (why.empty()) return true;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "dense/dropout.h"
@@ -18,9 +17,6 @@
 
 namespace shardc::dense {
 namespace {
-
-constexpr double kUnit = 0x1p-24;  // float32's roundoff
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double StepOf(double largest, int bits) {
   return largest / (std::ldexp(1.0, bits - 1) - 0.5);
@@ -67,10 +63,10 @@ Range Quotient(const Range& a, const Range& b) {
           b.low > 0 ? a.high / b.low : 0};
 }
 
-class Rows {
+class NarrowRows {
  public:
-  Rows(const Inputs& in, const Options& options, const Narrow& narrow,
-       const Result& whole)
+  NarrowRows(const Inputs& in, const Options& options, const Narrow& narrow,
+             const Result& whole)
       : in_(in),
         options_(options),
         narrow_(narrow),
@@ -303,7 +299,7 @@ std::optional<NarrowResult> NarrowAttention(const Inputs& in,
   const Inputs& from = cut ? *cut : in;
   const auto whole = Attention(from, options, why, true);
   if (!whole) return std::nullopt;
-  return Rows(from, options, narrow, *whole).Run();
+  return NarrowRows(from, options, narrow, *whole).Run();
 }
 
 }  // namespace shardc::dense

@@ -12,13 +12,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dense/array.h"
 #include "source/index.h"
 
 namespace shardc::dense {
 namespace {
 
 constexpr double kTurn = 2 * 3.14159265358979323846;
-constexpr double kUnit = 0x1p-24;  // float32's roundoff
 
 // Of frequency f between itself and f / factor, by `keep` from 1 to 0.
 double Between(double f, double factor, double keep) {

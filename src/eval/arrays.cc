@@ -361,7 +361,7 @@ bool Attention(Call& call, Reply& reply) {
   return true;
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kOfArrays[] = {
     {"apply_rotary_pos_emb",
      "rotary embedding of [b, h, s, d]: tensor, sin, cos", ApplyRotary},
     {"attention",
@@ -386,6 +386,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> ArrayFunctions() { return kFunctions; }
+std::span<const Function> ArrayFunctions() { return kOfArrays; }
 
 }  // namespace shardc::eval

@@ -190,7 +190,7 @@ bool PartitionAxisFields(Call& call, Reply& reply) {
   return true;
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kOfAxes[] = {
     {"attention_shardings",
      "specs of attention's tensors: mode, layout, qkv_mni_sharding, "
      "softmax_aux_ndim, rules, mesh",
@@ -207,6 +207,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> AxisFunctions() { return kFunctions; }
+std::span<const Function> AxisFunctions() { return kOfAxes; }
 
 }  // namespace shardc::eval

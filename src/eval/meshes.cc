@@ -158,7 +158,7 @@ bool NamesInMesh(Call& call, Reply& reply) {
   return true;
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kOfMeshes[] = {
     {"calculate_host_mesh_shape",
      "the part of a mesh that one process holds: global_mesh_shape, "
      "local_devices, num_processes",
@@ -178,6 +178,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> MeshFunctions() { return kFunctions; }
+std::span<const Function> MeshFunctions() { return kOfMeshes; }
 
 }  // namespace shardc::eval

@@ -220,7 +220,7 @@ bool ShardingConstraint(Call& call, Reply& reply) {
   return true;
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kOfRules[] = {
     {"get_corrected_named_sharding",
      "a spec made legal for a shape: shape, spec, mesh, raise_mesh_error",
      CorrectedSharding},
@@ -238,6 +238,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> RuleFunctions() { return kFunctions; }
+std::span<const Function> RuleFunctions() { return kOfRules; }
 
 }  // namespace shardc::eval

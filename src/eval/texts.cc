@@ -110,7 +110,7 @@ bool SpecNames(Call& call, Reply& reply) {
   return true;
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kOfTexts[] = {
     {"canonicalize_dtype", "the safetensors name of a dtype's spelling: dtype",
      CanonicalDtype},
     {"get_names_from_partition_spec",
@@ -125,6 +125,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> TextFunctions() { return kFunctions; }
+std::span<const Function> TextFunctions() { return kOfTexts; }
 
 }  // namespace shardc::eval

@@ -20,7 +20,7 @@ namespace shardc::families {
 namespace {
 
 using Kind = Expression::Kind;
-using Words = std::span<const std::string_view>;
+using WordList = std::span<const std::string_view>;
 
 constexpr std::array<std::string_view, 1> kOr = {"or"};
 constexpr std::array<std::string_view, 1> kAnd = {"and"};
@@ -30,8 +30,8 @@ constexpr std::array<std::string_view, 1> kDefault = {"??"};
 constexpr std::array<std::string_view, 2> kSum = {"+", "-"};
 constexpr std::array<std::string_view, 3> kProduct = {"*", "//", "%"};
 // Lowest precedence first; `not` is between the second and the third.
-constexpr std::array<Words, 6> kLevels = {kOr,      kAnd, kCompare,
-                                          kDefault, kSum, kProduct};
+constexpr std::array<WordList, 6> kLevels = {kOr,      kAnd, kCompare,
+                                             kDefault, kSum, kProduct};
 constexpr size_t kNotLevel = 2;
 // Parsing, evaluation and destruction recurse into nested expressions, so the
 // nesting is limited.

@@ -26,7 +26,7 @@
 namespace shardc::families {
 namespace {
 
-constexpr int kDeepest = 32;  // nesting of blocks
+constexpr int kDeepestBlock = 32;  // nesting of blocks
 
 // Names of a module's parameters in a naming scheme.
 struct Spelling {
@@ -123,7 +123,8 @@ class TreeBuilder {
 
   bool WalkBlock(const Block& block, const Expression& call, const Node& node,
                  Evaluator& values) {
-    if (call.parts.size() != block.parameters.size() || depth_ > kDeepest) {
+    if (call.parts.size() != block.parameters.size() ||
+        depth_ > kDeepestBlock) {
       return Wrong(node, "`" + call.text + "` is called wrongly");
     }
     std::vector<Value> given;
@@ -144,7 +145,7 @@ class TreeBuilder {
 
   // part(FAMILY, CONFIG, KEY): adds the subtree of that family at the key.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
-    if (call.parts.size() != 3 || depth_ > kDeepest) {
+    if (call.parts.size() != 3 || depth_ > kDeepestBlock) {
       return Wrong(node, "`part` is called wrongly");
     }
     const auto name = values.Evaluate(call.parts[0]);

@@ -20,18 +20,18 @@
 namespace shardc {
 namespace {
 
-constexpr std::string_view kSuffix = "_axis";
+constexpr std::string_view kAxisSuffix = "_axis";
 
 std::optional<AxisRule> FieldOf(std::string_view name) {
-  if (!name.ends_with(kSuffix)) return std::nullopt;
-  return ParseAxisRule(name.substr(0, name.size() - kSuffix.size()));
+  if (!name.ends_with(kAxisSuffix)) return std::nullopt;
+  return ParseAxisRule(name.substr(0, name.size() - kAxisSuffix.size()));
 }
 
 std::vector<std::string> FieldNames() {
   std::vector<std::string> names;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
     names.push_back(std::string(AxisRuleName(static_cast<AxisRule>(i))) +
-                    std::string(kSuffix));
+                    std::string(kAxisSuffix));
   }
   return names;
 }

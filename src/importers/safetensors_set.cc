@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
-std::string Quoted(std::string_view name) {
+std::string QuotedFile(std::string_view name) {
   return "`" + std::string(name.substr(0, 200)) + "`";
 }
 
@@ -185,7 +185,7 @@ class IndexedReader {
       }
     }
     findings_.Add(code::kTensorMissing, place_,
-                  Quoted(tensor) + " is not in `" + names_[file] +
+                  QuotedFile(tensor) + " is not in `" + names_[file] +
                       "`, where the index has it",
                   held == held_.end()
                       ? std::string()
@@ -204,12 +204,12 @@ class IndexedReader {
         const auto found = listed.find(entry.name);
         if (found == listed.end()) {
           findings_.Add(code::kTensorExtra, place_,
-                        "`" + file.path + "` holds " + Quoted(entry.name) +
+                        "`" + file.path + "` holds " + QuotedFile(entry.name) +
                             ", which the index does not list");
         } else if (copies.size() > 1 && &file == &set_.files[found->second]) {
           findings_.Add(
               code::kDuplicateKey, place_,
-              Quoted(entry.name) + " is in " +
+              QuotedFile(entry.name) + " is in " +
                   Counted(static_cast<int64_t>(copies.size()), "file") +
                   " of the index");
         }
@@ -268,7 +268,7 @@ std::optional<SafetensorsSet> ReadFiles(const std::vector<std::string>& paths,
         set.tensors.push_back({name, file, static_cast<int32_t>(i)});
       } else if (!findings.Full()) {
         findings.Add(code::kDuplicateKey, Place{MakeSource(path, {})},
-                     Quoted(name) + " is also in `" +
+                     QuotedFile(name) + " is also in `" +
                          set.files[other->second].path + "`");
       }
     }

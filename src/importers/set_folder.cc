@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kNamesShown = 20;
 constexpr size_t kMostDigits = 18;
-constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kTensorsSuffix = ".safetensors";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -159,8 +159,8 @@ std::vector<std::string> FilesOfSeries(const NumberedName& name,
 }
 
 bool IsShardFileName(std::string_view name) {
-  if (!name.ends_with(kSuffix)) return false;
-  name.remove_suffix(kSuffix.size());
+  if (!name.ends_with(kTensorsSuffix)) return false;
+  name.remove_suffix(kTensorsSuffix.size());
   for (const std::string_view series : {"device-", "process-", "shard-"}) {
     if (!name.starts_with(series)) continue;
     const std::string_view number = name.substr(series.size());
@@ -190,7 +190,7 @@ std::string_view NameOfPart(std::string_view name) {
   if (!name.starts_with('.') || !name.ends_with(kEnd)) return {};
   name.remove_suffix(kEnd.size());
   name.remove_prefix(1);
-  return name.ends_with(kSuffix) ? name : std::string_view();
+  return name.ends_with(kTensorsSuffix) ? name : std::string_view();
 }
 
 bool RefuseUnfinishedRun(const std::string& folder,
@@ -258,7 +258,7 @@ bool RefuseShards(const std::string& folder,
       std::find(names.begin(), names.end(), kShardsName) != names.end();
   const bool others =
       std::any_of(names.begin(), names.end(), [](const std::string& name) {
-        return !name.starts_with('.') && name.ends_with(kSuffix);
+        return !name.starts_with('.') && name.ends_with(kTensorsSuffix);
       });
   if (shard == names.end() && (!index || others)) return false;
   const Place place{MakeSource(folder, {})};
@@ -282,7 +282,7 @@ bool RefuseShards(const std::string& folder,
 
 bool RefuseMember(const std::string& path, Findings& findings) {
   const std::string_view name = BaseName(path);
-  if (!name.ends_with(kSuffix)) return false;
+  if (!name.ends_with(kTensorsSuffix)) return false;
   const Place place{MakeSource(path, {})};
   if (const auto numbered = ParseNumberedName(name);
       numbered && numbered->count != 1) {

@@ -31,14 +31,14 @@ bool IsWordByte(char c) {
   return IsNameByte(c) || c == ':' || c == '/' || c == '.' || c == '-';
 }
 
-string_view Trim(string_view text) {
+string_view TrimBlanks(string_view text) {
   while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
   while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
   return text;
 }
 
 std::string Unquoted(string_view text) {
-  text = Trim(text);
+  text = TrimBlanks(text);
   if (text.size() >= 2 && (text[0] == '\'' || text[0] == '"') &&
       text.back() == text[0]) {
     text = text.substr(1, text.size() - 2);
@@ -106,7 +106,7 @@ class Scanner {
 
   void Step() {
     const char c = line_[at_];
-    const bool fresh = at_ == out_.piece || Trim(Piece()).empty();
+    const bool fresh = at_ == out_.piece || TrimBlanks(Piece()).empty();
     if ((c == '\'' || c == '"') && fresh) {
       const size_t close = line_.find(c, at_ + 1);
       at_ = close == string_view::npos ? line_.size() : close + 1;

@@ -19,28 +19,35 @@ namespace {
 
 constexpr int64_t kSetBytes = int64_t{256} << 20;
 
-// The patterns of one separator.
-class Group {
- public:
-  explicit Group(char separator) : separator_(separator) {}
+}  // namespace
 
-  char separator() const { return separator_; }
-  void Add(uint32_t number, std::shared_ptr<const RE2> pattern) {
-    numbers_.push_back(number);
-    patterns_.push_back(std::move(pattern));
-  }
-  void Compile();
-  void Find(re2::StringPiece text, std::vector<int>& hits,
-            std::vector<uint32_t>& out) const;
+struct Re2Finder::Groups {
+  // The patterns of one separator.
+  class Group {
+   public:
+    explicit Group(char separator) : separator_(separator) {}
 
- private:
-  char separator_;
-  std::unique_ptr<RE2::Set> set_;  // null: the set did not compile
-  std::vector<uint32_t> numbers_;  // by index in the set
-  std::vector<std::shared_ptr<const RE2>> patterns_;
+    char separator() const { return separator_; }
+    void Add(uint32_t number, std::shared_ptr<const RE2> pattern) {
+      numbers_.push_back(number);
+      patterns_.push_back(std::move(pattern));
+    }
+    void Compile();
+    void Find(re2::StringPiece text, std::vector<int>& hits,
+              std::vector<uint32_t>& out) const;
+
+   private:
+    char separator_;
+    std::unique_ptr<RE2::Set> set_;  // null: the set did not compile
+    std::vector<uint32_t> numbers_;  // by index in the set
+    std::vector<std::shared_ptr<const RE2>> patterns_;
+  };
+
+  std::vector<Group> all;
+  std::once_flag compiled;
 };
 
-void Group::Compile() {
+void Re2Finder::Groups::Group::Compile() {
   RE2::Options options = patterns_[0]->options();
   options.set_max_mem(kSetBytes);
   set_ = std::make_unique<RE2::Set>(options, RE2::UNANCHORED);
@@ -50,8 +57,9 @@ void Group::Compile() {
   if (!added || !set_->Compile()) set_.reset();
 }
 
-void Group::Find(re2::StringPiece text, std::vector<int>& hits,
-                 std::vector<uint32_t>& out) const {
+void Re2Finder::Groups::Group::Find(re2::StringPiece text,
+                                    std::vector<int>& hits,
+                                    std::vector<uint32_t>& out) const {
   if (set_ != nullptr) {
     RE2::Set::ErrorInfo error{RE2::Set::kNoError};
     hits.clear();
@@ -65,13 +73,6 @@ void Group::Find(re2::StringPiece text, std::vector<int>& hits,
     if (RE2::PartialMatch(text, *patterns_[i])) out.push_back(numbers_[i]);
   }
 }
-
-}  // namespace
-
-struct Re2Finder::Groups {
-  std::vector<Group> all;
-  std::once_flag compiled;
-};
 
 std::string_view Convert(std::string_view name, char separator, char wanted,
                          std::string& scratch) {
@@ -88,14 +89,15 @@ Re2Finder& Re2Finder::operator=(Re2Finder&&) noexcept = default;
 Re2Finder::Re2Finder(std::span<const CompiledPattern> patterns,
                      std::span<const uint32_t> numbers)
     : groups_(std::make_unique<Groups>()) {
-  std::vector<Group>& all = groups_->all;
+  std::vector<Groups::Group>& all = groups_->all;
   for (uint32_t number : numbers) {
     const CompiledPattern& pattern = patterns[number];
-    auto group = std::find_if(all.begin(), all.end(), [&](const Group& g) {
-      return g.separator() == pattern.separator;
-    });
+    auto group =
+        std::find_if(all.begin(), all.end(), [&](const Groups::Group& g) {
+          return g.separator() == pattern.separator;
+        });
     if (group == all.end()) {
-      group = all.insert(all.end(), Group(pattern.separator));
+      group = all.insert(all.end(), Groups::Group(pattern.separator));
     }
     group->Add(number, pattern.re);
   }
@@ -104,9 +106,9 @@ Re2Finder::Re2Finder(std::span<const CompiledPattern> patterns,
 void Re2Finder::Find(std::string_view name, char separator, Scratch& scratch,
                      std::vector<uint32_t>& out) const {
   std::call_once(groups_->compiled, [this] {
-    for (Group& group : groups_->all) group.Compile();
+    for (Groups::Group& group : groups_->all) group.Compile();
   });
-  for (const Group& group : groups_->all) {
+  for (const Groups::Group& group : groups_->all) {
     const std::string_view text =
         Convert(name, separator, group.separator(), scratch.text);
     group.Find({text.data(), text.size()}, scratch.hits, out);

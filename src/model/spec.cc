@@ -22,6 +22,10 @@ void WriteSpec(JsonWriter& json, const Spec& spec) {
   json.EndArray();
 }
 
+AxisGroup AxesAt(const Spec& spec, size_t dim) {
+  return dim < spec.size() ? spec[dim] : AxisGroup{};
+}
+
 std::string GroupText(const AxisGroup& group) {
   return JsonText([&](JsonWriter& json) { WriteGroup(json, group); });
 }

@@ -19,6 +19,8 @@ using Spec = std::vector<AxisGroup>;
 
 // Returns `[["fsdp", "sp"], "tp", null]`: the notation of plans and messages.
 std::string SpecText(const Spec& spec);
+// Returns the axes of a dimension; none where the spec is shorter.
+AxisGroup AxesAt(const Spec& spec, size_t dim);
 std::string GroupText(const AxisGroup& group);  // `["fsdp", "sp"]`, `null`
 void WriteSpec(JsonWriter& json, const Spec& spec);
 void WriteGroup(JsonWriter& json, const AxisGroup& group);

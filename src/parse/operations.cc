@@ -26,7 +26,7 @@ constexpr IntegerRange kGlobals = {0, int64_t{1} << 20};
 // Within float32's range for values and squares.
 constexpr RealRange kScales = {1e-6, 1e6};
 constexpr RealRange kCaps = {0, 1e6};
-constexpr double kLeastCap = 1e-3;
+constexpr double kLeastSoftCap = 1e-3;
 constexpr RealRange kProbabilities = {0, 1, true};
 
 constexpr std::array<std::string_view, 3> kDotBitsNames = {"0", "8", "4"};
@@ -187,7 +187,7 @@ class SettingsReader {
 
   std::optional<double> ReadCap(const YamlNode& node, const std::string& what) {
     const auto value = ReadReal(context_, node, what, kCaps);
-    if (!value || *value == 0 || *value >= kLeastCap) return value;
+    if (!value || *value == 0 || *value >= kLeastSoftCap) return value;
     context_.Add(code::kNumber, node,
                  what + " is " + ShortQuote(node.text) + ", less than 0.001",
                  "0 is no cap");

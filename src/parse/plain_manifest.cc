@@ -19,7 +19,7 @@
 namespace shardc {
 namespace {
 
-constexpr std::string_view kSchemaName = "shardc.manifest/v1";
+constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 
 class PlainManifest {
  public:
@@ -54,7 +54,7 @@ class PlainManifest {
       } else if (!json_.String(value)) {
         return false;
       } else if (key == "schema") {
-        good = first(kSchema) && value == kSchemaName;
+        good = first(kSchema) && value == kPlainSchema;
         has_schema_ = true;
       } else if (key == "model") {
         good = first(kModel);

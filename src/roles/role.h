@@ -2,7 +2,7 @@
 // head, scale of a norm), and which of its dimensions enters and leaves its
 // module. One vocabulary for everything above: linting, suggesting rules, cost,
 // pictures, exports.
-// Includes: model.
+// Includes: source, model.
 //
 // The roles themselves, and what follows from a role alone.
 #ifndef SHARDC_ROLES_ROLE_H_

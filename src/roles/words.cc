@@ -9,6 +9,7 @@
 // A word is sure if no framework that we read uses it for anything else in that
 // place; tests/roles holds examples of real trees.
 #include "roles/words.h"
+#include "source/wording.h"
 
 #include <algorithm>
 #include <array>
@@ -299,12 +300,6 @@ const auto* RowOf(const Table& table, std::string_view word) {
   return found == std::end(table) ? nullptr : found;
 }
 
-template <size_t N>
-bool Holds(const std::array<std::string_view, N>& words,
-           std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 bool Applies(Where where, WordPlace place) {
   switch (where) {
     case Where::kAnywhere:
@@ -364,10 +359,10 @@ bool NamesSharedExpert(std::string_view part) {
   return Contains(part, "shared_expert");
 }
 
-bool NamesMixer(std::string_view part) { return Holds(kMixers, part); }
+bool NamesMixer(std::string_view part) { return IsAmong(part, kMixers); }
 
 bool NamesMixerWeight(std::string_view part) {
-  return Holds(kMixerWeights, part);
+  return IsAmong(part, kMixerWeights);
 }
 
 std::optional<JoinedLeaf> SplitLeaf(std::string_view part) {

@@ -22,10 +22,6 @@ namespace {
 
 constexpr size_t kChunk = size_t{1} << 20;
 
-std::string Why(int error) { return std::string(::strerror(error)); }
-
-std::string Quoted(const std::string& path) { return "`" + path + "`"; }
-
 enum class Outcome { kOk, kLimit, kBroken };
 
 // Reads one byte more than `limit` to detect files that are too large.
@@ -178,12 +174,12 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
   }
   if (outcome == Outcome::kBroken) {
     findings.Add(code::kUnreadable, place,
-                 "cannot read " + Quoted(path) + ": " + Why(error));
+                 "cannot read " + Quote(path) + ": " + ::strerror(error));
     return nullptr;
   }
   if (outcome == Outcome::kLimit) {
     findings.Add(code::kLimit, place,
-                 Quoted(path) + " holds more than " + BytesText(limit_bytes));
+                 Quote(path) + " holds more than " + BytesText(limit_bytes));
     return nullptr;
   }
   if (IsGzip(text.First(size))) {
@@ -193,7 +189,7 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
     if (outcome != Outcome::kOk) {
       findings.Add(
           outcome == Outcome::kLimit ? code::kLimit : code::kUnreadable, place,
-          "cannot inflate " + Quoted(path) + ": " + why);
+          "cannot inflate " + Quote(path) + ": " + why);
       return nullptr;
     }
     return MakeSource(path, std::move(inflated));

@@ -21,10 +21,6 @@
 namespace shardc {
 namespace {
 
-std::string Why(int error) { return std::string(::strerror(error)); }
-
-std::string Quoted(const std::string& path) { return "`" + path + "`"; }
-
 std::string KindOf(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a FIFO";
@@ -36,13 +32,13 @@ std::string KindOf(mode_t mode) {
 void AddOpenFinding(const std::string& path, int error, Findings& findings) {
   const Place place{MakeSource(path, {})};
   if (error == ENOENT || error == ENOTDIR) {
-    findings.Add(code::kMissing, place, "there is no file " + Quoted(path));
+    findings.Add(code::kMissing, place, "there is no file " + Quote(path));
   } else if (error == ENXIO) {
     findings.Add(code::kNotRegular, place,
-                 Quoted(path) + " is not a regular file");
+                 Quote(path) + " is not a regular file");
   } else {
     findings.Add(code::kUnreadable, place,
-                 "cannot open " + Quoted(path) + ": " + Why(error));
+                 "cannot open " + Quote(path) + ": " + ::strerror(error));
   }
 }
 
@@ -64,13 +60,13 @@ std::optional<InputFile> InputFile::Open(const std::string& path,
   struct stat status = {};
   if (::fstat(file.fd_, &status) != 0) {
     findings.Add(code::kUnreadable, place,
-                 "cannot read " + Quoted(path) + ": " + Why(errno));
+                 "cannot read " + Quote(path) + ": " + ::strerror(errno));
     return std::nullopt;
   }
   if (!S_ISREG(status.st_mode)) {
-    findings.Add(code::kNotRegular, place,
-                 Quoted(path) + " is " + KindOf(status.st_mode) +
-                     ", not a regular file");
+    findings.Add(
+        code::kNotRegular, place,
+        Quote(path) + " is " + KindOf(status.st_mode) + ", not a regular file");
     return std::nullopt;
   }
   file.size_ = status.st_size;
@@ -98,8 +94,8 @@ bool InputFile::ReadAt(int64_t offset, char* out, size_t count,
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       findings.Add(code::kUnreadable, Place{MakeSource(path_, {})},
-                   "cannot read " + Quoted(path_) + ": " +
-                       (got < 0 ? Why(errno)
+                   "cannot read " + Quote(path_) + ": " +
+                       (got < 0 ? ::strerror(errno)
                                 : "it ends at byte " + CountText(offset) +
                                       ", so it was truncated after it was"
                                       " opened"));

@@ -39,9 +39,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxNodes = size_t{1} << 26;  // 1 GiB of nodes
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 bool IsNumberByte(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' ||
@@ -196,7 +195,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
   // Called after a successful parse: checks that nothing follows and that no
   // key is duplicated.
   bool Finish() {
-    while (cursor_ < text_.size() && IsSpace(text_[cursor_])) ++cursor_;
+    while (cursor_ < text_.size() && IsBlank(text_[cursor_])) ++cursor_;
     if (cursor_ < text_.size()) {
       findings_.Add(code::kJsonSyntax, PlaceOf(cursor_, cursor_ + 1),
                     text_[cursor_] == '\0'
@@ -214,7 +213,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
 
   void SkipSeparators() {
     while (cursor_ < text_.size() &&
-           (IsSpace(text_[cursor_]) || text_[cursor_] == ',' ||
+           (IsBlank(text_[cursor_]) || text_[cursor_] == ',' ||
             text_[cursor_] == ':')) {
       ++cursor_;
     }

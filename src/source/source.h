@@ -15,6 +15,9 @@
 
 namespace shardc {
 
+// What UTF-8 files may begin with.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 // Both count from 1; the column counts Unicode code points.
 struct LineColumn {
   int line = 0;

@@ -129,6 +129,19 @@ std::string CodeCell(std::string_view text) {
   return out;
 }
 
+std::string PadLeft(std::string text, size_t width) {
+  if (text.size() < width) text.insert(0, width - text.size(), ' ');
+  return text;
+}
+
+bool IsAmong(std::string_view word, std::span<const std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string Quote(std::string_view text) {
+  return "`" + std::string(text) + "`";
+}
+
 std::string ShortQuote(std::string_view text) {
   constexpr size_t kLongest = 60;
   if (text.size() <= kLongest) return "`" + Printable(text) + "`";

@@ -19,6 +19,11 @@ std::string CountText(int64_t count);
 std::string Counted(int64_t count, std::string_view singular,
                     std::string_view plural = {});
 
+// Returns the text with blanks before it up to `width` bytes.
+std::string PadLeft(std::string text, size_t width);
+// Whether one of the words is `word`.
+bool IsAmong(std::string_view word, std::span<const std::string_view> words);
+
 // Escapes control characters, bidi overrides and invalid UTF-8 as \x1b or
 // \u202e, so that a hostile name cannot control the terminal.
 std::string Printable(std::string_view text);
@@ -29,6 +34,8 @@ std::string CodeSpan(std::string_view text);
 // The same for a table cell, with `|` escaped.
 std::string CodeCell(std::string_view text);
 
+// Returns "`text`".
+std::string Quote(std::string_view text);
 // Returns "`text`", made printable and shortened to a readable length.
 std::string ShortQuote(std::string_view text);
 

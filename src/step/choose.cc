@@ -111,7 +111,8 @@ class Chooser {
       }
     }
     out.partial = partial > 0;
-    const bool together = DefOf(request_.op->kind).linear == Linear::kTogether;
+    const bool together =
+        DefOf(request_.op->kind).linear == Linearity::kTogether;
     out.stays_partial =
         partial > 0 && linear && others == 0 &&
         (together ? partial == request_.operands.size() : partial == 1) &&

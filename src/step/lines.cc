@@ -17,13 +17,13 @@
 namespace shardc::step {
 namespace {
 
-struct Signature {
+struct LineSignature {
   std::string_view name;
   LineOp op;
   std::string_view arguments;
   std::string_view text;  // V, R, D, N, W are the arguments
 };
-constexpr std::array<Signature, 30> kSignatures = {{
+constexpr std::array<LineSignature, 30> kSignatures = {{
     {"lookup", LineOp::kLookup, "rv?w",
      "rows of the table R at the token ids V; W is added to them"},
     {"rows", LineOp::kRows, "vv?w",
@@ -125,10 +125,10 @@ class Resolver {
   std::optional<Line> Resolve(const DescribedLine& described) {
     const auto* const signature = std::find_if(
         kSignatures.begin(), kSignatures.end(),
-        [&](const Signature& s) { return s.name == described.op; });
+        [&](const LineSignature& s) { return s.name == described.op; });
     if (signature == kSignatures.end()) {
       std::vector<std::string_view> names;
-      for (const Signature& s : kSignatures) names.push_back(s.name);
+      for (const LineSignature& s : kSignatures) names.push_back(s.name);
       findings_.Add(code::kUnknownName, described.place,
                     "there is no op `" + described.op + "`",
                     DidYouMean(described.op, names));
@@ -154,7 +154,7 @@ class Resolver {
     return line;
   }
 
-  bool Arguments(const DescribedLine& described, const Signature& signature,
+  bool Arguments(const DescribedLine& described, const LineSignature& signature,
                  Line& line) {
     std::string_view wanted = signature.arguments;
     bool optional = false;
@@ -244,7 +244,7 @@ std::optional<Lines> ResolveLines(const ModelDescription& description,
 
 std::vector<OpText> OpTexts() {
   std::vector<OpText> out;
-  for (const Signature& s : kSignatures) {
+  for (const LineSignature& s : kSignatures) {
     out.push_back({s.name, s.arguments, s.text});
   }
   return out;

@@ -90,7 +90,7 @@ constinit const OpDef kInputDef{
 constinit const OpDef kEinsumDef{
     .kind = OpKind::kEinsum,
     .text = "product of two operands, summed over labels that the result lacks",
-    .linear = Linear::kEach,
+    .linear = Linearity::kEach,
     .vjp = EinsumVjp,
     .storage = Storage::kIfNothingSums,
 };
@@ -98,7 +98,7 @@ constinit const OpDef kEinsumDef{
 constinit const OpDef kAddDef{
     .kind = OpKind::kAdd,
     .text = "sum of two or more; those with fewer labels are broadcast",
-    .linear = Linear::kTogether,
+    .linear = Linearity::kTogether,
     .passes_preference = true,
     .vjp = AddVjp,
     .storage = Storage::kOverwrites,
@@ -108,7 +108,7 @@ constinit const OpDef kScaleDef{
     .kind = OpKind::kScale,
     .text = "the operand times `scale`",
     .attributes = kScaleOf,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .passes_preference = true,
     .vjp = ScaleVjp,
     .storage = Storage::kOverwrites,
@@ -130,7 +130,7 @@ constinit const OpDef kSumDef{
     .kind = OpKind::kSum,
     .text = "sum over `label`",
     .attributes = kLabel,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .vjp = SumVjp,
 };
 
@@ -146,14 +146,14 @@ constinit const OpDef kBroadcastDef{
     .kind = OpKind::kBroadcast,
     .text = "the operand, the same along `label`",
     .attributes = kLabel,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .vjp = BroadcastVjp,
 };
 
 constinit const OpDef kIdentityDef{
     .kind = OpKind::kIdentity,
     .text = "the operand, under another sharding constraint",
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .vjp = IdentityVjp,
     .storage = Storage::kFirstOperand,
     .keeps_name = true,

@@ -41,7 +41,7 @@ constinit const OpDef kRopeDef{
         "(x, positions): pairs of `label` rotated by ropes[`index`], times "
         "`sign`",
     .attributes = kLabel | kIndex | kSign,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .needs_unsharded = true,
     .passes_preference = true,
     .vjp = RopeVjp,
@@ -65,7 +65,7 @@ constinit const OpDef kRepeatDef{
         "KV heads `label` for the query heads `to`: KV head n / (|n| / "
         "|k|); with `fn` \"slices\" each device counts its own heads",
     .attributes = kLabel | kTo | kFnName,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,
     .vjp = RepeatVjp,
@@ -75,7 +75,7 @@ constinit const OpDef kGroupSumDef{
     .kind = OpKind::kGroupSum,
     .text = "heads `label` summed by group to the KV heads `to`",
     .attributes = kLabel | kTo,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,
 };

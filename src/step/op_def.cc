@@ -24,14 +24,14 @@ const OpDef& DefOf(OpKind kind) { return *kDefs[static_cast<size_t>(kind)]; }
 
 bool IsLinearIn(OpKind kind, size_t operand) {
   switch (DefOf(kind).linear) {
-    case Linear::kNone:
+    case Linearity::kNone:
       return false;
-    case Linear::kFirst:
+    case Linearity::kFirst:
       return operand == 0;
-    case Linear::kSecond:
+    case Linearity::kSecond:
       return operand == 1;
-    case Linear::kEach:
-    case Linear::kTogether:
+    case Linearity::kEach:
+    case Linearity::kTogether:
       return true;
   }
   return false;

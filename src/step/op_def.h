@@ -31,7 +31,7 @@ enum Attribute : uint8_t {
 
 // The operands in which an op is linear. A value that is partial over an axis
 // may stay partial through such an operand if no other operand uses the axis.
-enum class Linear : uint8_t {
+enum class Linearity : uint8_t {
   kNone,
   kFirst,
   kSecond,
@@ -60,7 +60,7 @@ struct OpDef {
   int attributes = kNoAttributes;
 
   // --- dimension rule ---
-  Linear linear = Linear::kNone;
+  Linearity linear = Linearity::kNone;
   // `label`, and `to` where there is one, must be unsharded.
   bool needs_unsharded = false;
   // A dimension is split, merged or repeated, by the rules of factors.h.

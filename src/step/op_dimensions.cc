@@ -48,7 +48,7 @@ constinit const OpDef kSplitDef{
     .kind = OpKind::kSplit,
     .text = "`label` (n h) becomes all its factors",
     .attributes = kLabel,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,
     .vjp = SplitVjp,
@@ -60,7 +60,7 @@ constinit const OpDef kMergeDef{
     .kind = OpKind::kMerge,
     .text = "all factors become `label` (n h)",
     .attributes = kLabel,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,
     .vjp = MergeVjp,
@@ -72,7 +72,7 @@ constinit const OpDef kPartDef{
     .kind = OpKind::kPart,
     .text = "part number `index` of `label`, as `to`",
     .attributes = kLabel | kTo | kIndex,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .needs_unsharded = true,
     .vjp = PartVjp,
 };
@@ -81,7 +81,7 @@ constinit const OpDef kUnpartDef{
     .kind = OpKind::kUnpart,
     .text = "part `to`, number `index`, in `label`; zeros elsewhere",
     .attributes = kLabel | kTo | kIndex,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .needs_unsharded = true,
 };
 
@@ -89,7 +89,7 @@ constinit const OpDef kIndexDef{
     .kind = OpKind::kIndex,
     .text = "row `index` of `label`, which is dropped",
     .attributes = kLabel | kIndex,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .needs_unsharded = true,
     .vjp = IndexVjp,
 };
@@ -98,7 +98,7 @@ constinit const OpDef kUnindexDef{
     .kind = OpKind::kUnindex,
     .text = "the operand as row `index` of `label`; zeros elsewhere",
     .attributes = kLabel | kIndex,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .needs_unsharded = true,
 };
 
@@ -106,7 +106,7 @@ constinit const OpDef kRenameDef{
     .kind = OpKind::kRename,
     .text = "`label` is called `to`",
     .attributes = kLabel | kTo,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .passes_preference = true,
     .vjp = RenameVjp,
     .storage = Storage::kFirstOperand,
@@ -118,7 +118,7 @@ constinit const OpDef kRollDef{
         "each row of `label` at the next place, or with `sign` -1 at the "
         "one before; the last row comes first, or zeros if `fn` is \"open\"",
     .attributes = kLabel | kSign | kFnName,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .needs_unsharded = true,
     .passes_preference = true,
     .vjp = RollVjp,

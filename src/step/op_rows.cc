@@ -28,7 +28,7 @@ constinit const OpDef kLookupDef{
         "(table [v, d], ids [b, t]) -> [b, t, d]: rows of `label` by ids + "
         "`index`",
     .attributes = kLabel | kIndex,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .vjp = LookupVjp,
 };
 
@@ -36,14 +36,14 @@ constinit const OpDef kScatterDef{
     .kind = OpKind::kScatter,
     .text = "(ids [b, t], g [b, t, d]) -> [v, d]: g added to rows of `label`",
     .attributes = kLabel | kIndex,
-    .linear = Linear::kSecond,
+    .linear = Linearity::kSecond,
 };
 
 constinit const OpDef kPickDef{
     .kind = OpKind::kPick,
     .text = "(logits [b, t, v], ids [b, t]) -> [b, t]: one element of `label`",
     .attributes = kLabel,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .vjp = PickVjp,
 };
 
@@ -53,7 +53,7 @@ constinit const OpDef kPlaceDef{
         "(ids [b, t], g [b, t]) -> [b, t, v]: g at one element of `label`, "
         "zeros elsewhere",
     .attributes = kLabel,
-    .linear = Linear::kSecond,
+    .linear = Linearity::kSecond,
 };
 
 constinit const OpDef kCacheWriteDef{

@@ -9,7 +9,7 @@
 namespace shardc::step {
 namespace {
 
-bool Always(const Op&) { return true; }
+bool AlwaysTrains(const Op&) { return true; }
 
 // The same elements are dropped and the others scaled as in the forward pass:
 // both draw by the key and the global index.
@@ -28,7 +28,7 @@ constinit const OpDef kTopGroupsDef{
         "\"max\", or the sum of its \"top2\"",
     .attributes = kLabel | kCounts | kFnName,
     .needs_unsharded = true,
-    .stops_gradient = Always,
+    .stops_gradient = AlwaysTrains,
 };
 
 constinit const OpDef kTopKDef{
@@ -38,7 +38,7 @@ constinit const OpDef kTopKDef{
         "{chosen}",
     .attributes = kLabel | kCounts,
     .needs_unsharded = true,
-    .stops_gradient = Always,
+    .stops_gradient = AlwaysTrains,
 };
 
 constinit const OpDef kSlotsDef{
@@ -49,7 +49,7 @@ constinit const OpDef kSlotsDef{
         "dropped",
     .attributes = kLabel | kTo,
     .needs_unsharded = true,
-    .stops_gradient = Always,
+    .stops_gradient = AlwaysTrains,
 };
 
 constinit const OpDef kDropoutDef{
@@ -58,7 +58,7 @@ constinit const OpDef kDropoutDef{
         "elements dropped at the rate `scale.constant`, the others scaled; "
         "drawn by the key `index` and the global index",
     .attributes = kIndex | kScaleOf,
-    .linear = Linear::kFirst,
+    .linear = Linearity::kFirst,
     .passes_preference = true,
     .vjp = DropoutVjp,
     .storage = Storage::kOverwrites,

@@ -238,7 +238,7 @@ class Checker {
       for (size_t j = 0; j < step.in.size(); ++j) {
         if (j == i) continue;
         const Sharding& other = ShardingOf(step.in[j]);
-        const bool together = DefOf(op.kind).linear == Linear::kTogether;
+        const bool together = DefOf(op.kind).linear == Linearity::kTogether;
         if (together ? Minus(mine, other.partial) != 0
                      : (mine & other.used()) != 0) {
           Fail(together

@@ -23,7 +23,7 @@ constexpr int64_t kNarrow = 2048;
 constexpr int64_t kLatentHead = 128;
 
 // The parameter groups of one attention block.
-struct Block {
+struct AttentionBlock {
   std::vector<size_t> queries, keys, outputs, fused, joined, latents, vectors;
   int64_t width = 0;
 };
@@ -42,7 +42,7 @@ class HeadInference {
       : tree_(tree), model_(model), parts_(parts), dims_(dims) {}
 
   void Run() {
-    std::map<std::string_view, Block> blocks;
+    std::map<std::string_view, AttentionBlock> blocks;
     for (size_t k = 0; k < tree_.groups.size(); ++k) {
       const InferredDims& inferred = dims_.groups[k];
       const bool vector =
@@ -69,7 +69,7 @@ class HeadInference {
   }
 
  private:
-  void Put(Block& block, const InferredDims& inferred, size_t k) {
+  void Put(AttentionBlock& block, const InferredDims& inferred, size_t k) {
     if (inferred.IsMatrix()) {
       block.width = std::max(block.width, inferred.width_size);
     }
@@ -101,7 +101,7 @@ class HeadInference {
   InferredDims& At(size_t k) { return dims_.groups[k]; }
 
   // Latent attention: the size of a head differs between its projections.
-  void SetLatent(Block& block) {
+  void SetLatent(AttentionBlock& block) {
     std::vector<size_t> all = block.latents;
     all.insert(all.end(), block.outputs.begin(), block.outputs.end());
     all.insert(all.end(), block.queries.begin(), block.queries.end());
@@ -118,7 +118,7 @@ class HeadInference {
   }
 
   // The width of all query heads together; 0 if unknown.
-  int64_t QueryWidth(const Block& block) {
+  int64_t QueryWidth(const AttentionBlock& block) {
     for (const size_t k : block.outputs) return At(k).inner_size;
     for (const size_t k : block.queries) return At(k).inner_size;
     for (const size_t k : block.fused) {
@@ -128,7 +128,7 @@ class HeadInference {
   }
 
   // The width of all KV heads together.
-  int64_t KeyWidth(const Block& block, int64_t query) {
+  int64_t KeyWidth(const AttentionBlock& block, int64_t query) {
     for (const size_t k : block.keys) return At(k).inner_size;
     for (const size_t k : block.joined) return At(k).inner_size / 2;
     for (const size_t k : block.fused) {
@@ -154,7 +154,8 @@ class HeadInference {
 
   // The size of a head by a norm of one head's columns or by a vector with a
   // number for each head; 0 if the block has neither.
-  int64_t HeadSizeOfVectors(const Block& block, int64_t query, int64_t key) {
+  int64_t HeadSizeOfVectors(const AttentionBlock& block, int64_t query,
+                            int64_t key) {
     for (const size_t k : block.vectors) {
       const ParameterGroup& group = tree_.groups[k];
       if (At(k).role == Role::kPosition) {
@@ -177,7 +178,7 @@ class HeadInference {
     return 0;
   }
 
-  Heads Guessed(const Block& block, int64_t query, int64_t key) {
+  Heads Guessed(const AttentionBlock& block, int64_t query, int64_t key) {
     const int64_t common = std::gcd(query, key);
     Heads out;
     out.head_dim = HeadSizeOfVectors(block, query, key);
@@ -202,7 +203,7 @@ class HeadInference {
     return out;
   }
 
-  void SetPlain(Block& block) {
+  void SetPlain(AttentionBlock& block) {
     const int64_t query = QueryWidth(block);
     if (query <= 0) {
       // Without a known number of heads no boundary between two is known.
@@ -245,7 +246,7 @@ class HeadInference {
   }
 
   // From projections in which heads are a dimension of their own.
-  std::optional<Heads> Unfolded(const Block& block) {
+  std::optional<Heads> Unfolded(const AttentionBlock& block) {
     Heads out;
     for (const auto* groups : {&block.queries, &block.outputs}) {
       for (const size_t k : *groups) {

@@ -20,7 +20,7 @@ namespace shardc::suggest {
 namespace {
 
 // Pairs are not searched among more endings than this.
-constexpr size_t kMostJoined = 512;
+constexpr size_t kMostJoinedPatterns = 512;
 constexpr std::string_view kNorm = "norm";
 
 // The ending of a name, shared by the groups that have it.
@@ -191,7 +191,7 @@ void JoinOnce(std::vector<Ending>& endings) {
 }
 
 void Join(std::vector<Ending>& endings) {
-  if (endings.size() > kMostJoined) return;
+  if (endings.size() > kMostJoinedPatterns) return;
   for (size_t before = 0; before != endings.size();) {
     before = endings.size();
     JoinOnce(endings);

@@ -312,7 +312,7 @@ MUTATIONS = [
      "std::to_string(edit.size % edit.parts)",
      "std::to_string(edit.size / edit.parts)"),
     ("manifest-narrow-counts", "manifest_text.cc",
-     "Pad(CountText(group.count), 7)", "Pad(CountText(group.count), 6)"),
+     "PadLeft(CountText(group.count), 7)", "PadLeft(CountText(group.count), 6)"),
     ("mesh-range-of-one", "mesh_grid.cc",
      "numbers.size() > 1", "numbers.size() > 0"),
     ("mesh-draws-1023", "mesh_grid.h",

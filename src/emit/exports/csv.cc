@@ -38,7 +38,7 @@ std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
   return out;
 }
 
-void Write(const Request& request, Sink& out, Findings&) {
+void WriteCsv(const Request& request, Sink& out, Findings&) {
   const ReadPlan& plan = request.plan;
   const std::vector<Mode> modes = ModesThatDiffer(plan);
   std::string head = "name,shape,dtype,spec,shard_shape,bytes_per_device,place";
@@ -68,6 +68,6 @@ void Write(const Request& request, Sink& out, Findings&) {
 }  // namespace
 
 constexpr Exporter kCsv{"csv", "one row per parameter, for spreadsheets",
-                        "text", "", Write};
+                        "text", "", WriteCsv};
 
 }  // namespace shardc::exports

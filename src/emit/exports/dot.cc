@@ -33,7 +33,7 @@ void WriteParam(const Fold& fold, size_t number, Sink& out) {
   }
 }
 
-void Write(const Request& request, Sink& out, Findings&) {
+void WriteDot(const Request& request, Sink& out, Findings&) {
   const ReadPlan& plan = request.plan;
   out.Append("digraph plan {\n  rankdir=LR;\n  node [shape=box];\n");
   for (const MeshAxis& axis : plan.mesh.axes) {
@@ -50,6 +50,6 @@ void Write(const Request& request, Sink& out, Findings&) {
 }  // namespace
 
 constexpr Exporter kDot{"dot", "a graph of axes and parameters for Graphviz",
-                        "text", "", Write};
+                        "text", "", WriteDot};
 
 }  // namespace shardc::exports

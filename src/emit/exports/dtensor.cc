@@ -73,12 +73,12 @@ bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   return true;
 }
 
-constexpr std::string_view kImports = R"(
+constexpr std::string_view kDtensorImports = R"(
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 )";
 
-constexpr std::string_view kFunctions = R"(
+constexpr std::string_view kDtensorFunctions = R"(
 
 def mesh(device_type="cuda"):
     """The device mesh; a process group of as many ranks is needed."""
@@ -108,7 +108,7 @@ void WritePython(const Request& request, Sink& out) {
              " parameters, " + std::string(ModeName(request.options.mode)) +
              ".\n\nMade by `shardc export dtensor` from plan\n" +
              plan.fingerprint + ".\n\"\"\"\n");
-  out.Append(kImports);
+  out.Append(kDtensorImports);
   if (lines.find("_StridedShard(") != std::string::npos) {
     out.Append(
         "from torch.distributed.tensor.placement_types import "
@@ -116,7 +116,7 @@ void WritePython(const Request& request, Sink& out) {
   }
   out.Append("\nAXES = " + AxesText(plan.mesh) + "\n\nPLACEMENTS = {\n" +
              lines + "}\n");
-  out.Append(kFunctions);
+  out.Append(kDtensorFunctions);
 }
 
 void WriteJson(const Request& request, Sink& out) {
@@ -142,7 +142,7 @@ void WriteJson(const Request& request, Sink& out) {
   out.Put('\n');
 }
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteDtensor(const Request& request, Sink& out, Findings& findings) {
   if (!NoPlacements(request.plan, "dtensor", findings)) return;
   if (request.options.no_strided &&
       !NoneStrided(request.plan, request.options.mode, findings)) {
@@ -160,6 +160,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 constexpr Exporter kDtensor{"dtensor",
                             "PyTorch's device mesh and placements, as Python "
                             "or JSON",
-                            "text|json", "--mode --no-strided", Write};
+                            "text|json", "--mode --no-strided", WriteDtensor};
 
 }  // namespace shardc::exports

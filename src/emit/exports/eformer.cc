@@ -19,7 +19,7 @@ void WriteValue(JsonWriter& json, const AxisValue& value) {
   }
 }
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteEformer(const Request& request, Sink& out, Findings& findings) {
   if (request.rules == nullptr) {
     findings.Add(
         code::kUsage, {}, "a plan file does not contain the axis rules",
@@ -55,6 +55,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 constexpr Exporter kEformer{
     "eformer",
     "eformer's PartitionAxis with the axis rules, as a manager's JSON", "json",
-    "", Write};
+    "", WriteEformer};
 
 }  // namespace shardc::exports

@@ -59,9 +59,9 @@ std::string_view LastPart(std::string_view name) {
   return AfterLast(name, '.');
 }
 
-class Writer {
+class TpPlanWriter {
  public:
-  Writer(const Request& request, std::string axis, bool renamed)
+  TpPlanWriter(const Request& request, std::string axis, bool renamed)
       : request_(request), axis_(std::move(axis)), renamed_(renamed) {}
 
   void Write(Sink& out, Findings& findings) {
@@ -235,7 +235,7 @@ std::optional<bool> HasNewWords(const std::string& version,
   return *major > 5 || (*major == 5 && *minor >= 1);
 }
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteHfTpPlan(const Request& request, Sink& out, Findings& findings) {
   const auto axis = TensorAxis(request, findings);
   const auto renamed = HasNewWords(request.options.version, findings);
   if (!axis || !renamed) return;
@@ -246,13 +246,13 @@ void Write(const Request& request, Sink& out, Findings& findings) {
                  "compile the plan from the manifest of the PyTorch model");
     return;
   }
-  Writer(request, *axis, *renamed).Write(out, findings);
+  TpPlanWriter(request, *axis, *renamed).Write(out, findings);
 }
 
 }  // namespace
 
 constexpr Exporter kHfTpPlan{
     "hf-tp-plan", "transformers' tensor parallel plan: styles of modules",
-    "json", "--mode --axis --transformers", Write};
+    "json", "--mode --axis --transformers", WriteHfTpPlan};
 
 }  // namespace shardc::exports

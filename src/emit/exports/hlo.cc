@@ -140,7 +140,7 @@ std::string NamedText(const Mesh& mesh, const Spec& spec) {
   return out + "]}";
 }
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteHlo(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
   const std::string& form = request.options.form;
   if (!NoPlacements(plan, "hlo", findings) ||
@@ -183,6 +183,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kHlo{"hlo", "XLA's sharding of each parameter", "text|json",
-                        "--mode --form", Write};
+                        "--mode --form", WriteHlo};
 
 }  // namespace shardc::exports

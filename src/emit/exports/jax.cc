@@ -193,7 +193,7 @@ void WriteSpecs(const ReadPlan& plan, Sink& out) {
   out.Append("}\n");
 }
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteJax(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
   if (!NoPlacements(plan, "jax", findings)) return;
   out.Append("\"\"\"Shardings of " + std::to_string(plan.params.size()) +
@@ -217,6 +217,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kJax{
     "jax", "a Python module: mesh, PartitionSpecs by name and mode, `shard`",
-    "text", "", Write};
+    "text", "", WriteJax};
 
 }  // namespace shardc::exports

@@ -43,7 +43,7 @@ void WriteParam(JsonWriter& json, const ReadParam& param) {
   json.EndObject();
 }
 
-void Write(const Request& request, Sink& out, Findings&) {
+void WriteJaxJson(const Request& request, Sink& out, Findings&) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("fingerprint", request.plan.fingerprint);
@@ -63,6 +63,6 @@ void Write(const Request& request, Sink& out, Findings&) {
 }  // namespace
 
 constexpr Exporter kJaxJson{"jax-json", "mesh and PartitionSpecs as JSON",
-                            "json", "", Write};
+                            "json", "", WriteJaxJson};
 
 }  // namespace shardc::exports

@@ -31,7 +31,7 @@ std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
   return sum;
 }
 
-void Write(const Request& request, Sink& out, Findings&) {
+void WriteMarkdown(const Request& request, Sink& out, Findings&) {
   const ReadPlan& plan = request.plan;
   const auto total = TotalPerDevice(plan);
   out.Append("<details>\n<summary>Sharding of " +
@@ -60,6 +60,6 @@ void Write(const Request& request, Sink& out, Findings&) {
 constexpr Exporter kMarkdown{
     "markdown",
     "a collapsed table for pull requests, one row per group of equal layers",
-    "text", "", Write};
+    "text", "", WriteMarkdown};
 
 }  // namespace shardc::exports

@@ -152,9 +152,9 @@ class Ordering {
   std::set<size_t> ready_;
 };
 
-class Writer {
+class MaxtextWriter {
  public:
-  Writer(const Request& request, Findings& findings)
+  MaxtextWriter(const Request& request, Findings& findings)
       : request_(request), findings_(findings) {}
 
   void Write(Sink& out) {
@@ -309,9 +309,9 @@ class Writer {
   std::vector<LogicalRule> rules_;
 };
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteMaxtext(const Request& request, Sink& out, Findings& findings) {
   if (request.names != nullptr) {
-    Writer(request, findings).Write(out);
+    MaxtextWriter(request, findings).Write(out);
     return;
   }
   findings.Add(code::kUsage, {},
@@ -324,6 +324,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kMaxtext{
     "maxtext", "MaxText's logical_axis_rules over the names of `--names`",
-    "text|json", "--mode --names", Write};
+    "text|json", "--mode --names", WriteMaxtext};
 
 }  // namespace shardc::exports

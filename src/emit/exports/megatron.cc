@@ -11,7 +11,7 @@
 namespace shardc::exports {
 namespace {
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
   const auto axis = TensorAxis(request, findings);
   if (!axis || !NoPlacements(request.plan, "megatron", findings)) return;
   JsonWriter json(out);
@@ -38,6 +38,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kMegatron{
     "megatron", "Megatron-Core's partition dimension and stride per tensor",
-    "json", "--mode --axis", Write};
+    "json", "--mode --axis", WriteMegatron};
 
 }  // namespace shardc::exports

@@ -56,7 +56,7 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec) {
   });
 }
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
   if (!NoPlacements(plan, "orbax", findings)) return;
   const char separator = SeparatorOf(plan);
@@ -74,6 +74,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kOrbax{"orbax",
                           "the `_sharding` file of an orbax checkpoint", "json",
-                          "--mode", Write};
+                          "--mode", WriteOrbax};
 
 }  // namespace shardc::exports

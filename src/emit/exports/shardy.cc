@@ -19,7 +19,7 @@ namespace shardc::exports {
 namespace {
 
 // An MLIR string literal.
-std::string Quoted(std::string_view text) {
+std::string MlirString(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out = "\"";
   for (const char c : text) {
@@ -95,7 +95,7 @@ std::string TensorText(const TensorType& type) {
 std::string MeshLiteral(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {
-    out += (out.empty() ? "" : ", ") + Quoted(axis.name) + "=" +
+    out += (out.empty() ? "" : ", ") + MlirString(axis.name) + "=" +
            std::to_string(axis.size);
   }
   return "<[" + out + "]>";
@@ -115,7 +115,7 @@ size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
 std::string DimensionText(const AxisGroup& group, const Options& options) {
   std::string out;
   for (const std::string& axis : group) {
-    out += (out.empty() ? "" : ", ") + Quoted(axis);
+    out += (out.empty() ? "" : ", ") + MlirString(axis);
   }
   if (options.open) out += out.empty() ? "?" : ", ?";
   if (out.empty() || options.priorities.empty()) return "{" + out + "}";
@@ -134,7 +134,7 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec,
   std::string unused;
   for (const MeshAxis& axis : mesh.axes) {
     if (used.contains(axis.name)) continue;
-    unused += (unused.empty() ? "" : ", ") + Quoted(axis.name);
+    unused += (unused.empty() ? "" : ", ") + MlirString(axis.name);
   }
   if (options.replicated && !unused.empty()) {
     out += ", replicated={" + unused + "}";
@@ -166,14 +166,14 @@ void WriteModule(const Request& request, Sink& out) {
     out.Append(i == 0 ? "\n" : ",\n");
     out.Append(
         "      %arg" + std::to_string(i) + ": " + TensorText(param.type) +
-        " {jax.arg_info = " + Quoted(JaxPath(param.name)) +
+        " {jax.arg_info = " + MlirString(JaxPath(param.name)) +
         ", sdy.sharding = " + ShardingText(plan.mesh, spec, request.options) +
         "}");
   }
   out.Append(") {\n    return\n  }\n}\n");
 }
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteShardy(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
   const std::vector<std::string>& priorities = request.options.priorities;
   if (!NoPlacements(plan, "shardy", findings) ||
@@ -210,6 +210,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kShardy{
     "shardy", "an MLIR module with a mesh and a sharding per parameter",
-    "text|json", "--mode --open --replicated --priorities", Write};
+    "text|json", "--mode --open --replicated --priorities", WriteShardy};
 
 }  // namespace shardc::exports

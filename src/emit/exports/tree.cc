@@ -56,7 +56,7 @@ void WriteNode(const Node& node, const std::string& indent, Sink& out) {
   }
 }
 
-void Write(const Request& request, Sink& out, Findings&) {
+void WriteTree(const Request& request, Sink& out, Findings&) {
   const char separator = SeparatorOf(request.plan);
   const std::vector<Fold> folds = Folded(request.plan, separator);
   Node root;
@@ -74,6 +74,6 @@ void Write(const Request& request, Sink& out, Findings&) {
 }  // namespace
 
 constexpr Exporter kTree{"tree", "the parameter tree with its specs", "text",
-                         "", Write};
+                         "", WriteTree};
 
 }  // namespace shardc::exports

@@ -35,7 +35,7 @@ bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
   return true;
 }
 
-void Write(const Request& request, Sink& out, Findings& findings) {
+void WriteVllm(const Request& request, Sink& out, Findings& findings) {
   const Mode mode = request.options.mode;
   const auto axis = TensorAxis(request, findings);
   if (!axis || !NoPlacements(request.plan, "vllm", findings) ||
@@ -75,6 +75,6 @@ void Write(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kVllm{"vllm",
                          "vLLM's kind of layer and split dimension per tensor",
-                         "json", "--mode --axis", Write};
+                         "json", "--mode --axis", WriteVllm};
 
 }  // namespace shardc::exports

@@ -21,7 +21,7 @@ using picture::ArrayPicture;
 using picture::DeviceSet;
 using picture::kGap;
 
-constexpr int64_t kMostPanels = 4;
+constexpr int64_t kMostArrayPanels = 4;
 constexpr int64_t kRuledRows = 4;
 constexpr std::string_view kIndent = "  ";
 
@@ -37,9 +37,9 @@ std::string CellText(const DeviceSet& devices, size_t width) {
   return out;
 }
 
-class Drawing {
+class ArrayDrawing {
  public:
-  Drawing(const ArrayPicture& array, const PictureStyle& style)
+  ArrayDrawing(const ArrayPicture& array, const PictureStyle& style)
       : array_(array),
         style_(style),
         glyphs_(GlyphsOf(style)),
@@ -64,7 +64,7 @@ class Drawing {
 
   Lines Draw() const {
     const int64_t all = array_.PanelCount();
-    const int64_t shown = std::min(all, kMostPanels);
+    const int64_t shown = std::min(all, kMostArrayPanels);
     std::vector<Lines> panels;
     for (int64_t i = 0; i < shown; ++i) panels.push_back(Panel(i));
     Lines out = SideBySide(panels, 4, style_);
@@ -312,7 +312,7 @@ std::string ArrayText(const picture::ArrayPicture& array,
     out.push_back(placed);
   }
   out.emplace_back(style);
-  for (Line& line : Drawing(array, style).Draw()) out.push_back(line);
+  for (Line& line : ArrayDrawing(array, style).Draw()) out.push_back(line);
   out.emplace_back(style);
   for (Line& line : Wrapped("  a cell is one shard; the numbers in it are the "
                             "devices that hold it",

@@ -21,12 +21,12 @@ using picture::HostForm;
 using picture::kGap;
 using picture::MeshPicture;
 
-constexpr int64_t kMostPanels = 8;
+constexpr int64_t kMostMeshPanels = 8;
 constexpr int64_t kMostDevices = 128;  // beyond this, only one panel is drawn
 
-class Drawing {
+class MeshDrawing {
  public:
-  Drawing(const MeshPicture& mesh, const PictureStyle& style)
+  MeshDrawing(const MeshPicture& mesh, const PictureStyle& style)
       : mesh_(mesh),
         style_(style),
         glyphs_(GlyphsOf(style)),
@@ -54,7 +54,7 @@ class Drawing {
 
   Lines Draw() const {
     const int64_t all = mesh_.PanelCount();
-    const bool every = all <= kMostPanels &&
+    const bool every = all <= kMostMeshPanels &&
                        (all == 1 || mesh_.mesh().devices <= kMostDevices);
     const int64_t shown = every ? all : 1;
     std::vector<Lines> panels;
@@ -242,7 +242,7 @@ std::string MeshPictureText(const picture::MeshPicture& mesh,
   }
   out.push_back(head);
   out.emplace_back(style);
-  for (Line& line : Drawing(mesh, style).Draw()) out.push_back(line);
+  for (Line& line : MeshDrawing(mesh, style).Draw()) out.push_back(line);
   if (mesh.knows_hosts() && mesh.host_form() == HostForm::kNone) {
     out.emplace_back(style);
     out.push_back(Line(style).Put(

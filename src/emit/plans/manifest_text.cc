@@ -15,11 +15,6 @@
 namespace shardc {
 namespace {
 
-std::string Pad(std::string text, size_t width) {
-  if (text.size() < width) text.insert(0, width - text.size(), ' ');
-  return text;
-}
-
 std::string TypeText(const TensorType& type) {
   std::string out = type.shape ? ShapeText(*type.shape) : "shape unknown";
   if (type.dtype) out += " " + std::string(DtypeName(*type.dtype));
@@ -74,7 +69,7 @@ std::string ManifestText(const Manifest& manifest) {
   }
   if (!groups.empty()) out += "\n";
   for (const Group& group : groups) {
-    out += Pad(CountText(group.count), 7) + "  " + Printable(group.name) +
+    out += PadLeft(CountText(group.count), 7) + "  " + Printable(group.name) +
            "  " + TypeText(manifest.types[group.type]) + "\n";
   }
   return out;

@@ -22,11 +22,6 @@ namespace {
 constexpr size_t kLargest = 5;
 constexpr size_t kListed = 10;
 
-std::string Pad(std::string text, size_t width) {
-  if (text.size() < width) text.insert(0, width - text.size(), ' ');
-  return text;
-}
-
 std::string BytesOrUnknown(const std::optional<int64_t>& bytes) {
   return bytes ? BytesText(*bytes) : "unknown";
 }
@@ -97,7 +92,8 @@ void AddReplicated(std::string& out, const Plan& plan, char separator) {
       "\nlargest replicated parameters (" + CountText(count) + " in total)\n";
   largest.resize(std::min(kLargest, largest.size()));
   for (const ReplicatedGroup* group : largest) {
-    out += Pad(BytesText(group->bytes), 12) + "  " + Printable(group->shown);
+    out +=
+        PadLeft(BytesText(group->bytes), 12) + "  " + Printable(group->shown);
     if (group->params > 1) out += ", " + CountText(group->params) + " of them";
     out += "\n";
   }
@@ -106,7 +102,7 @@ void AddReplicated(std::string& out, const Plan& plan, char separator) {
 void AddRules(std::string& out, const Plan& plan) {
   out += "\nrules\n";
   for (size_t i = 0; i < plan.rules.size(); ++i) {
-    out += Pad(CountText(plan.rules[i].params), 10) + "  [" +
+    out += PadLeft(CountText(plan.rules[i].params), 10) + "  [" +
            std::to_string(i) + "] " + Printable(plan.rules[i].match) + "  (" +
            Printable(plan.rules[i].source) + ")\n";
   }
@@ -144,8 +140,8 @@ void AddCorrections(std::string& out, const Plan& plan) {
   if (groups.empty()) return;
   out += "\ncorrections\n";
   for (const auto& [key, group] : groups) {
-    out += Pad(CountText(group.params), 10) + "  " + Printable(key) + ", +" +
-           BytesText(group.bytes) + " per device, such as " +
+    out += PadLeft(CountText(group.params), 10) + "  " + Printable(key) +
+           ", +" + BytesText(group.bytes) + " per device, such as " +
            Printable(group.example) + "\n";
   }
 }

@@ -18,8 +18,6 @@
 namespace shardc::exec {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
 // Sums in eight lanes, which fixes the order and lets the loop vectorise.
 float Dot(const float* a, const float* b, int64_t count) {
   float lane[8] = {};

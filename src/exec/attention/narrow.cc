@@ -19,8 +19,6 @@
 namespace shardc::exec {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
 // Returns the rows of [B, L, N, D] as integers.
 std::vector<int32_t> CutRows(const Buffer& x, const Buffer& largest, int bits) {
   const int64_t dim = x.shape[3];

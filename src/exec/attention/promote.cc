@@ -128,7 +128,7 @@ std::optional<Node> Join(std::span<const Node> nodes) {
   return std::nullopt;
 }
 
-Node Narrow(Node node) {
+Node NarrowNode(Node node) {
   if (node == kI64) return kI32;
   if (node == kU64) return kU32;
   if (node == kF64) return kF32;
@@ -162,7 +162,7 @@ std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
   for (Dtype dtype : operands) {
     const std::optional<Node> node = NodeOf(dtype);
     if (!node) return std::nullopt;
-    nodes.push_back(options.x64 ? *node : Narrow(*node));
+    nodes.push_back(options.x64 ? *node : NarrowNode(*node));
   }
   for (WeakKind weak : scalars) {
     nodes.push_back(weak == WeakKind::kInt ? kIntStar : kFloatStar);
@@ -175,7 +175,7 @@ std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
   }
   if (!common) return std::nullopt;
   const Node result = Settle(*common);
-  return DtypeOf(options.x64 ? result : Narrow(result));
+  return DtypeOf(options.x64 ? result : NarrowNode(result));
 }
 
 }  // namespace shardc::exec

@@ -3,6 +3,7 @@
 #define SHARDC_EXEC_MACHINE_BUFFER_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "model/manifest.h"
 
 namespace shardc::exec {
+
+// The logit of a masked key.
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // F32, BF16 and F16 keep each element's value in `real`, where all three are
 // exact, F64 in `wide`; I32, I8 and BOOL in `whole`. `dtype` sets how wide an

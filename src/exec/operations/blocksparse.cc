@@ -89,9 +89,10 @@ Buffer BlockTable(const AttentionProblem& problem,
   return out;
 }
 
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
+OperationOutcome RunBlocksparse(Machine& machine,
+                                const AttentionProblem& problem,
+                                const AttentionSpecs& specs,
+                                const OperationSettings& settings) {
   OperationOutcome outcome;
   auto staged = StageLocal(machine, problem, specs, settings,
                            kBlockSparse.Staging(), outcome);
@@ -138,7 +139,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-void Bytes(Traffic& traffic) {
+void BlocksparseBytes(Traffic& traffic) {
   traffic.GatherLengths();
   traffic.KeysOnHeads();
   traffic.MoveExtras();
@@ -160,8 +161,8 @@ constinit const Operation kBlockSparse = {
                  Setting::kBlocksizeB, Setting::kBlockMask,
                  Setting::kGlobalBlocks},
     .inputs = kDenseInputs | InputSet{Input::kBlockTable},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = BlocksparseBytes,
+    .run = RunBlocksparse,
 };
 
 }  // namespace shardc::exec

@@ -25,9 +25,10 @@ extern const Operation kFlashAttention;
 
 namespace {
 
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
+OperationOutcome RunFlashAttn2(Machine& machine,
+                               const AttentionProblem& problem,
+                               const AttentionSpecs& specs,
+                               const OperationSettings& settings) {
   OperationOutcome outcome;
   auto staged = StageLocal(machine, problem, specs, settings,
                            kFlashAttention.Staging(), outcome);
@@ -66,7 +67,7 @@ constinit const Operation kFlashAttention = {
     .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
                  Setting::kBlocksizeB, Setting::kDotBits},
     .bytes = LocalBytes,
-    .run = Run,
+    .run = RunFlashAttn2,
 };
 
 }  // namespace shardc::exec

@@ -35,8 +35,6 @@ extern const Operation kFlashDecoding;
 
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
 float Weight(float part, float whole) {
   return part == kMinusInfinity ? 0 : std::exp(part - whole);
 }
@@ -355,9 +353,10 @@ OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
 
 namespace {
 
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
+OperationOutcome RunFlashDecoding(Machine& machine,
+                                  const AttentionProblem& problem,
+                                  const AttentionSpecs& specs,
+                                  const OperationSettings& settings) {
   OperationOutcome outcome;
   LayoutError why;
   auto staged = Stage(machine, problem, specs, settings,
@@ -372,7 +371,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   return ran;
 }
 
-void Bytes(Traffic& traffic) {
+void FlashDecodingBytes(Traffic& traffic) {
   const SimMesh& mesh = traffic.mesh();
   const AxisGroup lengths = DropTrivial(mesh, traffic.key.spec[1]);
   const AxisGroup heads = DropTrivial(mesh, traffic.query.spec[2]);
@@ -418,8 +417,8 @@ constinit const Operation kFlashDecoding = {
     .context_parallel = true,
     .trace = StateTrace::kCache,
     .settings = {Setting::kDropout, Setting::kBlocksizeK, Setting::kMerge},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = FlashDecodingBytes,
+    .run = RunFlashDecoding,
 };
 
 }  // namespace shardc::exec

@@ -26,6 +26,7 @@
 #include "exec/operations/operation.h"
 #include "exec/pages/latent_pages.h"
 #include "floats/convert.h"
+#include "source/checked.h"
 #include "source/index.h"
 
 namespace shardc::exec {
@@ -33,10 +34,6 @@ namespace shardc::exec {
 extern const Operation kLatent;
 
 namespace {
-
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 LayoutError Said(std::string message, std::string help, std::string axis = {}) {
   LayoutError why;
@@ -386,9 +383,9 @@ class LatentRun {
   Slices slices_;
 };
 
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
+OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
+                           const AttentionSpecs& specs,
+                           const OperationSettings& settings) {
   OperationOutcome outcome;
   LayoutError why;
   auto staged = Stage(machine, problem, specs, settings, kLatent.Staging(), why,
@@ -421,7 +418,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
 
 // The latent is resharded to its pages; logits and outputs are added over
 // shards of its dim, partial softmaxes over shards of its length.
-void Bytes(Traffic& traffic) {
+void LatentBytes(Traffic& traffic) {
   const LatentInputs& l = *traffic.problem().latent;
   const AxisGroup rows = traffic.query.spec[0];
   const Spec k = traffic.key.spec;
@@ -459,8 +456,8 @@ constinit const Operation kLatent = {
     .latent = true,
     .settings = {Setting::kBlocksizeK, Setting::kPageSize},
     .inputs = {Input::kSegments},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = LatentBytes,
+    .run = RunLatent,
 };
 
 }  // namespace shardc::exec

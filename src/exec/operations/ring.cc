@@ -174,7 +174,8 @@ std::optional<LayoutError> CheckLengths(const SimMesh& mesh,
   return std::nullopt;
 }
 
-std::optional<LayoutError> CheckDim(const SimMesh& mesh, const Staged& staged) {
+std::optional<LayoutError> CheckRingDim(const SimMesh& mesh,
+                                        const Staged& staged) {
   LayoutError why;
   for (const ShardedTensor* t : {&staged.query, &staged.key, &staged.value}) {
     const AxisGroup dim = DropTrivial(mesh, t->spec[3]);
@@ -190,7 +191,7 @@ std::optional<LayoutError> CheckDim(const SimMesh& mesh, const Staged& staged) {
 std::optional<LayoutError> CheckRing(const SimMesh& mesh,
                                      const Staged& staged) {
   std::vector<LayoutError> bad;
-  for (auto& check : {CheckLengths(mesh, staged), CheckDim(mesh, staged),
+  for (auto& check : {CheckLengths(mesh, staged), CheckRingDim(mesh, staged),
                       CheckLocalShapes(mesh, staged)}) {
     if (check) bad.push_back(*check);
   }
@@ -223,9 +224,9 @@ ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
 
 namespace {
 
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
+OperationOutcome RunRing(Machine& machine, const AttentionProblem& problem,
+                         const AttentionSpecs& specs,
+                         const OperationSettings& settings) {
   if (settings.order != SequenceOrder::kContiguous) {
     return RunPermutedRing(machine, problem, specs, settings);
   }
@@ -258,7 +259,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-void Bytes(Traffic& traffic) {
+void RingBytes(Traffic& traffic) {
   traffic.KeysOnHeads();
   traffic.MoveExtras(true);
   const Spec q = traffic.query.spec;
@@ -282,8 +283,8 @@ constinit const Operation kRing = {
     .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
                  Setting::kBlocksizeB, Setting::kSequenceAxis,
                  Setting::kScanRing, Setting::kOrder},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = RingBytes,
+    .run = RunRing,
 };
 
 }  // namespace shardc::exec

@@ -17,9 +17,9 @@ extern const Operation kSdpa;
 
 namespace {
 
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
+OperationOutcome RunSdpa(Machine& machine, const AttentionProblem& problem,
+                         const AttentionSpecs& specs,
+                         const OperationSettings& settings) {
   OperationOutcome outcome;
   auto staged =
       StageLocal(machine, problem, specs, settings, kSdpa.Staging(), outcome);
@@ -40,7 +40,7 @@ constinit const Operation kSdpa = {
     .masked_rows = MaskedRows::kMean,
     .settings = {Setting::kDropout, Setting::kDotBits},
     .bytes = LocalBytes,
-    .run = Run,
+    .run = RunSdpa,
 };
 
 }  // namespace shardc::exec

@@ -66,7 +66,8 @@ std::optional<LayoutError> CheckLengths(const SimMesh& mesh,
   return why;
 }
 
-std::optional<LayoutError> CheckDim(const SimMesh& mesh, const Staged& staged) {
+std::optional<LayoutError> CheckHeadDim(const SimMesh& mesh,
+                                        const Staged& staged) {
   for (const ShardedTensor* t : {&staged.query, &staged.key, &staged.value}) {
     if (mesh.Parts(t->spec[3]) == 1) continue;
     LayoutError why;
@@ -108,8 +109,9 @@ std::optional<LayoutError> CheckUlysses(const SimMesh& mesh,
                                         const Staged& staged,
                                         const Lists& lists) {
   std::vector<LayoutError> bad;
-  for (auto& check : {CheckLengths(mesh, staged, lists.all),
-                      CheckDim(mesh, staged), CheckLocalShapes(mesh, staged)}) {
+  for (auto& check :
+       {CheckLengths(mesh, staged, lists.all), CheckHeadDim(mesh, staged),
+        CheckLocalShapes(mesh, staged)}) {
     if (check) bad.push_back(*check);
   }
   if (bad.empty()) return CheckHeads(mesh, staged, lists.exchange);
@@ -213,9 +215,9 @@ ShardedTensor AttendWhole(Machine& machine, const Staged& staged,
   return out;
 }
 
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
+OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
+                            const AttentionSpecs& specs,
+                            const OperationSettings& settings) {
   OperationOutcome outcome;
   const SimMesh& mesh = machine.mesh();
   LayoutError why;
@@ -269,7 +271,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
 
 // Adds (n-1)/n of query, key, value and output; over a ring, its steps with the
 // sizes after the exchange.
-void Bytes(Traffic& traffic) {
+void UlyssesBytes(Traffic& traffic) {
   Laid &query = traffic.query, &key = traffic.key, &value = traffic.value;
   const SimMesh& mesh = traffic.mesh();
   Traffic::Exchange& exchange = traffic.exchange;
@@ -325,8 +327,8 @@ constinit const Operation kUlysses = {
     .exchanges_heads = true,
     .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
                  Setting::kBlocksizeB, Setting::kRingAxes},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = UlyssesBytes,
+    .run = RunUlysses,
 };
 
 }  // namespace shardc::exec

@@ -38,9 +38,9 @@ void MoveKeys(Machine& machine, Staged& staged) {
   Move(machine, staged.value, {q[0], {}, heads, dim}, "value");
 }
 
-OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
-                     const AttentionSpecs& specs,
-                     const OperationSettings& settings) {
+OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
+                            const AttentionSpecs& specs,
+                            const OperationSettings& settings) {
   OperationOutcome outcome;
   LayoutError why;
   auto staged = Stage(machine, problem, specs, settings, kVanilla.Staging(),
@@ -61,7 +61,7 @@ OperationOutcome Run(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-void Bytes(Traffic& traffic) {
+void VanillaBytes(Traffic& traffic) {
   const Spec q = traffic.query.spec;
   Laid &key = traffic.key, &value = traffic.value;
   const AxisGroup heads =
@@ -92,8 +92,8 @@ constinit const Operation kVanilla = {
     .narrow_softmax = true,
     .masked_rows = MaskedRows::kMean,
     .settings = {Setting::kDropout, Setting::kDotBits},
-    .bytes = Bytes,
-    .run = Run,
+    .bytes = VanillaBytes,
+    .run = RunVanilla,
 };
 
 }  // namespace shardc::exec

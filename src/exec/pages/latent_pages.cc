@@ -6,14 +6,12 @@
 
 #include <algorithm>
 
+#include "source/checked.h"
 #include "source/index.h"
 
 namespace shardc::exec {
 namespace {
 
-constexpr float kFreePage = 1e4f;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t Padded(int64_t lanes) { return CeilDiv(lanes, 128) * 128; }
 
 }  // namespace

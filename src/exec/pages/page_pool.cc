@@ -13,12 +13,11 @@
 #include "exec/kernels/quantize.h"
 #include "exec/machine/agreement.h"
 #include "floats/half.h"
+#include "source/checked.h"
 #include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr int64_t kLanes = 128;
 constexpr int64_t kHalfLanes = 64;

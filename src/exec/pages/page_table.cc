@@ -10,15 +10,12 @@
 #include <string>
 #include <utility>
 
+#include "source/checked.h"
 #include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::exec {
-namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
+namespace {}  // namespace
 
 std::optional<PageTable> PageTable::Make(const PageConfig& config,
                                          LayoutError& why) {

@@ -18,6 +18,9 @@
 
 namespace shardc::exec {
 
+// The value of entries that no token has written.
+inline constexpr float kFreePage = 1e4f;
+
 struct PageConfig {
   int64_t pages = 1;          // P
   int64_t page_size = 1;      // tokens a page

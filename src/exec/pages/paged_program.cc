@@ -19,14 +19,11 @@
 
 #include "exec/attention/staging.h"
 #include "floats/convert.h"
+#include "source/checked.h"
 #include "source/index.h"
 
 namespace shardc::exec {
 namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-constexpr float kFreePage = 1e4f;
 
 // Returns the dtype of pages.
 Dtype PageDtype(const OperationSettings& settings, const Staged& staged) {

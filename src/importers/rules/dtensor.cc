@@ -122,7 +122,8 @@ std::optional<Mesh> ReadMesh(JsonValue root, Findings& findings) {
   return mesh;
 }
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadDtensor(const Request& request,
+                                    Findings& findings) {
   const auto document = JsonDocument::Parse(request.source, findings);
   if (!document) return std::nullopt;
   Imported imported;
@@ -148,6 +149,6 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 constexpr Importer kDtensor{
     "dtensor",
     "PyTorch's placements as `export dtensor --format json` has them", "",
-    Read};
+    ReadDtensor};
 
 }  // namespace shardc::imports

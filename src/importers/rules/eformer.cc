@@ -6,7 +6,8 @@
 namespace shardc::imports {
 namespace {
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadEformer(const Request& request,
+                                    Findings& findings) {
   const auto document = JsonDocument::Parse(request.source, findings);
   if (!document) return std::nullopt;
   const auto axes = ImportEformerAxes(*document, findings);
@@ -20,6 +21,6 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 
 constexpr Importer kEformer{
     "eformer", "PartitionAxis in JSON, to the axis rules of a rules file", "",
-    Read};
+    ReadEformer};
 
 }  // namespace shardc::imports

@@ -47,7 +47,7 @@ std::optional<PySymbol> Choose(const Request& request,
   return std::nullopt;
 }
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadFlax(const Request& request, Findings& findings) {
   const auto module = ParsePython(request.source, findings);
   if (!module) return std::nullopt;
   const auto symbols =
@@ -79,8 +79,8 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 
 constexpr Importer kFlax{"flax",
                          "logical axis rules of flax.linen in Python source",
-                         "--symbol --set --names --mesh", Read};
+                         "--symbol --set --names --mesh", ReadFlax};
 constexpr Importer kT5x{"t5x", "logical axis rules of t5x in Python source",
-                        "--symbol --set --names --mesh", Read};
+                        "--symbol --set --names --mesh", ReadFlax};
 
 }  // namespace shardc::imports

@@ -234,7 +234,8 @@ class TpPlan {
   std::vector<ImportedRule> of_params_, of_modules_;
 };
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadHfTpPlan(const Request& request,
+                                     Findings& findings) {
   const auto document = JsonDocument::Parse(request.source, findings);
   if (!document) return std::nullopt;
   return TpPlan(request).Read(document->root(), findings);
@@ -245,6 +246,6 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 constexpr Importer kHfTpPlan{
     "hf-tp-plan",
     "transformers' tensor parallel plan in JSON: names and styles",
-    "--symbol --axis", Read};
+    "--symbol --axis", ReadHfTpPlan};
 
 }  // namespace shardc::imports

@@ -481,7 +481,7 @@ class HloShardings {
   int64_t steps_ = 0;
 };
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadHlo(const Request& request, Findings& findings) {
   return HloShardings(request, findings).Read();
 }
 
@@ -490,6 +490,6 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 constexpr Importer kHlo{
     "hlo",
     "XLA's shardings: what `export hlo` writes, or a compiled program's text",
-    "--mesh", Read};
+    "--mesh", ReadHlo};
 
 }  // namespace shardc::imports

@@ -234,7 +234,8 @@ class LevanterConfig {
   std::map<std::string, AxisGroup> mapping_;
 };
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadLevanter(const Request& request,
+                                     Findings& findings) {
   const auto document = YamlDocument::Parse(request.source, findings);
   if (!document || findings.HasErrors()) return std::nullopt;
   return LevanterConfig(*document, request, findings).Read();
@@ -244,6 +245,6 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 
 constexpr Importer kLevanter{
     "levanter", "Levanter's axis mappings over the names of `--names`",
-    "--names --mesh", Read};
+    "--names --mesh", ReadLevanter};
 
 }  // namespace shardc::imports

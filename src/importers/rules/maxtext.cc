@@ -23,7 +23,8 @@ bool ReadRule(const YamlNode& node, LogicalRule& rule) {
   return true;
 }
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadMaxtext(const Request& request,
+                                    Findings& findings) {
   const auto document = YamlDocument::Parse(request.source, findings);
   if (!document || findings.HasErrors()) return std::nullopt;
   const YamlNode* rules =
@@ -49,6 +50,6 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 
 constexpr Importer kMaxtext{
     "maxtext", "MaxText's logical_axis_rules over the names of `--names`",
-    "--names --mesh", Read};
+    "--names --mesh", ReadMaxtext};
 
 }  // namespace shardc::imports

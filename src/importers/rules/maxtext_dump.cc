@@ -60,7 +60,8 @@ bool ReadParam(const JsonMember& member, Imported& imported, NamedSpec& param,
   return true;
 }
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadMaxtextDump(const Request& request,
+                                        Findings& findings) {
   const auto document = JsonDocument::Parse(request.source, findings);
   if (!document) return std::nullopt;
   if (!document->root().IsObject() || document->root().size() == 0) {
@@ -87,6 +88,7 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 }  // namespace
 
 constexpr Importer kMaxtextDump{
-    "maxtext-dump", "MaxText's named_shardings.json, mesh and specs", "", Read};
+    "maxtext-dump", "MaxText's named_shardings.json, mesh and specs", "",
+    ReadMaxtextDump};
 
 }  // namespace shardc::imports

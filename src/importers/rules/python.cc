@@ -385,7 +385,7 @@ class Reader {
   size_t told_ = 0;
 };
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadPython(const Request& request, Findings& findings) {
   return Reader(request, findings).Read();
 }
 
@@ -394,6 +394,6 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 constexpr Importer kPython{
     "python",
     "lists of (pattern, PartitionSpec) and PartitionAxis in Python source",
-    "--symbol --set --matching", Read};
+    "--symbol --set --matching", ReadPython};
 
 }  // namespace shardc::imports

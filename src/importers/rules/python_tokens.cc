@@ -11,13 +11,14 @@
 #include <string_view>
 #include <utility>
 
+#include "importers/rules/scan.h"
 #include "source/utf8.h"
 
 namespace shardc::imports {
 namespace {
 
 constexpr size_t kByteLimit = size_t{16} << 20;
-constexpr size_t kDepthLimit = 100;
+constexpr size_t kBracketLimit = 100;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNameStart(char c) {
@@ -25,13 +26,6 @@ bool IsNameStart(char c) {
          static_cast<unsigned char>(c) >= 0x80;
 }
 bool IsNamePart(char c) { return IsNameStart(c) || IsDigit(c); }
-
-int HexDigit(char c) {
-  if (IsDigit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 class Tokenizer {
  public:
@@ -129,7 +123,7 @@ class Tokenizer {
     }
     at_ = i;
     if (width > indents_.back()) {
-      if (indents_.size() > kDepthLimit) {
+      if (indents_.size() > kBracketLimit) {
         Refuse(i, i + 1, "blocks are nested too deeply");
       }
       indents_.push_back(width);
@@ -248,7 +242,7 @@ class Tokenizer {
     const size_t begin = at_;
     at_ += Peek(1) == '{' ? 2 : 1;
     if (at_ == begin + 2) return;
-    if (++nested_ > kDepthLimit) {
+    if (++nested_ > kBracketLimit) {
       Refuse(begin, begin + 1, "brackets are nested too deeply");
     }
     size_t inside = 0;
@@ -325,7 +319,7 @@ class Tokenizer {
     const char c = Peek();
     const size_t begin = at_;
     if (c == '(' || c == '[' || c == '{') {
-      if (brackets_.size() >= kDepthLimit) {
+      if (brackets_.size() >= kBracketLimit) {
         Refuse(begin, begin + 1, "brackets are nested too deeply");
       }
       brackets_.push_back(begin);

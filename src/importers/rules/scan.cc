@@ -7,7 +7,7 @@
 #include <algorithm>
 
 namespace shardc::imports {
-namespace {
+namespace {}  // namespace
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -15,8 +15,6 @@ int HexDigit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return -1;
 }
-
-}  // namespace
 
 void Scan::Blanks() {
   while (!AtEnd() && (text_[at_] == ' ' || text_[at_] == '\n' ||

@@ -11,6 +11,9 @@
 
 namespace shardc::imports {
 
+// Returns the value of a hexadecimal digit; -1 for other characters.
+int HexDigit(char c);
+
 class Scan {
  public:
   // `place` is the place of `text` in a file, or of the value that contains it.

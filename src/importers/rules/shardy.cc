@@ -233,7 +233,7 @@ class ShardyModule {
   bool open_ = false;
 };
 
-std::optional<Imported> Read(const Request& request, Findings& findings) {
+std::optional<Imported> ReadShardy(const Request& request, Findings& findings) {
   return ShardyModule(request, findings).Read();
 }
 
@@ -241,6 +241,6 @@ std::optional<Imported> Read(const Request& request, Findings& findings) {
 
 constexpr Importer kShardy{
     "shardy", "a module with `sdy.mesh` and shardings of its arguments", "",
-    Read};
+    ReadShardy};
 
 }  // namespace shardc::imports

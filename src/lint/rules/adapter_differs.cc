@@ -92,7 +92,7 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   sink.push_back(Report(facts, group, base, side));
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckAdapterDiffers(const Facts& facts, FindingSink& sink) {
   const std::string inner = std::string(1, facts.separator()) + "base_layer";
   std::map<std::string, const ParameterGroup*> bases;
   for (const ParameterGroup& group : facts.groups()) {
@@ -156,6 +156,6 @@ rules:
   - match: 'lora_B'
     spec: [TP, null]
 )"},
-    .check = Check};
+    .check = CheckAdapterDiffers};
 
 }  // namespace shardc

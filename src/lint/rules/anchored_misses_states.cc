@@ -36,7 +36,7 @@ bool Differs(const Facts& facts, const MissedState& missed) {
          state.modes.front().resolved != parameter.modes.front().resolved;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckAnchoredMissesStates(const Facts& facts, FindingSink& sink) {
   if (facts.separator() == 0) return;
   std::map<uint32_t, std::vector<std::string>> states;  // by rule
   for (const MissedState& missed : Missed(facts)) {
@@ -95,6 +95,6 @@ rules:
   - match: '.*'
     spec: Replicated
 )"},
-    .check = Check};
+    .check = CheckAnchoredMissesStates};
 
 }  // namespace shardc

@@ -53,7 +53,7 @@ void CheckTransposed(const Facts& facts, const ParameterGroup& group,
   sink.push_back(std::move(finding));
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckAttentionReshard(const Facts& facts, FindingSink& sink) {
   for (const Siblings& module : SiblingsOf(facts)) {
     for (Role role :
          {Role::kQuery, Role::kKey, Role::kValue, Role::kFusedQkv}) {
@@ -125,6 +125,6 @@ rules:
   - match: 'self_attn/o_proj/kernel'
     spec: RowWise
 )"},
-    .check = Check};
+    .check = CheckAttentionReshard};
 
 }  // namespace shardc

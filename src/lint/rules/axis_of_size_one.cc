@@ -14,7 +14,7 @@ namespace {
 
 // Reports rules that name axes and split nothing on this mesh, once for each
 // set of axes, at the first rule.
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckAxisOfSizeOne(const Facts& facts, FindingSink& sink) {
   std::vector<AxisGroup> reported;
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -71,6 +71,6 @@ rules:
   - match: 'up/kernel'
     spec: [FSDP, TP]
 )"},
-    .check = Check};
+    .check = CheckAxisOfSizeOne};
 
 }  // namespace shardc

@@ -10,7 +10,7 @@ extern const Lint kBatchIndivisible;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckBatchIndivisible(const Facts& facts, FindingSink& sink) {
   const int64_t batch = *facts.inputs().batch;
   for (const ModeSplit& split :
        SplitsOf(facts, "query", kBatchDim, facts.MeshPlace())) {
@@ -48,6 +48,6 @@ rules:
 )",
             .batch = 1},
     .good = {.batch = 8},
-    .check = Check};
+    .check = CheckBatchIndivisible};
 
 }  // namespace shardc

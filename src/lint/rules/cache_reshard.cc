@@ -12,7 +12,7 @@ extern const Lint kCacheReshard;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckCacheReshard(const Facts& facts, FindingSink& sink) {
   if (!Plans(facts, Mode::kPrefill)) return;
   for (Mode mode : {Mode::kDecode, Mode::kInsert}) {
     if (!Plans(facts, mode)) continue;
@@ -70,6 +70,6 @@ rules:
   - match: 'k_proj/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckCacheReshard};
 
 }  // namespace shardc

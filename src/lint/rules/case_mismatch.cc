@@ -8,7 +8,7 @@ extern const Lint kCaseMismatch;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckCaseMismatch(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.cause != DeadCause::kCase) continue;
@@ -55,6 +55,6 @@ rules:
   - match: 'out/kernel'
     spec: RowWise
 )"},
-    .check = Check};
+    .check = CheckCaseMismatch};
 
 }  // namespace shardc

@@ -9,7 +9,7 @@ extern const Lint kCatchAllNotLast;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckCatchAllNotLast(const Facts& facts, FindingSink& sink) {
   const auto& rules = facts.rule_facts();
   for (size_t r = 0; r < rules.size(); ++r) {
     if (!rules[r].sketch.catch_all || rules[r].builtin) continue;
@@ -77,6 +77,6 @@ rules:
   - match: '.*'
     spec: [[FSDP, SP]]
 )"},
-    .check = Check};
+    .check = CheckCatchAllNotLast};
 
 }  // namespace shardc

@@ -13,7 +13,7 @@ extern const Lint kCatchAllReplicates;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
   for (const FallThrough& fall : CatchAllFallThroughs(facts)) {
     std::vector<std::string> texts;
     LintFinding finding =
@@ -102,6 +102,6 @@ rules:
   - match: '.*'
     spec: Replicated
 )"},
-    .check = Check};
+    .check = CheckCatchAllReplicates};
 
 }  // namespace shardc

@@ -13,7 +13,7 @@ extern const Lint kCatchAllTakesLarge;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
   bool specific = false;
   for (const RuleFacts& rule : facts.rule_facts()) {
     if (!rule.sketch.catch_all) specific = true;
@@ -88,6 +88,6 @@ rules:
   - match: '.*'
     spec: [[FSDP, SP]]
 )"},
-    .check = Check};
+    .check = CheckCatchAllTakesLarge};
 
 }  // namespace shardc

@@ -16,7 +16,7 @@ extern const Lint kChattyAxisAcrossHosts;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
   const Mesh& mesh = facts.mesh();
   const int64_t per_host = DevicesPerHost(mesh);
   if (mesh.processes <= 1 || per_host <= 1) return;
@@ -74,6 +74,6 @@ rules:
     .good = {.mesh = R"(axes: {fsdp: 4, tp: 4}
 processes: 4
 )"},
-    .check = Check};
+    .check = CheckChattyAxisAcrossHosts};
 
 }  // namespace shardc

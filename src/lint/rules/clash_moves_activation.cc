@@ -141,7 +141,7 @@ std::optional<std::vector<Spec>> Moved(const ModeStep& of,
   return specs;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckClashMovesActivation(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
   const ModeStep* of = step->Find(Mode::kTrain);
@@ -220,6 +220,6 @@ rules:
   - match: 'down$'
     spec: [TP, FSDP]
 )" SHARDC_EXAMPLE_PAIR_SECTION},
-    .check = Check};
+    .check = CheckClashMovesActivation};
 
 }  // namespace shardc

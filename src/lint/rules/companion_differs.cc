@@ -44,7 +44,7 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
   return false;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckCompanionDiffers(const Facts& facts, FindingSink& sink) {
   for (const Companion& pair : CompanionsOf(facts)) {
     int dim = 0;
     AxisGroup weight_axes;
@@ -98,6 +98,6 @@ rules:
   - match: 'down_proj/bias'
     spec: Replicated
 )"},
-    .check = Check};
+    .check = CheckCompanionDiffers};
 
 }  // namespace shardc

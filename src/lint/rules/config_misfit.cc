@@ -15,7 +15,7 @@ Place ConfigPlace(const Facts& facts) {
                            : Place{source, Place::kWhole, Place::kWhole};
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckConfigMisfit(const Facts& facts, FindingSink& sink) {
   for (const Misfit& misfit : facts.misfits()) {
     LintFinding finding = FindingAt(kConfigMisfit.code, ConfigPlace(facts));
     finding.message = misfit.observation;
@@ -63,6 +63,6 @@ rules:
     .good = {.model = R"({"num_attention_heads": 32, "head_dim": 128,
  "hidden_size": 4096}
 )"},
-    .check = Check};
+    .check = CheckConfigMisfit};
 
 }  // namespace shardc

@@ -9,7 +9,7 @@ extern const Lint kConflictingRules;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckConflictingRules(const Facts& facts, FindingSink& sink) {
   for (const Repeat& repeat : RepeatsOf(facts)) {
     if (repeat.same_spec) continue;
     LintFinding finding =
@@ -52,6 +52,6 @@ rules:
   - match: 'lm_head/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckConflictingRules};
 
 }  // namespace shardc

@@ -16,6 +16,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
 #include "match/sketch.h"
+#include "source/wording.h"
 
 namespace shardc {
 
@@ -41,12 +42,6 @@ constexpr std::array<std::string_view, 11> kOptionalModules = {
     "position_embeddings",
     "position_embedding"};
 
-template <size_t N>
-bool Holds(const std::array<std::string_view, N>& words,
-           std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 bool IsNorm(std::string_view word) {
   while (!word.empty() && word.back() >= '0' && word.back() <= '9') {
     word.remove_suffix(1);
@@ -71,11 +66,11 @@ bool IsOptionalText(std::string_view text, char separator) {
   const std::vector<std::string> parts = SketchSegments(text, separator);
   if (parts.empty()) return false;
   const std::string last = Literal(parts.back());
-  if (Holds(kOptionalLeaves, last)) return true;
-  const std::string module = parts.size() > 1 && Holds(kLeaves, last)
+  if (IsAmong(last, kOptionalLeaves)) return true;
+  const std::string module = parts.size() > 1 && IsAmong(last, kLeaves)
                                  ? Literal(parts[parts.size() - 2])
                                  : last;
-  return Holds(kOptionalModules, module) || IsNorm(module);
+  return IsAmong(module, kOptionalModules) || IsNorm(module);
 }
 
 bool IsOptional(const Sketch& sketch, char separator) {
@@ -144,7 +139,7 @@ std::string HelpFor(const Facts& facts, const NearName& near) {
          ", or remove the rule";
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckDeadRule(const Facts& facts, FindingSink& sink) {
   if (facts.plan().params.empty()) return;
   const std::set<int32_t> intended = Intended(facts);
   const std::map<int32_t, NearName> near_names = NearNames(facts);
@@ -201,6 +196,6 @@ rules:
   - match: 'q_proj/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckDeadRule};
 
 }  // namespace shardc

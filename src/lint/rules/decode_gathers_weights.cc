@@ -83,7 +83,7 @@ std::vector<Spec> Without(const ModeStep& of,
   return specs;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckDecodeGathersWeights(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =
       step == nullptr ? nullptr : step->Find(Mode::kDecode);
@@ -157,6 +157,6 @@ rules:
     spec: [FSDP, null]
     modes: {decode: [null, null]}
 )" SHARDC_EXAMPLE_PAIR_SECTION},
-    .check = Check};
+    .check = CheckDecodeGathersWeights};
 
 }  // namespace shardc

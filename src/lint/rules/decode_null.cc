@@ -13,7 +13,7 @@ constexpr AxisRule kStandard[] = {
     AxisRule::kHead,          AxisRule::kKvHead,        AxisRule::kAttentionDim,
     AxisRule::kAttentionKvDim};
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckDecodeNull(const Facts& facts, FindingSink& sink) {
   const AxisRules& axes = facts.compiled().rules.axes;
   for (AxisRule standard : kStandard) {
     const auto decode = DecodeTwin(standard);
@@ -65,6 +65,6 @@ rules:
   - match: 'q_proj/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckDecodeNull};
 
 }  // namespace shardc

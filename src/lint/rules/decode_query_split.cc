@@ -10,7 +10,7 @@ extern const Lint kDecodeQuerySplit;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckDecodeQuerySplit(const Facts& facts, FindingSink& sink) {
   if (!Plans(facts, Mode::kDecode)) return;
   const AxisGroup axes =
       AttentionAxes(facts, Mode::kDecode, "query", kLengthDim);
@@ -69,6 +69,6 @@ rules:
   - match: 'q_proj/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckDecodeQuerySplit};
 
 }  // namespace shardc

@@ -9,7 +9,7 @@ extern const Lint kDuplicateRule;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckDuplicateRule(const Facts& facts, FindingSink& sink) {
   for (const Repeat& repeat : RepeatsOf(facts)) {
     if (!repeat.same_spec) continue;
     LintFinding finding =
@@ -51,6 +51,6 @@ rules:
   - match: 'kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckDuplicateRule};
 
 }  // namespace shardc

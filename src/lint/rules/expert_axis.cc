@@ -47,7 +47,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   return finding;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
   const AxisGroup experts =
       facts.compiled().rules.axes.Value(AxisRule::kExpert).axes;
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
@@ -88,6 +88,6 @@ rules:
   - match: 'experts/up_proj/kernel'
     spec: [EXPERT, FSDP, TP]
 )"},
-    .check = Check};
+    .check = CheckExpertAxis};
 
 }  // namespace shardc

@@ -39,7 +39,7 @@ AxisGroup Outside(const Facts& facts) {
   return out;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
   const AxisGroup outside = Outside(facts);
   if (outside.empty()) return;
   const auto groups = facts.groups();
@@ -109,6 +109,6 @@ rules:
   - match: 'experts/up_proj/kernel'
     spec: [EXPERT, null, TP]
 )"},
-    .check = Check};
+    .check = CheckExpertsOutsideBatch};
 
 }  // namespace shardc

@@ -49,7 +49,7 @@ bool PartsDivide(const Fused& fused, int64_t shards) {
       [&](const FusedPart& part) { return part.size % shards == 0; });
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group) || Interleaves(facts, group)) continue;
     const auto fused = FusedOf(facts, group);
@@ -113,6 +113,6 @@ rules:
   - match: 'c_attn/kernel'
     spec: [FSDP, null]
 )"},
-    .check = Check};
+    .check = CheckFusedContiguous};
 
 }  // namespace shardc

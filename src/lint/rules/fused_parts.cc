@@ -15,7 +15,7 @@ extern const Lint kFusedParts;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckFusedParts(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group)) continue;
     const auto fused = FusedOf(facts, group);
@@ -64,6 +64,6 @@ rules:
     .good = {.manifest = R"({"schema": "shardc.manifest/v1", "params": {
   "layers/0/mlp/gate_up_proj/kernel": {"shape": [1024, 2736], "dtype": "BF16"}}}
 )"},
-    .check = Check};
+    .check = CheckFusedParts};
 
 }  // namespace shardc

@@ -10,7 +10,7 @@ extern const Lint kGateUpDiffer;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckGateUpDiffer(const Facts& facts, FindingSink& sink) {
   for (const Siblings& module : SiblingsOf(facts)) {
     const ParameterGroup* gate = module.Find(Role::kGate);
     const ParameterGroup* up = module.Find(Role::kUp);
@@ -69,6 +69,6 @@ rules:
   - match: '(gate|up)_proj/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckGateUpDiffer};
 
 }  // namespace shardc

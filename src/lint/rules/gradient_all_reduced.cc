@@ -70,7 +70,7 @@ void Report(const Facts& facts, const ModeStep& of, const ParameterGroup& group,
   sink.push_back(std::move(finding));
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckGradientAllReduced(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =
       step == nullptr ? nullptr : step->Find(Mode::kTrain);
@@ -154,6 +154,6 @@ rules:
   - match: 'down$'
     spec: [TP, FSDP]
 )" SHARDC_EXAMPLE_PAIR_SECTION},
-    .check = Check};
+    .check = CheckGradientAllReduced};
 
 }  // namespace shardc

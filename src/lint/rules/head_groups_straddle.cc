@@ -39,7 +39,7 @@ LintFinding Report(const Facts& facts, const Heads& heads,
   return finding;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads || heads->kv_heads == heads->heads ||
       heads->heads % heads->kv_heads != 0) {
@@ -97,6 +97,6 @@ rules:
   - match: 'norm'
     spec: Replicated
 )"},
-    .check = Check};
+    .check = CheckHeadGroupsStraddle};
 
 }  // namespace shardc

@@ -86,7 +86,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   return finding;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
   for (const ParameterGroup& group : facts.groups()) {
@@ -121,6 +121,6 @@ rules:
             .model = R"({"num_attention_heads": 12, "hidden_size": 768}
 )"},
     .good = {.mesh = "tp:4"},
-    .check = Check};
+    .check = CheckHeadSplit};
 
 }  // namespace shardc

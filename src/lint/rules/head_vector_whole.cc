@@ -109,7 +109,7 @@ std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   return out;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
   const Blocks queries = SplitOnes(facts, Role::kQuery);
   const Blocks keys = SplitOnes(facts, Role::kKey);
   const std::set<std::string> by_head = NormedByHead(facts, queries);
@@ -172,6 +172,6 @@ rules:
   - match: 'sinks'
     spec: [HEAD]
 )"},
-    .check = Check};
+    .check = CheckHeadVectorWhole};
 
 }  // namespace shardc

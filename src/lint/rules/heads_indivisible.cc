@@ -11,7 +11,7 @@ extern const Lint kHeadsIndivisible;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
   for (const ModeSplit& split :
@@ -60,6 +60,6 @@ rules:
             .model = R"({"num_attention_heads": 12, "hidden_size": 768}
 )"},
     .good = {.mesh = "tp:4"},
-    .check = Check};
+    .check = CheckHeadsIndivisible};
 
 }  // namespace shardc

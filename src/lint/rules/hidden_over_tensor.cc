@@ -38,7 +38,7 @@ void CheckDefault(const Facts& facts, FindingSink& sink) {
   sink.push_back(std::move(finding));
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckHiddenOverTensor(const Facts& facts, FindingSink& sink) {
   const RuleSet& rules = facts.compiled().rules;
   // Most files do not write this rule, so that the default is judged
   // separately.
@@ -92,6 +92,6 @@ rules:
   - match: 'q_proj/kernel'
     spec: [FSDP, TP]
 )"},
-    .check = Check};
+    .check = CheckHiddenOverTensor};
 
 }  // namespace shardc

@@ -10,8 +10,9 @@ extern const Lint kIndivisibleDimension;
 
 namespace {
 
-std::string Observe(const Facts& facts, const ParameterGroup& group,
-                    const Edit& edit) {
+std::string ObserveIndivisibleDimension(const Facts& facts,
+                                        const ParameterGroup& group,
+                                        const Edit& edit) {
   const std::string size = std::to_string(edit.size);
   const int64_t block = BlockAlong(facts.TypeOf(group),
                                    static_cast<size_t>(edit.dim.value_or(0)));
@@ -27,11 +28,11 @@ std::string Observe(const Facts& facts, const ParameterGroup& group,
          std::to_string(edit.parts > 0 ? units % edit.parts : 0);
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kIndivisibleDimension.code, Reason::kIndivisible,
       [&](const ParameterGroup& group, const Edit& edit) {
-        return Observe(facts, group, edit);
+        return ObserveIndivisibleDimension(facts, group, edit);
       },
       "pad the dimension, use an axis that divides it, or drop the axis with "
       "`illegal: shrink`",
@@ -64,6 +65,6 @@ rules:
   - match: 'up/kernel'
     spec: [FSDP, null]
 )"},
-    .check = Check};
+    .check = CheckIndivisibleDimension};
 
 }  // namespace shardc

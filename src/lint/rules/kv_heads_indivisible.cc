@@ -11,7 +11,7 @@ extern const Lint kKvHeadsIndivisible;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
   const int64_t kv = heads->kv_heads;
@@ -67,6 +67,6 @@ rules:
  "hidden_size": 4096}
 )"},
     .good = {.mesh = "tp:8"},
-    .check = Check};
+    .check = CheckKvHeadsIndivisible};
 
 }  // namespace shardc

@@ -10,7 +10,7 @@ extern const Lint kKvLengthIndivisible;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckKvLengthIndivisible(const Facts& facts, FindingSink& sink) {
   const int64_t length = *facts.inputs().kv_len;
   for (const ModeSplit& split :
        SplitsOf(facts, "key", kLengthDim, facts.MeshPlace())) {
@@ -51,6 +51,6 @@ rules:
 )",
             .kv_len = 8190},
     .good = {.kv_len = 8192},
-    .check = Check};
+    .check = CheckKvLengthIndivisible};
 
 }  // namespace shardc

@@ -74,7 +74,7 @@ void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
          sink);
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
   std::map<int32_t, Groups> by_rule;
   Groups absent;
   for (const ParameterGroup& group : facts.groups()) {
@@ -126,6 +126,6 @@ rules:
   - match: 'embedding'
     spec: [VOCAB, FSDP]
 )"},
-    .check = Check};
+    .check = CheckLargeReplicated};
 
 }  // namespace shardc

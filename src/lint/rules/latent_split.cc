@@ -15,7 +15,7 @@ extern const Lint kLatentSplit;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     const int rank = facts.Rank(group);
     if (rank != 2 || group.role.module_role != Role::kLatentDown ||
@@ -73,6 +73,6 @@ rules:
   - match: 'kv_b_proj'
     spec: [TP, FSDP]
 )"},
-    .check = Check};
+    .check = CheckLatentSplit};
 
 }  // namespace shardc

@@ -13,6 +13,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
 #include "model/name.h"
+#include "source/wording.h"
 
 namespace shardc {
 
@@ -26,12 +27,6 @@ constexpr std::array<std::string_view, 6> kStacks = {
 constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
 
-template <size_t N>
-bool Holds(const std::array<std::string_view, N>& words,
-           std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 // The name up to its layer stack; empty if it is in none or has a counter.
 std::string StackOf(std::string_view name, char separator) {
   if (name.find('*') != std::string_view::npos) return {};
@@ -39,7 +34,7 @@ std::string StackOf(std::string_view name, char separator) {
   const auto parts = SplitName(name, separator);
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
     out += std::string(parts[i]) + separator;
-    if (Holds(kStacks, parts[i])) return out;
+    if (IsAmong(parts[i], kStacks)) return out;
   }
   return {};
 }
@@ -50,7 +45,7 @@ struct Stack {
   bool matrix = false;  // some member has rank 3: layers of matrices
 };
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
   std::map<std::string, Stack> stacks;
   for (const ParameterGroup& group : facts.groups()) {
     const std::string name = StackOf(group.name, facts.separator());
@@ -69,8 +64,9 @@ void Check(const Facts& facts, FindingSink& sink) {
       continue;
     }
     AxisGroup axes = facts.AxesAt(group, 0);
-    std::erase_if(
-        axes, [](const std::string& axis) { return Holds(kPipelines, axis); });
+    std::erase_if(axes, [](const std::string& axis) {
+      return IsAmong(axis, kPipelines);
+    });
     if (facts.mesh().Parts(axes).value_or(1) <= 1) continue;
     sink.push_back(GroupFinding(
         facts, kLayersSplit.code, group,
@@ -116,6 +112,6 @@ rules:
   - match: 'norm'
     spec: Replicated
 )"},
-    .check = Check};
+    .check = CheckLayersSplit};
 
 }  // namespace shardc

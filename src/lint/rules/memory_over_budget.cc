@@ -10,7 +10,7 @@ extern const Lint kMemoryOverBudget;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckMemoryOverBudget(const Facts& facts, FindingSink& sink) {
   const auto use = MostMemory(facts);
   const int64_t memory = *facts.inputs().memory_bytes;
   if (!use || use->Total() <= memory) return;
@@ -50,6 +50,6 @@ rules:
 )",
             .memory_bytes = 1 << 29},
     .good = {.mesh = "tp:8"},
-    .check = Check};
+    .check = CheckMemoryOverBudget};
 
 }  // namespace shardc

@@ -10,7 +10,7 @@ extern const Lint kMemoryTight;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckMemoryTight(const Facts& facts, FindingSink& sink) {
   const auto use = MostMemory(facts);
   const int64_t memory = *facts.inputs().memory_bytes;
   if (!use || use->Total() > memory || use->Total() < memory - memory / 10) {
@@ -45,6 +45,6 @@ rules:
 )",
             .memory_bytes = 1 << 29},
     .good = {.mesh = "tp:8"},
-    .check = Check};
+    .check = CheckMemoryTight};
 
 }  // namespace shardc

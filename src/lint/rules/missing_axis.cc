@@ -17,26 +17,26 @@ extern const Lint kMissingAxis;
 
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kMissingHelp =
     "add the axis to the mesh, or change the axis rule";
 
-std::string Observe([[maybe_unused]] const Facts& facts,
-                    const ParameterGroup& group, const Edit& edit) {
+std::string ObserveMissingAxis([[maybe_unused]] const Facts& facts,
+                               const ParameterGroup& group, const Edit& edit) {
   return "the spec of " + ParametersText(facts, group) + " names axis " +
          Quoted(edit.axis) + ", which the mesh (" + MeshText(facts.mesh()) +
          ") lacks";
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckMissingAxis(const Facts& facts, FindingSink& sink) {
   std::vector<std::string> axes;  // of the findings that follow
   const size_t before = sink.size();
   ReportEdits(
       facts, kMissingAxis.code, Reason::kMissingAxis,
       [&](const ParameterGroup& group, const Edit& edit) {
         axes.push_back(edit.axis);
-        return Observe(facts, group, edit);
+        return ObserveMissingAxis(facts, group, edit);
       },
-      kHelp, sink);
+      kMissingHelp, sink);
   for (size_t i = 0; i < axes.size(); ++i) {
     LintFinding& finding = sink[before + i];
     const bool corrected = finding.level != kMissingAxis.code.level;
@@ -51,7 +51,7 @@ void Check(const Facts& facts, FindingSink& sink) {
         return "the specs of " + tensors + " name axis " + Quoted(edit.axis) +
                ", which the mesh (" + MeshText(facts.mesh()) + ") lacks";
       },
-      kHelp, sink);
+      kMissingHelp, sink);
 }
 
 }  // namespace
@@ -83,6 +83,6 @@ rules:
   - match: 'up/kernel'
     spec: [FSDP, MLP_INTERMEDIATE]
 )"},
-    .check = Check};
+    .check = CheckMissingAxis};
 
 }  // namespace shardc

@@ -29,7 +29,7 @@ bool Meet(const Facts& facts, const ParameterGroup& up,
   return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckMlpReshard(const Facts& facts, FindingSink& sink) {
   for (const Siblings& module : SiblingsOf(facts)) {
     const ParameterGroup* up = module.Find(Role::kUp);
     if (up == nullptr) up = module.Find(Role::kFusedGateUp);
@@ -92,6 +92,6 @@ rules:
   - match: 'down_proj/kernel'
     spec: RowWise
 )"},
-    .check = Check};
+    .check = CheckMlpReshard};
 
 }  // namespace shardc

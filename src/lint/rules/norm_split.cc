@@ -25,7 +25,7 @@ bool IsInner(std::string_view name, char separator) {
   });
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckNormSplit(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     if (group.role.module_role != Role::kNorm || facts.Rank(group) != 1 ||
         !facts.Judged(group) || IsInner(group.name, facts.separator())) {
@@ -72,6 +72,6 @@ rules:
   - match: 'norm/scale'
     spec: Replicated
 )"},
-    .check = Check};
+    .check = CheckNormSplit};
 
 }  // namespace shardc

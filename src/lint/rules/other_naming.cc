@@ -15,7 +15,7 @@ extern const Lint kOtherNaming;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
   if (!facts.OtherNaming()) return;
   int64_t specific = 0;
   int64_t dead = 0;
@@ -91,6 +91,6 @@ rules:
     spec: ColumnWise
 policy: {unmatched: replicate}
 )"},
-    .check = Check};
+    .check = CheckOtherNaming};
 
 }  // namespace shardc

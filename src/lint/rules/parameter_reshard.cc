@@ -11,7 +11,7 @@ extern const Lint kParameterReshard;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Illegal(group)) continue;
     const ModeLayout& train = facts.Train(group);
@@ -61,6 +61,6 @@ rules:
   - match: 'embedding'
     spec: [VOCAB, FSDP]
 )"},
-    .check = Check};
+    .check = CheckParameterReshard};
 
 }  // namespace shardc

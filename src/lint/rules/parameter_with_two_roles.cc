@@ -8,7 +8,7 @@ extern const Lint kParameterWithTwoRoles;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckParameterWithTwoRoles(const Facts& facts, FindingSink& sink) {
   ReportRoleFault(facts, step::RoleFault::kTwo, kParameterWithTwoRoles.code,
                   "make the pattern of one of them narrower, with `^`, `$` or "
                   "more parts of the name",
@@ -50,6 +50,6 @@ rules:
     head: ['head$', [v, d]]
 )" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, head) @logits
 )"},
-    .check = Check};
+    .check = CheckParameterWithTwoRoles};
 
 }  // namespace shardc

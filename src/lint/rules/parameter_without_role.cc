@@ -8,7 +8,7 @@ extern const Lint kParameterWithoutRole;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckParameterWithoutRole(const Facts& facts, FindingSink& sink) {
   ReportRoleFault(facts, step::RoleFault::kNone, kParameterWithoutRole.code,
                   "give it a role under `params` of the `model:` section, or "
                   "name it under `skip`",
@@ -51,6 +51,6 @@ rules:
   "embed": {"shape": [1024, 256], "dtype": "BF16"},
   "norm.scale": {"shape": [256], "dtype": "BF16"}}}
 )"},
-    .check = Check};
+    .check = CheckParameterWithoutRole};
 
 }  // namespace shardc

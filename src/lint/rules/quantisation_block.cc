@@ -62,7 +62,7 @@ void CheckConfigured(const Facts& facts, FindingSink& sink) {
   }
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckQuantisationBlock(const Facts& facts, FindingSink& sink) {
   CheckConfigured(facts, sink);
   for (const Companion& pair : CompanionsOf(facts)) {
     if (pair.other->role.leaf != Leaf::kScale) continue;
@@ -118,6 +118,6 @@ rules:
     spec: Replicated
 separator: "."
 )"},
-    .check = Check};
+    .check = CheckQuantisationBlock};
 
 }  // namespace shardc

@@ -8,7 +8,7 @@ extern const Lint kRedundantWildcard;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckRedundantWildcard(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.sketch.catch_all || rule.builtin) continue;
@@ -51,6 +51,6 @@ rules:
   - match: 'q_proj/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckRedundantWildcard};
 
 }  // namespace shardc

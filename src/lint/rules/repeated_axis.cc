@@ -10,30 +10,30 @@ extern const Lint kRepeatedAxis;
 
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kRepeatedHelp =
     "use another axis, or none, for one of the two dimensions";
 
-std::string Observe([[maybe_unused]] const Facts& facts,
-                    const ParameterGroup& group, const Edit& edit) {
+std::string ObserveRepeatedAxis([[maybe_unused]] const Facts& facts,
+                                const ParameterGroup& group, const Edit& edit) {
   return "axis " + Quoted(edit.axis) + " is used twice in the spec of " +
          ParametersText(facts, group) + ", " +
          SpecText(facts.Train(group).resolved);
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckRepeatedAxis(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kRepeatedAxis.code, Reason::kRepeatedAxis,
       [&](const ParameterGroup& group, const Edit& edit) {
-        return Observe(facts, group, edit);
+        return ObserveRepeatedAxis(facts, group, edit);
       },
-      kHelp, sink);
+      kRepeatedHelp, sink);
   ReportAttentionEdits(
       facts, kRepeatedAxis.code, Reason::kRepeatedAxis,
       [&](const std::string& tensors, const Edit& edit) {
         return "axis " + Quoted(edit.axis) + " is used twice in the specs of " +
                tensors;
       },
-      kHelp, sink);
+      kRepeatedHelp, sink);
 }
 
 }  // namespace
@@ -63,6 +63,6 @@ rules:
   - match: 'up/kernel'
     spec: [FSDP, MLP_INTERMEDIATE]
 )"},
-    .check = Check};
+    .check = CheckRepeatedAxis};
 
 }  // namespace shardc

@@ -33,7 +33,7 @@ LintFinding Report(const Facts& facts, const ZigZagRing& ring,
   return finding;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckRingLength(const Facts& facts, FindingSink& sink) {
   const int64_t length = *facts.inputs().kv_len;
   for (const ZigZagRing& ring : facts.inputs().rings) {
     for (const ModeSplit& split :
@@ -81,6 +81,6 @@ settings: {operations: {ring: {order: zig_zag}}}
 )",
             .kv_len = 1100},
     .good = {.kv_len = 1104},
-    .check = Check};
+    .check = CheckRingLength};
 
 }  // namespace shardc

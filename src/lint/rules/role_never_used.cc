@@ -14,7 +14,7 @@ extern const Lint kRoleNeverUsed;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckRoleNeverUsed(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
   LintFinding finding = FindingAt(kRoleNeverUsed.code);
@@ -82,6 +82,6 @@ rules:
     head?: ['lm_head$', [v, d], {tied: embed}]
 )" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, head) @logits
 )"},
-    .check = Check};
+    .check = CheckRoleNeverUsed};
 
 }  // namespace shardc

@@ -13,7 +13,7 @@ extern const Lint kRouterSplit;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckRouterSplit(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     const int rank = facts.Rank(group);
     if (group.role.module_role != Role::kRouter || rank != 2 ||
@@ -67,6 +67,6 @@ rules:
   - match: 'gate/kernel'
     spec: [FSDP, null]
 )"},
-    .check = Check};
+    .check = CheckRouterSplit};
 
 }  // namespace shardc

@@ -13,7 +13,7 @@ const SpecList* WrittenSpec(const Rule& rule) {
   return std::get_if<SpecList>(&rule.spec);
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckScalarSpec(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     if (facts.Rank(group) != 0 || group.rule < 0) continue;
     const auto index = static_cast<size_t>(group.rule);
@@ -62,6 +62,6 @@ rules:
   - match: 'logit/bias'
     spec: [TP]
 )"},
-    .check = Check};
+    .check = CheckScalarSpec};
 
 }  // namespace shardc

@@ -18,7 +18,7 @@ extern const Lint kSeparatorMismatch;
 namespace {
 
 // One finding for each file.
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckSeparatorMismatch(const Facts& facts, FindingSink& sink) {
   std::vector<std::pair<const Source*, std::vector<int32_t>>> files;
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     if (facts.rule_facts()[r].cause != DeadCause::kSeparator) continue;
@@ -91,6 +91,6 @@ rules:
   - match: 'embed'
     spec: [VOCAB, null]
 )"},
-    .check = Check};
+    .check = CheckSeparatorMismatch};
 
 }  // namespace shardc

@@ -59,7 +59,7 @@ std::string OfAllNamesText(const Facts& facts, size_t rule) {
   return "";
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckShadowedRule(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     if (!IsShadowed(facts, r)) continue;
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -124,6 +124,6 @@ rules:
   - match: 'kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckShadowedRule};
 
 }  // namespace shardc

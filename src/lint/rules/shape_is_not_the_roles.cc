@@ -9,7 +9,7 @@ extern const Lint kShapeIsNotTheRoles;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckShapeIsNotTheRoles(const Facts& facts, FindingSink& sink) {
   // SHD223 reports another model's configuration.
   if (!facts.misfits().empty()) return;
   ReportRoleFault(
@@ -55,6 +55,6 @@ rules:
     head: ['head$', [v, d]]
 )" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, head) @logits
 )"},
-    .check = Check};
+    .check = CheckShapeIsNotTheRoles};
 
 }  // namespace shardc

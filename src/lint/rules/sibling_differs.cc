@@ -19,7 +19,7 @@ extern const Lint kSiblingDiffers;
 namespace {
 
 // Groups of one name and type that differ in their train spec.
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
   std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>> alike;
   for (size_t k = 0; k < facts.groups().size(); ++k) {
     const ParameterGroup& group = facts.groups()[k];
@@ -85,6 +85,6 @@ rules:
   - match: 'layers/\d+/up/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckSiblingDiffers};
 
 }  // namespace shardc

@@ -51,7 +51,7 @@ int64_t Copies(std::string_view pattern) {
   return most;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckSlowPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const std::string& pattern = facts.rules()[r].match;
     const int64_t copies = Copies(pattern);
@@ -90,6 +90,6 @@ rules:
   - match: 'layers/[0-9]+/up/kernel'
     spec: ColumnWise
 )"},
-    .check = Check};
+    .check = CheckSlowPattern};
 
 }  // namespace shardc

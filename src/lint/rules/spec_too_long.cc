@@ -10,8 +10,8 @@ extern const Lint kSpecTooLong;
 
 namespace {
 
-std::string Observe([[maybe_unused]] const Facts& facts,
-                    const ParameterGroup& group, const Edit& edit) {
+std::string ObserveSpecTooLong([[maybe_unused]] const Facts& facts,
+                               const ParameterGroup& group, const Edit& edit) {
   return "the spec of " + ParametersText(facts, group) + " has " +
          Counted(static_cast<int64_t>(facts.Train(group).resolved.size()),
                  "entry", "entries") +
@@ -21,11 +21,11 @@ std::string Observe([[maybe_unused]] const Facts& facts,
               : "; " + GroupText(edit.from) + " has no dimension");
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckSpecTooLong(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kSpecTooLong.code, Reason::kTooLong,
       [&](const ParameterGroup& group, const Edit& edit) {
-        return Observe(facts, group, edit);
+        return ObserveSpecTooLong(facts, group, edit);
       },
       "shorten the spec, or write a rule for this parameter", sink);
 }
@@ -59,6 +59,6 @@ rules:
   - match: 'up/bias'
     spec: [TP]
 )"},
-    .check = Check};
+    .check = CheckSpecTooLong};
 
 }  // namespace shardc

@@ -80,7 +80,7 @@ std::string PartsText(const Mixer& mixer, std::string_view part,
              : "input " + inner + ", B " + each + " and C " + each;
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckStateSpaceSplit(const Facts& facts, FindingSink& sink) {
   const auto mixers = MixersOf(facts);
   if (mixers.empty()) return;
   for (const ParameterGroup& group : facts.groups()) {
@@ -161,6 +161,6 @@ rules:
   - match: '.'
     spec: Replicated
 )"},
-    .check = Check};
+    .check = CheckStateSpaceSplit};
 
 }  // namespace shardc

@@ -26,7 +26,7 @@ void Report(Mode mode, Place place, const std::string& message,
   sink.push_back(std::move(finding));
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckStepNotLowered(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
   if (!step->refusals().empty()) {
@@ -79,6 +79,6 @@ rules:
 )" SHARDC_EXAMPLE_TABLE_SECTION R"(    embed: ['embed$', [v, d]]
 )" SHARDC_EXAMPLE_TABLE_STEP R"(    - logits = linear(x, embed) @logits
 )"},
-    .check = Check};
+    .check = CheckStepNotLowered};
 
 }  // namespace shardc

@@ -12,7 +12,7 @@ extern const Lint kTensorAxisIdle;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckTensorAxisIdle(const Facts& facts, FindingSink& sink) {
   std::set<std::string> splits;
   bool matrices = false;
   for (const ParameterGroup& group : facts.groups()) {
@@ -75,6 +75,6 @@ rules:
   - match: 'q_proj/kernel'
     spec: [FSDP, HEAD]
 )"},
-    .check = Check};
+    .check = CheckTensorAxisIdle};
 
 }  // namespace shardc

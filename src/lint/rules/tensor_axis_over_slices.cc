@@ -10,7 +10,7 @@ extern const Lint kTensorAxisOverSlices;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckTensorAxisOverSlices(const Facts& facts, FindingSink& sink) {
   const Mesh& mesh = facts.mesh();
   for (size_t i = 0; i < mesh.dcn.size() && i < mesh.axes.size(); ++i) {
     if (mesh.dcn[i] <= 1 || facts.TensorAxes({mesh.axes[i].name}).empty()) {
@@ -56,6 +56,6 @@ rules:
 slices: 2
 dcn: {dp: 2}
 )"},
-    .check = Check};
+    .check = CheckTensorAxisOverSlices};
 
 }  // namespace shardc

@@ -11,7 +11,7 @@ extern const Lint kTiedEmbeddingDiffers;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckTiedEmbeddingDiffers(const Facts& facts, FindingSink& sink) {
   if (!facts.model()->tied_embeddings) return;
   const Vocabulary vocabulary = VocabularyOf(facts);
   const ParameterGroup* embedding = vocabulary.embedding;
@@ -73,6 +73,6 @@ rules:
   - match: 'lm_head/kernel'
     spec: [FSDP, VOCAB]
 )"},
-    .check = Check};
+    .check = CheckTiedEmbeddingDiffers};
 
 }  // namespace shardc

@@ -15,7 +15,7 @@ namespace {
 // For smaller shards a collective costs its latency only.
 constexpr int64_t kTinyShardBytes = 256;
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckTinySharded(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     std::vector<std::string> texts;
     LintFinding finding =
@@ -67,6 +67,6 @@ rules:
   - match: 'norm/scale'
     spec: Replicated
 )"},
-    .check = Check};
+    .check = CheckTinySharded};
 
 }  // namespace shardc

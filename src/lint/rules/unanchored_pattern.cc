@@ -22,7 +22,7 @@ bool EndsInsideWord(const std::string& name, size_t end) {
          IsWord(name[end]);
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     if (rule.sketch.end_anchor || rule.sketch.catch_all || rule.builtin) {
@@ -88,6 +88,6 @@ rules:
   - match: 'q_proj/kernel_scale$'
     spec: [null, TP]
 )"},
-    .check = Check};
+    .check = CheckUnanchoredPattern};
 
 }  // namespace shardc

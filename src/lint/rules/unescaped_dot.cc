@@ -9,7 +9,7 @@ extern const Lint kUnescapedDot;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckUnescapedDot(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const Rule& rule = facts.rules()[r];
     if (rule.separator != '.' || facts.rule_facts()[r].builtin) continue;
@@ -76,6 +76,6 @@ rules:
   - match: 'mlp_up\.weight$'
     spec: RowWise
 )"},
-    .check = Check};
+    .check = CheckUnescapedDot};
 
 }  // namespace shardc

@@ -16,7 +16,7 @@ namespace {
 
 // Specs shard evenly; only placement gives one coordinate more bytes than
 // another.
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckUnevenDevices(const Facts& facts, FindingSink& sink) {
   HeldBytes held;
   for (const PlannedParam& param : facts.plan().params) {
     if (!param.coordinate) continue;
@@ -71,6 +71,6 @@ separator: "."
   "experts.2.up.weight": {"shape": [1024, 256], "dtype": "BF16"}}}
 )"},
     .good = {.mesh = "ep:3"},
-    .check = Check};
+    .check = CheckUnevenDevices};
 
 }  // namespace shardc

@@ -14,7 +14,7 @@ extern const Lint kUnevenHosts;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckUnevenHosts(const Facts& facts, FindingSink& sink) {
   const Mesh& mesh = facts.mesh();
   if (mesh.processes <= 1) return;
   const int64_t per_host = DevicesPerHost(mesh);
@@ -68,6 +68,6 @@ processes: 3
              .manifest = R"({"schema": "shardc.manifest/v1", "params": {
   "layers/0/up/kernel": {"shape": [6144, 4096], "dtype": "BF16"}}}
 )"},
-    .check = Check};
+    .check = CheckUnevenHosts};
 
 }  // namespace shardc

@@ -10,7 +10,7 @@ extern const Lint kUnmatchedParameter;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
   if (facts.compiled().Unmatched() != UnmatchedPolicy::kError) return;
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.LayoutOf(group).unmatched) continue;
@@ -82,6 +82,6 @@ rules:
   - match: 'moe/experts/down_proj/kernel'
     spec: RowWise
 )"},
-    .check = Check};
+    .check = CheckUnmatchedParameter};
 
 }  // namespace shardc

@@ -68,7 +68,7 @@ void Report(FindingSink& sink, const Place& place, const std::string& what,
   sink.push_back(std::move(finding));
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckUnusedDefinition(const Facts& facts, FindingSink& sink) {
   const RuleSet& set = facts.compiled().rules;
   const Uses uses(facts);
   for (const Bundle& bundle : set.bundles) {
@@ -111,6 +111,6 @@ rules:
   - match: 'q_proj/kernel'
     spec: QKV
 )"},
-    .check = Check};
+    .check = CheckUnusedDefinition};
 
 }  // namespace shardc

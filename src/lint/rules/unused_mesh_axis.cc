@@ -39,7 +39,7 @@ void TakeAttention(std::set<std::string>& used, const Facts& facts) {
   }
 }
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
   std::set<std::string> used;
   for (const ParameterGroup& group : facts.groups()) {
     for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
@@ -94,6 +94,6 @@ rules:
   - match: 'up/kernel'
     spec: [FSDP, TP]
 )"},
-    .check = Check};
+    .check = CheckUnusedMeshAxis};
 
 }  // namespace shardc

@@ -10,7 +10,7 @@ extern const Lint kVocabularyPadding;
 
 namespace {
 
-void Check(const Facts& facts, FindingSink& sink) {
+void CheckVocabularyPadding(const Facts& facts, FindingSink& sink) {
   const Vocabulary vocabulary = VocabularyOf(facts);
   if (vocabulary.embedding == nullptr || vocabulary.head == nullptr) return;
   const int64_t rows =
@@ -60,6 +60,6 @@ rules:
   "embed_tokens/embedding": {"shape": [50304, 1024], "dtype": "BF16"},
   "lm_head/kernel": {"shape": [1024, 50304], "dtype": "BF16"}}}
 )"},
-    .check = Check};
+    .check = CheckVocabularyPadding};
 
 }  // namespace shardc

@@ -21,7 +21,7 @@
 namespace shardc {
 namespace {
 
-using Kind = Nfa::Node::Kind;
+using NodeKind = Nfa::Node::Kind;
 
 // A pattern above the first limit, or beyond the totals, is left to RE2.
 constexpr int64_t kPatternNodes = 5'000;
@@ -57,7 +57,7 @@ class Builder {
   }
   uint32_t PutFork(uint32_t next, uint32_t other) {
     Nfa::Node node;
-    node.kind = Kind::kFork;
+    node.kind = NodeKind::kFork;
     node.next = next;
     node.other = other;
     return Put(node);
@@ -121,15 +121,15 @@ uint32_t Builder::Place(const PatternTree& tree, uint32_t next) {
   node.next = next;
   switch (tree.kind) {
     case PatternTree::Kind::kPoint:
-      node.kind = Kind::kSet;
+      node.kind = NodeKind::kSet;
       node.set = PointNumber(tree.point);
       return Put(node);
     case PatternTree::Kind::kSet:
-      node.kind = Kind::kSet;
+      node.kind = NodeKind::kSet;
       node.set = SetNumber(tree.set);
       return Put(node);
     case PatternTree::Kind::kAssertion:
-      node.kind = Kind::kAssert;
+      node.kind = NodeKind::kAssert;
       node.assertion = tree.assertion;
       return Put(node);
     case PatternTree::Kind::kSequence:
@@ -295,19 +295,19 @@ bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
     seen[at] = true;
     const Nfa::Node& node = nfa_.nodes[at];
     switch (node.kind) {
-      case Kind::kFork:
+      case NodeKind::kFork:
         stack.push_back(node.next);
         stack.push_back(node.other);
         break;
-      case Kind::kAssert:
+      case NodeKind::kAssert:
         (node.assertion == kTextBegin ? nfa_.begin_anchored
                                       : nfa_.begin_asserted)
             .push_back(at);
         break;
-      case Kind::kFound:
+      case NodeKind::kFound:
         nfa_.everywhere.push_back(node.pattern);
         break;
-      case Kind::kSet:
+      case NodeKind::kSet:
         for (uint32_t symbol = 0; symbol < alphabet.symbols(); ++symbol) {
           if (!alphabet.Holds(node.set, symbol)) continue;
           nfa_.begun[symbol].push_back(node.next);

@@ -16,7 +16,7 @@
 namespace shardc {
 namespace {
 
-using Kind = PatternTree::Kind;
+using TreeKind = PatternTree::Kind;
 using Ranges = std::vector<CodeRange>;
 
 constexpr int kDeepest = 100;
@@ -121,7 +121,7 @@ bool PatternParser::AddRange(CodeRange range, Ranges& out) const {
 
 std::optional<PatternTree> PatternParser::OneOf(Ranges ranges) const {
   PatternTree tree;
-  tree.kind = Kind::kSet;
+  tree.kind = TreeKind::kSet;
   tree.set = Canonical(std::move(ranges));
   if (tree.set.size() > kMostRanges) return std::nullopt;
   return tree;
@@ -136,21 +136,21 @@ std::optional<PatternTree> PatternParser::Literal(
     return OneOf(std::move(ranges));
   }
   PatternTree tree;
-  tree.kind = Kind::kPoint;
+  tree.kind = TreeKind::kPoint;
   tree.point = *point;
   return tree;
 }
 
 PatternTree Asserting(Assertion assertion) {
   PatternTree tree;
-  tree.kind = Kind::kAssertion;
+  tree.kind = TreeKind::kAssertion;
   tree.assertion = assertion;
   return tree;
 }
 
 std::optional<PatternTree> PatternParser::ReadChoice(int depth) {
   PatternTree choice;
-  choice.kind = Kind::kChoice;
+  choice.kind = TreeKind::kChoice;
   do {
     auto part = ReadSequence(depth);
     if (!part) return std::nullopt;
@@ -210,7 +210,7 @@ std::optional<PatternTree> PatternParser::ReadSequence(int depth) {
   while (!Done() && text_[at_] != '|' && text_[at_] != ')') {
     if (AtPlain()) {
       PatternTree& plain = sequence.parts.emplace_back();
-      plain.kind = Kind::kPoint;
+      plain.kind = TreeKind::kPoint;
       plain.point = static_cast<unsigned char>(text_[at_++]);
       continue;
     }
@@ -236,7 +236,7 @@ std::optional<PatternTree> PatternParser::ReadSequence(int depth) {
       const bool too_many = least > kMostRepeats || most > kMostRepeats;
       if (AtRepetition() || too_many) return std::nullopt;
       PatternTree repeat;
-      repeat.kind = Kind::kRepeat;
+      repeat.kind = TreeKind::kRepeat;
       repeat.least = least;
       repeat.most = most;
       repeat.parts.push_back(std::move(*one));

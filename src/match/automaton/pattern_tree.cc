@@ -12,7 +12,7 @@
 namespace shardc {
 namespace {
 
-using Kind = PatternTree::Kind;
+using PartKind = PatternTree::Kind;
 
 // An upper bound of any count, so that counting does not overflow.
 constexpr int64_t kManyNodes = int64_t{1} << 40;
@@ -20,15 +20,15 @@ constexpr int64_t kManyNodes = int64_t{1} << 40;
 // Whether it matches the empty string at every position.
 bool IsSkippable(const PatternTree& tree) {
   switch (tree.kind) {
-    case Kind::kPoint:
-    case Kind::kSet:
-    case Kind::kAssertion:
+    case PartKind::kPoint:
+    case PartKind::kSet:
+    case PartKind::kAssertion:
       return false;
-    case Kind::kSequence:
+    case PartKind::kSequence:
       return std::all_of(tree.parts.begin(), tree.parts.end(), IsSkippable);
-    case Kind::kChoice:
+    case PartKind::kChoice:
       return std::any_of(tree.parts.begin(), tree.parts.end(), IsSkippable);
-    case Kind::kRepeat:
+    case PartKind::kRepeat:
       return tree.least == 0 || IsSkippable(tree.parts[0]);
   }
   return false;
@@ -38,14 +38,14 @@ bool IsSkippable(const PatternTree& tree) {
 // at either end is needed.
 void TrimEnd(PatternTree& tree, bool front) {
   switch (tree.kind) {
-    case Kind::kPoint:
-    case Kind::kSet:
-    case Kind::kAssertion:
+    case PartKind::kPoint:
+    case PartKind::kSet:
+    case PartKind::kAssertion:
       return;
-    case Kind::kChoice:
+    case PartKind::kChoice:
       for (PatternTree& part : tree.parts) TrimEnd(part, front);
       return;
-    case Kind::kRepeat:
+    case PartKind::kRepeat:
       tree.most = tree.least;
       if (tree.most == 0) {
         tree = {};
@@ -55,7 +55,7 @@ void TrimEnd(PatternTree& tree, bool front) {
         TrimEnd(tree, front);
       }
       return;
-    case Kind::kSequence:
+    case PartKind::kSequence:
       break;
   }
   auto& parts = tree.parts;

@@ -160,22 +160,21 @@ CacheSeam WrongCache(Fault fault) {
   return out;
 }
 
-// ---- Rotation -------------------------------------------------------------
+// ---- exec::Rotation
+// -------------------------------------------------------------
 
-using exec::Rotation;
+void FromOwnFirst(exec::Rotation& rotation) { rotation.shift = 0; }
+void OneOn(exec::Rotation& rotation) { ++rotation.shift; }
 
-void FromOwnFirst(Rotation& rotation) { rotation.shift = 0; }
-void OneOn(Rotation& rotation) { ++rotation.shift; }
-
-void QueryOneOn(Rotation& rotation) {
+void QueryOneOn(exec::Rotation& rotation) {
   if (rotation.what == exec::RotaryOf::kQuery) ++rotation.shift;
 }
 
-void OtherWayRound(Rotation& rotation) {
+void OtherWayRound(exec::Rotation& rotation) {
   for (double& inverse : rotation.frequencies.inverse) inverse = -inverse;
 }
 
-void OtherPairs(Rotation& rotation) {
+void OtherPairs(exec::Rotation& rotation) {
   rotation.style = rotation.style == exec::RotaryStyle::kHalves
                        ? exec::RotaryStyle::kInterleaved
                        : exec::RotaryStyle::kHalves;
@@ -183,7 +182,7 @@ void OtherPairs(Rotation& rotation) {
 
 struct WrongRotation {
   Fault fault;
-  void (*rotate)(Rotation& rotation);
+  void (*rotate)(exec::Rotation& rotation);
 };
 constexpr WrongRotation kWrongRotations[] = {
     {Fault::kRotaryLocal, FromOwnFirst},

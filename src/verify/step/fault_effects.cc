@@ -338,7 +338,7 @@ PerDevice OtherWay(Machine& machine, const CollectiveCall& call) {
   return exec::RunCollective(machine, back);
 }
 
-Inject AtCallNumber(CallAt at, int which, SpoilCall spoil) {
+FaultAction AtCallNumber(CallAt at, int which, SpoilCall spoil) {
   at.all = true;
   return [=](const SoundCase& of, Wrong& wrong) {
     const auto seen = std::make_shared<int>(0);

@@ -57,7 +57,7 @@ exec::PerDevice ChunkAsHalves(exec::Machine& machine,
 exec::PerDevice OtherWay(exec::Machine& machine,
                          const exec::CollectiveCall& call);
 // Injects at the `which`-th (from 1) of the calls that match.
-Inject AtCallNumber(CallAt at, int which, SpoilCall spoil);
+FaultAction AtCallNumber(CallAt at, int which, SpoilCall spoil);
 
 // --- ops ---
 

@@ -74,7 +74,7 @@ size_t DimOf(const std::vector<LabelId>& labels, LabelId label) {
 
 // --- collectives ---
 
-Inject AtCall(CallAt at, SpoilCall spoil) {
+FaultAction AtCall(CallAt at, SpoilCall spoil) {
   return [at = std::move(at), spoil = std::move(spoil)](const SoundCase& of,
                                                         Wrong& wrong) {
     const std::vector<int64_t> calls = CallsAt(of, at);
@@ -105,9 +105,9 @@ PerDevice Skipped(Machine& machine, const CollectiveCall& call) {
   return out;
 }
 
-Inject Skip(CallAt at) { return AtCall(std::move(at), Skipped); }
+FaultAction Skip(CallAt at) { return AtCall(std::move(at), Skipped); }
 
-Inject ReduceWithout(CallAt at, std::string_view axis) {
+FaultAction ReduceWithout(CallAt at, std::string_view axis) {
   return AtCall(std::move(at),
                 [axis](Machine& machine, const CollectiveCall& call) {
                   CollectiveCall less = call;
@@ -116,7 +116,7 @@ Inject ReduceWithout(CallAt at, std::string_view axis) {
                 });
 }
 
-Inject AfterCall(
+FaultAction AfterCall(
     CallAt at,
     std::function<void(const exec::SimMesh&, const CollectiveCall&, PerDevice&)>
         spoil) {
@@ -129,7 +129,7 @@ Inject AfterCall(
       });
 }
 
-Inject StaleCall(CallAt earlier, CallAt at) {
+FaultAction StaleCall(CallAt earlier, CallAt at) {
   return [=](const SoundCase& of, Wrong& wrong) {
     CallAt each = at;
     each.all = true;
@@ -165,7 +165,7 @@ void WrongOp::Run() {
   done = true;
 }
 
-Inject AtOp(OpAt at, SpoilOp spoil) {
+FaultAction AtOp(OpAt at, SpoilOp spoil) {
   return [at, spoil = std::move(spoil)](const SoundCase& of, Wrong& wrong) {
     const std::vector<int32_t> ops = OpsAt(of.graph, at);
     if (ops.empty()) return false;
@@ -187,15 +187,15 @@ Inject AtOp(OpAt at, SpoilOp spoil) {
   };
 }
 
-Inject WrongSize(OpAt at, std::string_view label, double part) {
+FaultAction WrongSize(OpAt at, std::string_view label, double part) {
   return AtOp(at, [=](WrongOp& one) {
     int64_t& size = one.sizes[AsIndex(LabelNamed(*one.local.graph, label))];
     size = std::llround(static_cast<double>(size) * part);
   });
 }
 
-Inject WrongStart(OpAt at, size_t operand, std::string_view label,
-                  int64_t off) {
+FaultAction WrongStart(OpAt at, size_t operand, std::string_view label,
+                       int64_t off) {
   return AtOp(at, [=](WrongOp& one) {
     exec::Part& part = one.local.in[operand];
     for (size_t d = 0; d < part.start.size(); ++d) {
@@ -206,7 +206,7 @@ Inject WrongStart(OpAt at, size_t operand, std::string_view label,
   });
 }
 
-Inject WrongResultStart(OpAt at, std::string_view label) {
+FaultAction WrongResultStart(OpAt at, std::string_view label) {
   return AtOp(at, [=](WrongOp& one) {
     const size_t dim =
         DimOf(*one.local.labels, LabelNamed(*one.local.graph, label));
@@ -214,7 +214,7 @@ Inject WrongResultStart(OpAt at, std::string_view label) {
   });
 }
 
-Inject LocalPositions(OpAt at, size_t operand) {
+FaultAction LocalPositions(OpAt at, size_t operand) {
   return AtOp(at, [=](WrongOp& one) {
     const exec::Part& part = one.local.in[operand];
     const size_t dim = DimOf(*part.labels, one.local.graph->common.query);
@@ -224,8 +224,8 @@ Inject LocalPositions(OpAt at, size_t operand) {
   });
 }
 
-Inject ByHalves(OpAt at, std::string_view label,
-                std::function<void(WrongOp&)> prepare) {
+FaultAction ByHalves(OpAt at, std::string_view label,
+                     std::function<void(WrongOp&)> prepare) {
   return AtOp(at, [=](WrongOp& one) {
     if (prepare) prepare(one);
     const LabelId of = LabelNamed(*one.local.graph, label);
@@ -250,7 +250,7 @@ Inject ByHalves(OpAt at, std::string_view label,
   });
 }
 
-Inject OperandOfFirst(OpAt at, size_t operand) {
+FaultAction OperandOfFirst(OpAt at, size_t operand) {
   // Devices run one after the other, starting with device 0.
   return [=](const SoundCase& of, Wrong& wrong) {
     const auto kept = std::make_shared<Buffer>();
@@ -320,7 +320,7 @@ bool ReduceSlot(Program& program, int32_t slot, const AxisGroup& axes) {
 
 }  // namespace
 
-Inject ReduceAfter(OpAt at, bool declared) {
+FaultAction ReduceAfter(OpAt at, bool declared) {
   return [=](const SoundCase& of, Wrong& wrong) {
     const std::vector<int32_t> ops = OpsAt(of.graph, at);
     if (ops.empty()) return false;
@@ -350,7 +350,7 @@ Inject ReduceAfter(OpAt at, bool declared) {
   };
 }
 
-Inject ReduceMore(OpAt at, AxisGroup axes, bool result) {
+FaultAction ReduceMore(OpAt at, AxisGroup axes, bool result) {
   return [=](const SoundCase& of, Wrong& wrong) {
     const std::vector<int32_t> ops = OpsAt(of.graph, at);
     if (ops.empty()) return false;
@@ -366,7 +366,7 @@ Inject ReduceMore(OpAt at, AxisGroup axes, bool result) {
   };
 }
 
-Inject ReduceGradient(std::string_view role, AxisGroup axes) {
+FaultAction ReduceGradient(std::string_view role, AxisGroup axes) {
   return [=](const SoundCase& of, Wrong& wrong) {
     for (size_t i = 0; i < of.graph.parameters.size(); ++i) {
       if (of.graph.parameters[i].role != role) continue;
@@ -380,7 +380,7 @@ Inject ReduceGradient(std::string_view role, AxisGroup axes) {
   };
 }
 
-Inject ReadInstead(OpAt at, size_t operand, OpAt other) {
+FaultAction ReadInstead(OpAt at, size_t operand, OpAt other) {
   return [=](const SoundCase& of, Wrong& wrong) {
     const std::vector<int32_t> ops = OpsAt(of.graph, at);
     const std::vector<int32_t> read = OpsAt(of.graph, other);
@@ -395,7 +395,7 @@ Inject ReadInstead(OpAt at, size_t operand, OpAt other) {
   };
 }
 
-Inject LeaveWhole(CallAt at) {
+FaultAction LeaveWhole(CallAt at) {
   return [=](const SoundCase& of, Wrong& wrong) {
     Program program = of.program;
     for (size_t i = 0; i < program.code.size(); ++i) {
@@ -428,7 +428,7 @@ Inject LeaveWhole(CallAt at) {
   };
 }
 
-Inject CutInOtherOrder(std::string_view input) {
+FaultAction CutInOtherOrder(std::string_view input) {
   return [=](const SoundCase& of, Wrong& wrong) {
     Program program = of.program;
     for (const Instruction& step : program.code) {
@@ -450,7 +450,7 @@ Inject CutInOtherOrder(std::string_view input) {
 
 // --- inputs ---
 
-Inject MirrorParameter(std::string_view role, int64_t parts, bool moment) {
+FaultAction MirrorParameter(std::string_view role, int64_t parts, bool moment) {
   return [=](const SoundCase& of, Wrong& wrong) {
     for (size_t i = 0; i < of.graph.parameters.size(); ++i) {
       if (of.graph.parameters[i].role != role) continue;

@@ -27,7 +27,7 @@ struct Wrong {
   std::function<void(exec::StepInputs&)> inputs = {};
 };
 // Returns false if the case has no such place.
-using Inject = std::function<bool(const SoundCase&, Wrong&)>;
+using FaultAction = std::function<bool(const SoundCase&, Wrong&)>;
 
 // --- collectives ---
 
@@ -41,21 +41,21 @@ struct CallAt {
 // Replaces one call of a collective.
 using SpoilCall =
     std::function<exec::PerDevice(exec::Machine&, const exec::CollectiveCall&)>;
-Inject AtCall(CallAt at, SpoilCall spoil);
+FaultAction AtCall(CallAt at, SpoilCall spoil);
 
 // Returns the operands as the result; of a reduce_scatter, their own slice.
 exec::PerDevice Skipped(exec::Machine& machine,
                         const exec::CollectiveCall& call);
-Inject Skip(CallAt at);
-Inject ReduceWithout(CallAt at, std::string_view axis);
+FaultAction Skip(CallAt at);
+FaultAction ReduceWithout(CallAt at, std::string_view axis);
 // Changes the result.
-Inject AfterCall(
+FaultAction AfterCall(
     CallAt at,
     std::function<void(const exec::SimMesh&, const exec::CollectiveCall&,
                        exec::PerDevice&)>
         spoil);
 // Returns the result that the collective had at an earlier op.
-Inject StaleCall(CallAt earlier, CallAt at);
+FaultAction StaleCall(CallAt earlier, CallAt at);
 
 // --- ops ---
 
@@ -80,42 +80,43 @@ struct WrongOp {
   void Run();
 };
 using SpoilOp = std::function<void(WrongOp&)>;
-Inject AtOp(OpAt at, SpoilOp spoil);
+FaultAction AtOp(OpAt at, SpoilOp spoil);
 // Multiplies the global size of a dimension by `part`; above 1 for padding.
-Inject WrongSize(OpAt at, std::string_view label, double part);
+FaultAction WrongSize(OpAt at, std::string_view label, double part);
 // Shifts the index at which an operand's part starts in a dimension by `off`,
 // or sets it to 0 if `off` is 0; in all dimensions if `label` is empty.
-Inject WrongStart(OpAt at, size_t operand, std::string_view label, int64_t off);
+FaultAction WrongStart(OpAt at, size_t operand, std::string_view label,
+                       int64_t off);
 // Sets the index at which the result's part starts to 0.
-Inject WrongResultStart(OpAt at, std::string_view label);
+FaultAction WrongResultStart(OpAt at, std::string_view label);
 // Counts positions from the start of the device's part.
-Inject LocalPositions(OpAt at, size_t operand);
+FaultAction LocalPositions(OpAt at, size_t operand);
 // Runs the op on each half of a dimension that it needs unsharded.
-Inject ByHalves(OpAt at, std::string_view label,
-                std::function<void(WrongOp&)> prepare = {});
+FaultAction ByHalves(OpAt at, std::string_view label,
+                     std::function<void(WrongOp&)> prepare = {});
 // Gives all devices the operand of device 0.
-Inject OperandOfFirst(OpAt at, size_t operand);
+FaultAction OperandOfFirst(OpAt at, size_t operand);
 
 // --- the program ---
 
 // Runs the op on operands before their reduction, and reduces its result.
-Inject ReduceAfter(OpAt at, bool declared = false);
+FaultAction ReduceAfter(OpAt at, bool declared = false);
 // Reduces the op's result, or with `result` the value's last slot, once more.
-Inject ReduceMore(OpAt at, AxisGroup axes, bool result = false);
-Inject ReduceGradient(std::string_view role, AxisGroup axes);
+FaultAction ReduceMore(OpAt at, AxisGroup axes, bool result = false);
+FaultAction ReduceGradient(std::string_view role, AxisGroup axes);
 // Makes the op read the result of another op.
-Inject ReadInstead(OpAt at, size_t operand, OpAt other);
+FaultAction ReadInstead(OpAt at, size_t operand, OpAt other);
 // Replaces the reduce_scatter of a gradient by an all_reduce.
-Inject LeaveWhole(CallAt at);
+FaultAction LeaveWhole(CallAt at);
 // Shards an input's first dimension by its axes in the reverse order.
-Inject CutInOtherOrder(std::string_view input);
+FaultAction CutInOtherOrder(std::string_view input);
 
 // --- inputs ---
 
 // Reverses the order of the `parts` of a parameter's first dimension, or with
 // `moment` of its first moment's.
-Inject MirrorParameter(std::string_view role, int64_t parts,
-                       bool moment = false);
+FaultAction MirrorParameter(std::string_view role, int64_t parts,
+                            bool moment = false);
 
 }  // namespace shardc::verify
 

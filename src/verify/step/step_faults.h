@@ -29,7 +29,7 @@ struct StepFault {
   SoundStep on = SoundStep::kTensor;
   FaultSeam seam = FaultSeam::kCollective;
   StepCheck by = StepCheck::kConstraints;  // the check that must detect it
-  Inject inject;
+  FaultAction inject;
 };
 
 // Returns the table, the same on every call.

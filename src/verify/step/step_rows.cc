@@ -24,7 +24,7 @@ using step::Op;
 using step::Phase;
 using step::Program;
 
-constexpr std::string_view kEncoder = "encoder ";
+constexpr std::string_view kEncoderPrefix = "encoder ";
 
 void DescribePeak(const LoweredStep& full, int64_t element_bytes,
                   StepReport& out) {
@@ -199,7 +199,7 @@ size_t BlockEnd(const Rows& rows, size_t at) {
 }  // namespace
 
 bool IsLayerPart(std::string_view part) {
-  return part.starts_with("layer ") || part.starts_with(kEncoder);
+  return part.starts_with("layer ") || part.starts_with(kEncoderPrefix);
 }
 
 int LayerNumber(const std::string& part) {

@@ -28,7 +28,7 @@ TEST_CASE("every fault of a step is injected and caught") {
 }
 
 TEST_CASE("a table that does nothing does not pass") {
-  const auto tried = [](Inject inject) {
+  const auto tried = [](FaultAction inject) {
     return RunStepSelfTest({{.name = "idle",
                              .family = "none",
                              .breaks = "nothing",
@@ -38,7 +38,7 @@ TEST_CASE("a table that does nothing does not pass") {
                              .inject = std::move(inject)}},
                            1);
   };
-  for (const Inject& inject : std::vector<Inject>{
+  for (const FaultAction& inject : std::vector<FaultAction>{
            [](const SoundCase&, Wrong&) { return true; },
            Skip({.op = "nowhere"}),
            AtOp({"micro mean", step::OpKind::kScale}, [](WrongOp&) {})}) {
