@@ -124,7 +124,7 @@ class Sweep:
 
     def run(self, *args):
         return subprocess.run([BIN, *args], stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=60, check=False)
+                              capture_output=True, timeout=600, check=False)
 
     def built(self, config, out):
         """A manifest of the tree that the config describes, or none."""

@@ -171,7 +171,7 @@ class HostileCommands(unittest.TestCase):
         """The exit status of a run, and what is wrong with it."""
         try:
             done = subprocess.run([BIN, *words], cwd=folder, input=b"",
-                                  capture_output=True, timeout=120,
+                                  capture_output=True, timeout=600,
                                   preexec_fn=limit)
         except subprocess.TimeoutExpired:
             return None, "no end"
