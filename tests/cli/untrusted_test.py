@@ -193,7 +193,7 @@ class Untrusted(Case):
         os.chmod(fake, 0o755)
         done = subprocess.run(
             ["bash", "-e", "-c", script], cwd=self.project,
-            env={**os.environ, "RUNNER_TEMP": self.top,
+            env={**os.environ, "PROGRAM": fake,
                  "ARGS": "--target  * --select\tSHD2?? $(id) `id` \\*"},
             stdout=subprocess.PIPE, encoding="utf-8", check=True)
         self.assertEqual(
