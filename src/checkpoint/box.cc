@@ -13,14 +13,6 @@
 
 namespace shardc {
 
-int64_t Box::Elements() const {
-  int64_t out = 1;
-  for (const int64_t size : shape) out *= size;
-  return out;
-}
-
-Box WholeBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
-
 std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
                                          const Mesh& mesh) {
   if (spec.size() > shape.size()) return std::nullopt;

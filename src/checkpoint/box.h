@@ -1,4 +1,4 @@
-// Rectangular parts of tensors, and the part that each device holds.
+// The part of a tensor that each device holds.
 #ifndef SHARDC_CHECKPOINT_BOX_H_
 #define SHARDC_CHECKPOINT_BOX_H_
 
@@ -9,20 +9,9 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/spec.h"
+#include "stored/box.h"
 
 namespace shardc {
-
-// `offset` and `shape` have an entry per dimension; rank 0 is one element.
-struct Box {
-  Shape offset;
-  Shape shape;
-  bool operator==(const Box&) const = default;
-  auto operator<=>(const Box&) const = default;
-
-  int64_t Elements() const;
-};
-
-Box WholeBox(const Shape& shape);
 
 // The distinct parts into which a spec divides a tensor, and the devices that
 // hold them. Along each dimension the parts are numbered by the coordinates of

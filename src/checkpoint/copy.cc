@@ -24,8 +24,8 @@
 #include <tuple>
 #include <utility>
 
-#include "checkpoint/checksum.h"
-#include "checkpoint/gather.h"
+#include "stored/checksum.h"
+#include "stored/gather.h"
 #include "checkpoint/grid.h"
 #include "floats/convert.h"
 #include "source/file.h"

@@ -14,22 +14,9 @@
 #include <vector>
 
 #include "checkpoint/transfer.h"
+#include "stored/region.h"
 
 namespace shardc {
-
-// Half-open ranges, one per dimension of the grid.
-struct Region {
-  std::vector<int64_t> begin;
-  std::vector<int64_t> end;
-
-  bool Empty() const;
-  int64_t Units() const;
-  static Region Intersect(const Region& a, const Region& b);
-  static bool Overlap(const Region& a, const Region& b);
-  // The number of units before the first one of `inner` (which this region
-  // contains) in the row-major order of this region.
-  int64_t OffsetOf(const Region& inner) const;
-};
 
 class Grid {
  public:

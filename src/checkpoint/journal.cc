@@ -19,7 +19,7 @@
 #include <string_view>
 #include <utility>
 
-#include "checkpoint/checksum.h"
+#include "stored/checksum.h"
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/file_sink.h"

@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "checkpoint/checksum.h"
+#include "stored/checksum.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/index.h"

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "checkpoint/checksum.h"
+#include "stored/checksum.h"
 #include "plan/placement.h"
 #include "source/checked.h"
 #include "source/json_writer.h"

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <unordered_map>
 
-#include "checkpoint/checksum.h"
+#include "stored/checksum.h"
 #include "checkpoint/shards_index.h"
 #include "importers/set_folder.h"
 #include "source/directory.h"

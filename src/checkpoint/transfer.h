@@ -1,5 +1,5 @@
 // Room: checkpoint. Splits, merges and reshards safetensors checkpoints.
-// Includes: source, model, floats, importers, plan.
+// Includes: source, model, floats, stored, importers, plan.
 //
 // A transfer copies tensors from pieces in some files to other pieces in other
 // files. Split, merge and reshard differ only in how they plan it.

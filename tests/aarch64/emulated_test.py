@@ -18,12 +18,12 @@ import unittest
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 ARM_ROOT = os.path.join(ROOT, "build-aarch64-root", "root")
 MODELS = os.path.join(ROOT, "testdata", "models")
-ROOMS = os.environ.get("SHARDC_ROOMS", "checkpoint exec floats source").split()
+ROOMS = os.environ.get("SHARDC_ROOMS", "checkpoint exec floats source stored").split()
 # Processors: NEON alone, then vectors of SVE from the smallest to the largest.
 PROCESSORS = ["max,sve=off", "max,sve-max-vq=1", "max,sve-max-vq=2",
               "max,sve-max-vq=4", "max,sve-max-vq=16", "cortex-a72"]
 # The sources of a room's tests that use vectors, where all of them take long.
-VECTORS = {"checkpoint": "*checksum*", "exec": "*exec/kernels*"}
+VECTORS = {"stored": "*checksum*", "exec": "*exec/kernels*"}
 # One call of a function for every float is too slow in an emulator.
 SLOW = "exp is as exact as stated*"
 # Model, mesh and rules of the plans that are compared.

@@ -8,7 +8,7 @@
 #include <map>
 #include <sstream>
 
-#include "checkpoint/checksum.h"
+#include "stored/checksum.h"
 #include "model/mesh_layout.h"
 #include "model/safetensors_header.h"
 #include "source/file.h"

@@ -8,14 +8,14 @@
 //
 //   runs a b c of 4096 bytes: crc(abc) = (crc(a) x^32768 + crc(b)) x^32768
 //                                        + crc(c)
-#include "checkpoint/checksum.h"
+#include "stored/checksum.h"
 
 #include <array>
 #include <charconv>
 #include <cstring>
 
-#include "checkpoint/checksum_polynomial.h"
-#include "checkpoint/checksum_simd.h"
+#include "stored/checksum_polynomial.h"
+#include "stored/checksum_simd.h"
 
 #if defined(__x86_64__)
 #define SHARDC_CRC_INSTRUCTION __attribute__((target("sse4.2")))

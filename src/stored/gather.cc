@@ -4,7 +4,7 @@
 //
 //   [1:3, 2:6] of 4 x 8 to an array of its own:
 //   runs of 4 units, 10 -> 0 and 18 -> 4
-#include "checkpoint/gather.h"
+#include "stored/gather.h"
 #include "source/index.h"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // Arithmetic modulo the polynomial of CRC-32C with bits reversed: bit 31 is
 // x^0.
-#ifndef SHARDC_CHECKPOINT_CHECKSUM_POLYNOMIAL_H_
-#define SHARDC_CHECKPOINT_CHECKSUM_POLYNOMIAL_H_
+#ifndef SHARDC_STORED_CHECKSUM_POLYNOMIAL_H_
+#define SHARDC_STORED_CHECKSUM_POLYNOMIAL_H_
 
 #include <cstdint>
 
@@ -32,4 +32,4 @@ constexpr uint32_t CrcPowerOfBytes(uint64_t bytes) {
 
 }  // namespace shardc
 
-#endif  // SHARDC_CHECKPOINT_CHECKSUM_POLYNOMIAL_H_
+#endif  // SHARDC_STORED_CHECKSUM_POLYNOMIAL_H_

@@ -4,13 +4,13 @@
 // of its halves with x^(D+32) and x^(D-32) modulo the polynomial, added to that
 // other block. Sixteen blocks are folded in parallel; the folded rest is a
 // shorter text with the same CRC.
-#include "checkpoint/checksum_simd.h"
+#include "stored/checksum_simd.h"
 
-#include "checkpoint/checksum_polynomial.h"
+#include "stored/checksum_polynomial.h"
 
 #define HWY_WANT_AVX3_DL 1  // products of four blocks at once
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "checkpoint/checksum_simd.cc"
+#define HWY_TARGET_INCLUDE "stored/checksum_simd.cc"
 // before highway.h: it compiles this file per target
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>

@@ -1,6 +1,6 @@
 // CRC-32C of long texts by carry-less products of vectors.
-#ifndef SHARDC_CHECKPOINT_CHECKSUM_SIMD_H_
-#define SHARDC_CHECKPOINT_CHECKSUM_SIMD_H_
+#ifndef SHARDC_STORED_CHECKSUM_SIMD_H_
+#define SHARDC_STORED_CHECKSUM_SIMD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,4 +18,4 @@ size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
 
 }  // namespace shardc
 
-#endif  // SHARDC_CHECKPOINT_CHECKSUM_SIMD_H_
+#endif  // SHARDC_STORED_CHECKSUM_SIMD_H_

@@ -1,8 +1,8 @@
 // CRC-32C (Castagnoli), the checksum of the pieces in `shards.json`. It is fast
 // enough to be computed for every byte that is copied, and the checksums of two
 // texts give that of their concatenation.
-#ifndef SHARDC_CHECKPOINT_CHECKSUM_H_
-#define SHARDC_CHECKPOINT_CHECKSUM_H_
+#ifndef SHARDC_STORED_CHECKSUM_H_
+#define SHARDC_STORED_CHECKSUM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -28,4 +28,4 @@ uint32_t Crc32cByTable(std::string_view bytes, uint32_t before = 0);
 
 }  // namespace shardc
 
-#endif  // SHARDC_CHECKPOINT_CHECKSUM_H_
+#endif  // SHARDC_STORED_CHECKSUM_H_

@@ -1,11 +1,11 @@
 // Copies rectangular parts between buffers in memory.
-#ifndef SHARDC_CHECKPOINT_GATHER_H_
-#define SHARDC_CHECKPOINT_GATHER_H_
+#ifndef SHARDC_STORED_GATHER_H_
+#define SHARDC_STORED_GATHER_H_
 
 #include <cstdint>
 #include <functional>
 
-#include "checkpoint/grid.h"
+#include "stored/region.h"
 
 namespace shardc {
 
@@ -26,4 +26,4 @@ bool IsOneRun(const Region& part, const Region& region);
 
 }  // namespace shardc
 
-#endif  // SHARDC_CHECKPOINT_GATHER_H_
+#endif  // SHARDC_STORED_GATHER_H_

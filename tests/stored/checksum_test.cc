@@ -1,4 +1,4 @@
-#include "checkpoint/checksum.h"
+#include "stored/checksum.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,13 @@
+#include "stored/box.h"
+
+namespace shardc {
+
+int64_t Box::Elements() const {
+  int64_t out = 1;
+  for (const int64_t size : shape) out *= size;
+  return out;
+}
+
+Box WholeBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
+
+}  // namespace shardc

@@ -1,0 +1,30 @@
+// What a format of stored trees provides: a constant of this type in the
+// format's source file, and a line in table.h.
+#ifndef SHARDC_STORED_FORMAT_H_
+#define SHARDC_STORED_FORMAT_H_
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "source/finding.h"
+#include "stored/tree.h"
+
+namespace shardc::stored {
+
+struct Format {
+  std::string_view name;  // "PyTorch DCP", for messages
+  // Returns whether the folder is of this format, judged by the names in it and
+  // the first bytes of small files. A folder of the format that is incomplete
+  // or damaged is recognised as well.
+  bool (*detect)(const Folder& folder);
+  // Opens a folder that `detect` recognised. Returns nullopt after a finding.
+  std::optional<Tree> (*open)(const Folder& folder, Findings& findings);
+};
+
+// All formats, in the order in which they are tried.
+std::span<const Format* const> Formats();
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_FORMAT_H_

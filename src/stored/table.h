@@ -1,0 +1,3 @@
+// The formats of stored trees, one line each: a record defined by a source file
+// of this folder, in the order in which a folder is tried. Include this file
+// after defining SHARDC_STORED_FORMAT.

@@ -1,0 +1,157 @@
+// ReadBox visits the chunks that overlap a box and copies the overlap of each.
+// Chunks of a grid are found by division, pieces by comparing every one.
+//
+//   array [10, 7], chunks of [4, 4], box [3:5, 0:7]
+//   chunks (0, 0), (0, 1), (1, 0), (1, 1), that is numbers 0 to 3; of chunk 1,
+//   [0:4, 4:8] with a padded column, the elements [3:4, 4:7] are copied
+#include "stored/tree.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "source/checked.h"
+#include "source/directory.h"
+#include "source/index.h"
+#include "stored/format.h"
+#include "stored/gather.h"
+#include "stored/region.h"
+
+namespace shardc::stored {
+namespace {
+
+// A scalar is a row of one element.
+Region RegionOf(const Shape& offset, const Shape& shape) {
+  if (shape.empty()) return {{0}, {1}};
+  Region out{offset, offset};
+  for (size_t i = 0; i < shape.size(); ++i) out.end[i] += shape[i];
+  return out;
+}
+
+Region RegionOf(const Box& box) { return RegionOf(box.offset, box.shape); }
+
+// What the bytes of a chunk cover: a grid's chunk is padded.
+Region StoredRegion(const Array& array, int64_t chunk) {
+  const Box box = array.BoxOf(chunk);
+  return array.pieces.empty() ? RegionOf(box.offset, array.chunk)
+                              : RegionOf(box);
+}
+
+// Calls `visit` for the number of each chunk that overlaps the box, until it
+// returns false.
+template <typename Visit>
+bool ForEachChunk(const Array& array, const Box& box, Visit visit) {
+  if (!array.pieces.empty()) {
+    const Region wanted = RegionOf(box);
+    for (size_t i = 0; i < array.pieces.size(); ++i) {
+      if (!Region::Overlap(RegionOf(array.pieces[i]), wanted)) continue;
+      if (!visit(static_cast<int64_t>(i))) return false;
+    }
+    return true;
+  }
+  const size_t rank = array.shape.size();
+  Shape first(rank), last(rank), count(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    count[i] = CeilDiv(array.shape[i], array.chunk[i]);
+    first[i] = box.offset[i] / array.chunk[i];
+    last[i] = (box.offset[i] + box.shape[i] - 1) / array.chunk[i];
+  }
+  Shape at = first;
+  for (;;) {
+    int64_t number = 0;
+    for (size_t i = 0; i < rank; ++i) number = number * count[i] + at[i];
+    if (!visit(number)) return false;
+    size_t dim = rank;
+    while (dim > 0 && at[dim - 1] == last[dim - 1]) {
+      at[dim - 1] = first[dim - 1];
+      --dim;
+    }
+    if (dim == 0) return true;
+    ++at[dim - 1];
+  }
+}
+
+}  // namespace
+
+int64_t Array::Chunks() const {
+  if (!pieces.empty()) return static_cast<int64_t>(pieces.size());
+  int64_t out = 1;
+  for (size_t i = 0; i < shape.size(); ++i) out *= CeilDiv(shape[i], chunk[i]);
+  return out;
+}
+
+Box Array::BoxOf(int64_t chunk_index) const {
+  if (!pieces.empty()) return pieces[AsIndex(chunk_index)];
+  Box box{Shape(shape.size(), 0), shape};
+  for (size_t dim = shape.size(); dim > 0;) {
+    --dim;
+    const int64_t count = CeilDiv(shape[dim], chunk[dim]);
+    box.offset[dim] = chunk_index % count * chunk[dim];
+    box.shape[dim] = std::min(chunk[dim], shape[dim] - box.offset[dim]);
+    chunk_index /= count;
+  }
+  return box;
+}
+
+bool Folder::Has(std::string_view name) const {
+  return std::binary_search(names.begin(), names.end(), name);
+}
+
+std::string Folder::PathOf(std::string_view name) const {
+  std::string out = path;
+  if (!out.ends_with('/')) out += '/';
+  return out.append(name);
+}
+
+std::optional<Folder> ReadFolder(const std::string& path) {
+  std::error_code error;
+  auto names = NamesIn(path, error);
+  if (!names) return std::nullopt;
+  return Folder{path, std::move(*names)};
+}
+
+std::string_view FormOf(const Folder& folder) {
+  for (const Format* format : Formats()) {
+    if (format->detect(folder)) return format->name;
+  }
+  return {};
+}
+
+std::optional<Tree> OpenTree(const std::string& path, Findings& findings) {
+  const auto folder = ReadFolder(path);
+  if (!folder) {
+    findings.Add(code::kUnreadable, {MakeSource(path, {})},
+                 "the folder cannot be read");
+    return std::nullopt;
+  }
+  for (const Format* format : Formats()) {
+    if (format->detect(*folder)) return format->open(*folder, findings);
+  }
+  findings.Add(code::kMissing, {MakeSource(path, {})},
+               "the folder holds no checkpoint of a known format",
+               "give the folder of an orbax, zarr or PyTorch DCP checkpoint");
+  return std::nullopt;
+}
+
+bool ReadBox(const Tree& tree, size_t array, const Box& box, char* out,
+             Findings& findings) {
+  const Array& stored = tree.arrays[array];
+  if (!stored.unreadable.empty()) {
+    findings.Add(code::kInexpressible, {MakeSource(tree.path, {})},
+                 stored.unreadable);
+    return false;
+  }
+  if (box.Elements() == 0) return true;
+  const Region wanted = RegionOf(box);
+  return ForEachChunk(stored, box, [&](int64_t chunk) {
+    const auto bytes = tree.reader->Read(array, chunk, findings);
+    if (!bytes) return false;
+    const Region part =
+        Region::Intersect(RegionOf(stored.BoxOf(chunk)), wanted);
+    CopyRegion(part, StoredRegion(stored, chunk), bytes->data(), wanted, out,
+               stored.element_bytes);
+    return true;
+  });
+}
+
+}  // namespace shardc::stored

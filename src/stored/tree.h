@@ -1,0 +1,129 @@
+// Room: stored. Checkpoints of other systems as trees of arrays, one file per
+// format.
+// Includes: source, model, floats.
+//
+// OpenTree recognises a folder's format by its contents (table.h) and returns
+// the arrays that the folder holds; ReadBox reads a part of one of them. Only
+// metadata is read when a tree is opened; chunks are read by ReadBox.
+#ifndef SHARDC_STORED_TREE_H_
+#define SHARDC_STORED_TREE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+#include "source/finding.h"
+#include "stored/box.h"
+
+namespace shardc::stored {
+
+// The sharding that an array had when it was saved.
+struct Sharding {
+  Mesh mesh;
+  Spec spec;
+};
+
+struct Array {
+  // The parameter's name in manifests: the keys of `path` joined by `/`, or the
+  // name that the format itself gives.
+  std::string name;
+  std::vector<std::string> path;  // keys from the root of the tree
+  std::string key;  // name in the storage; two arrays may share it
+  Shape shape;
+  std::optional<Dtype> dtype;  // nullopt: shardc has no such data type
+  // Bytes of one element, in the storage and in what ReadBox returns. A format
+  // may use a byte for each element of a packed type (int4).
+  int64_t element_bytes = 0;
+  // The array is divided into boxes, its chunks, each of which is read at once:
+  // by a regular grid whose chunks all have the shape `chunk`, the last ones
+  // padded beyond the array's end (every size is at least 1); or, if `pieces`
+  // is not empty, into these boxes, which are disjoint and together the full
+  // array.
+  Shape chunk;
+  std::vector<Box> pieces;
+  std::optional<Sharding> sharding;
+  // Why the bytes cannot be read, as for a codec that shardc lacks: the message
+  // of a finding. Empty if they can. Shape and dtype are known all the same.
+  std::string unreadable;
+
+  // The number of chunks; 0 if the array has no element.
+  int64_t Chunks() const;
+  // The box of a chunk, inside the array. Chunks of a grid are numbered in
+  // row-major order of the grid.
+  Box BoxOf(int64_t chunk_index) const;
+};
+
+// A leaf that is not an array.
+struct Leaf {
+  enum class Kind : uint8_t { kString, kEmpty, kOpaque };
+  std::string name;
+  Kind kind = Kind::kOpaque;
+  std::string text;  // of kString: the string; of others: what it is
+};
+
+// Where the bytes of a chunk are.
+struct ChunkPlace {
+  std::string file;  // path; empty: the chunk is absent, and holds fill values
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  // The bytes are the elements of the chunk, full and in row-major order,
+  // neither compressed nor encoded.
+  bool raw = false;
+};
+
+// What a format implements for an open tree. Both functions may be called by
+// several threads at once; both return nullopt after a finding.
+class ChunkReader {
+ public:
+  virtual ~ChunkReader() = default;
+  // Returns the elements of a chunk in row-major order: of a grid's chunk all
+  // of `Array::chunk`, padding included; of a piece all of its box.
+  virtual std::optional<std::string> Read(size_t array, int64_t chunk,
+                                          Findings& findings) const = 0;
+  virtual std::optional<ChunkPlace> Find(size_t array, int64_t chunk,
+                                         Findings& findings) const = 0;
+};
+
+struct Tree {
+  std::string path;  // the folder, as the caller wrote it
+  std::string form;  // "orbax (OCDBT)": for messages
+  std::vector<Array> arrays;
+  std::vector<Leaf> leaves;
+  std::vector<std::string> notes;  // such as a step that was chosen
+  std::shared_ptr<const ChunkReader> reader;
+};
+
+// The names in a folder, read once for all formats.
+struct Folder {
+  std::string path;
+  std::vector<std::string> names;  // sorted
+
+  bool Has(std::string_view name) const;
+  std::string PathOf(std::string_view name) const;
+};
+// Returns nullopt if the folder cannot be read.
+std::optional<Folder> ReadFolder(const std::string& path);
+
+// Returns the name of the folder's format, or an empty text if no format of the
+// table recognises it.
+std::string_view FormOf(const Folder& folder);
+
+// Opens a folder of any format of the table. Returns nullopt after a finding.
+std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
+
+// Reads the elements of `box`, which must be inside the array, to `out` in
+// row-major order: box.Elements() * element_bytes bytes. Every chunk that the
+// box overlaps is read once. Returns false after a finding.
+bool ReadBox(const Tree& tree, size_t array, const Box& box, char* out,
+             Findings& findings);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_TREE_H_
