@@ -24,14 +24,14 @@
 #include <tuple>
 #include <utility>
 
-#include "stored/checksum.h"
-#include "stored/gather.h"
 #include "checkpoint/grid.h"
 #include "floats/convert.h"
 #include "source/file.h"
 #include "source/index.h"
 #include "source/input_file.h"
 #include "source/thread_pool.h"
+#include "stored/checksum.h"
+#include "stored/gather.h"
 
 namespace shardc {
 namespace {

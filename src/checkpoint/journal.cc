@@ -19,11 +19,11 @@
 #include <string_view>
 #include <utility>
 
-#include "stored/checksum.h"
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/index.h"
+#include "stored/checksum.h"
 
 namespace shardc {
 namespace {

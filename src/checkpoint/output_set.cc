@@ -17,11 +17,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "stored/checksum.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/index.h"
 #include "source/input_file.h"
+#include "stored/checksum.h"
 
 namespace shardc {
 namespace {

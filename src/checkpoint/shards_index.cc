@@ -10,10 +10,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "stored/checksum.h"
 #include "plan/placement.h"
 #include "source/checked.h"
 #include "source/json_writer.h"
+#include "stored/checksum.h"
 
 namespace shardc {
 namespace {

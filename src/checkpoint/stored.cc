@@ -15,13 +15,13 @@
 #include <system_error>
 #include <unordered_map>
 
-#include "stored/checksum.h"
 #include "checkpoint/shards_index.h"
 #include "importers/set_folder.h"
 #include "source/directory.h"
 #include "source/file.h"
 #include "source/index.h"
 #include "source/input_file.h"
+#include "stored/checksum.h"
 
 namespace shardc {
 namespace {

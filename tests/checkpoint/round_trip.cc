@@ -8,10 +8,10 @@
 #include <map>
 #include <sstream>
 
-#include "stored/checksum.h"
 #include "model/mesh_layout.h"
 #include "model/safetensors_header.h"
 #include "source/file.h"
+#include "stored/checksum.h"
 
 namespace shardc {
 
