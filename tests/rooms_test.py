@@ -135,7 +135,7 @@ THIRD_PARTY = {
     "stdlib.h": {"source"},
     "string.h": {"checkpoint", "source"},
     "yaml-cpp": {"yaml"},
-    "zlib.h": {"source"},
+    "zlib.h": {"source", "stored"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)

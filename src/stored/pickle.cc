@@ -1,0 +1,496 @@
+// A pickle is a program for a stack machine. The operations that are known here
+// push a value, or replace values on top of the stack by one that contains
+// them; MARK remembers a height of the stack, MEMOIZE gives the top a number by
+// which BINGET pushes it again. For example the tuple (3, 'a'):
+//
+//   80 04      PROTO 4
+//   4b 03      BININT1 3             stack: 3
+//   8c 01 61   SHORT_BINUNICODE 'a'  stack: 3 'a'
+//   86         TUPLE2                stack: (3, 'a')
+//   2e         STOP
+//
+// Every value is a node of 16 bytes in one table, and contains others by their
+// index, so that values that contain themselves or nest deeply need neither
+// recursion nor reference counts. Time and memory grow with the number of
+// bytes, whatever they are: every operation adds at most one node, and moves
+// each reference from the stack into a container at most once.
+#include "stored/pickle.h"
+
+#include <bit>
+
+#include "source/utf8.h"
+#include "source/wording.h"
+#include "stored/pickle_operations.h"
+
+namespace shardc::stored {
+namespace {
+
+using namespace pickle;  // operations
+using Type = PickleValue::Type;
+
+constexpr uint32_t kAbsent = PickleValue::kNoId;
+constexpr size_t kMaxFields = PickleValue::kMaxFields;
+
+}  // namespace
+
+class PickleParser {
+ public:
+  PickleParser(std::string_view bytes, const Pickle::Options& options,
+               std::string* why)
+      : bytes_(bytes), options_(options), why_(why) {
+    out_.bytes_ = bytes;
+    out_.globals_ = options.globals;
+  }
+
+  std::optional<Pickle> Run() {
+    if (bytes_.size() < 2 || Byte(0) != kProto || Byte(1) < 2 || Byte(1) > 5) {
+      Refuse("the file does not begin as a pickle of protocol 2 to 5");
+      return std::nullopt;
+    }
+    at_ = 2;
+    while (!stopped_) {
+      op_at_ = at_;
+      if (at_ == bytes_.size()) {
+        Refuse("the pickle ends without a STOP");
+        return std::nullopt;
+      }
+      if (!Step(Byte(at_++))) return std::nullopt;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  using Node = Pickle::Node;
+
+  bool Refuse(const std::string& what) {
+    *why_ = what + " (at byte " + std::to_string(op_at_) + ")";
+    return false;
+  }
+  bool Truncated() { return Refuse("the pickle ends inside an operation"); }
+  bool Underflow() {
+    return Refuse("an operation of the pickle needs a value, and the stack " +
+                  std::string("has none"));
+  }
+
+  uint8_t Byte(size_t at) const { return static_cast<uint8_t>(bytes_[at]); }
+  // Reads an unsigned integer of `count` bytes, low byte first.
+  bool Unsigned(size_t count, uint64_t* out) {
+    if (bytes_.size() - at_ < count) return Truncated();
+    uint64_t value = 0;
+    for (size_t i = 0; i < count; ++i) {
+      value |= uint64_t{Byte(at_ + i)} << (8 * i);
+    }
+    at_ += count;
+    *out = value;
+    return true;
+  }
+  // The same for a two's complement of at most 8 bytes.
+  bool Signed(size_t count, int64_t* out) {
+    uint64_t value = 0;
+    if (!Unsigned(count, &value)) return false;
+    if (count > 0 && count < 8 && (value >> (8 * count - 1) & 1) != 0) {
+      value |= ~uint64_t{0} << (8 * count);
+    }
+    *out = std::bit_cast<int64_t>(value);
+    return true;
+  }
+
+  bool Push(uint32_t id) {
+    if (stack_.size() >= options_.max_values) return TooMany();
+    stack_.push_back(id);
+    return true;
+  }
+  bool TooMany() {
+    return Refuse("the pickle holds more than " +
+                  CountText(static_cast<int64_t>(options_.max_values)) +
+                  " values");
+  }
+  bool Add(Node node, uint32_t* id) {
+    if (out_.nodes_.size() >= options_.max_values) return TooMany();
+    *id = static_cast<uint32_t>(out_.nodes_.size());
+    out_.nodes_.push_back(node);
+    return true;
+  }
+  bool PushNew(Node node) {
+    uint32_t id = 0;
+    return Add(node, &id) && Push(id);
+  }
+  // Pushes a value that is kept once, as pickles repeat it often.
+  bool PushShared(Node node, uint32_t* shared) {
+    if (*shared == kAbsent && !Add(node, shared)) return false;
+    return Push(*shared);
+  }
+  bool PushInt(int64_t value) {
+    const Node node{Type::kInt, 0, std::bit_cast<uint64_t>(value)};
+    if (value < 0 || value > 255) return PushNew(node);
+    return PushShared(node, &small_[static_cast<size_t>(value)]);
+  }
+  // Values below the last MARK are out of reach.
+  bool Pop(uint32_t* out) {
+    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
+      return Underflow();
+    }
+    *out = stack_.back();
+    stack_.pop_back();
+    return true;
+  }
+  bool PopMark(size_t* begin) {
+    if (marks_.empty()) return Refuse("the pickle has no MARK to end");
+    *begin = marks_.back();
+    marks_.pop_back();
+    return true;
+  }
+
+  bool PushText(size_t length_bytes) {
+    uint64_t length = 0;
+    if (!Unsigned(length_bytes, &length)) return false;
+    if (length > bytes_.size() - at_ || length >= kAbsent) return Truncated();
+    if (!IsUtf8(bytes_.substr(at_, length))) {
+      return Refuse("a text of the pickle is not UTF-8");
+    }
+    const Node node{Type::kText, static_cast<uint32_t>(length), at_};
+    at_ += length;
+    return PushNew(node);
+  }
+
+  // Makes a tuple of the values from `begin` to the top.
+  bool MakeTuple(size_t begin) {
+    const size_t count = stack_.size() - begin;
+    const Node node{Type::kTuple, static_cast<uint32_t>(count),
+                    out_.items_.size()};
+    out_.items_.insert(out_.items_.end(),
+                       stack_.begin() + static_cast<std::ptrdiff_t>(begin),
+                       stack_.end());
+    stack_.resize(begin);
+    return count == 0 ? PushShared(node, &empty_tuple_) : PushNew(node);
+  }
+  bool TupleOf(size_t count) {
+    const size_t floor = marks_.empty() ? 0 : marks_.back();
+    if (stack_.size() - floor < count) return Underflow();
+    return MakeTuple(stack_.size() - count);
+  }
+
+  bool PushContainer(Type type) {
+    // Three of twenty values are containers in real files, and each costs as
+    // much as two other values.
+    if (out_.lists_.size() >= options_.max_values / 4) return TooMany();
+    const Node node{type, 0, out_.lists_.size()};
+    out_.lists_.emplace_back();
+    return PushNew(node);
+  }
+  // Moves the values from `begin` on into the container below them.
+  bool Extend(size_t begin, Type type) {
+    const size_t floor = marks_.empty() ? 0 : marks_.back();
+    if (begin <= floor) return Underflow();
+    const Node& node = out_.nodes_[stack_[begin - 1]];
+    if (node.type != type) {
+      return Refuse("the pickle adds elements to a value that is no " +
+                    std::string(type == Type::kList ? "list" : "dictionary"));
+    }
+    if (type == Type::kDictionary && (stack_.size() - begin) % 2 != 0) {
+      return Refuse("a key of a dictionary has no value");
+    }
+    std::vector<uint32_t>& list = out_.lists_[node.value];
+    list.insert(list.end(), stack_.begin() + static_cast<std::ptrdiff_t>(begin),
+                stack_.end());
+    stack_.resize(begin);
+    return true;
+  }
+  bool ExtendOne(size_t count, Type type) {
+    if (stack_.size() < count) return Underflow();
+    return Extend(stack_.size() - count, type);
+  }
+  bool ExtendToMark(Type type) {
+    size_t begin = 0;
+    return PopMark(&begin) && Extend(begin, type);
+  }
+
+  bool PushGlobal(std::string_view module, std::string_view name) {
+    const auto globals = options_.globals;
+    for (size_t i = 0; i < globals.size(); ++i) {
+      if (globals[i].module != module || globals[i].name != name) continue;
+      if (global_ids_.empty()) global_ids_.resize(globals.size(), kAbsent);
+      return PushShared({Type::kGlobal, static_cast<uint32_t>(i), 0},
+                        &global_ids_[i]);
+    }
+    return Refuse("the pickle refers to " +
+                  ShortQuote(std::string(module) + "." + std::string(name)) +
+                  ", which checkpoints do not need; nothing of it was run");
+  }
+  bool GlobalByLines() {
+    std::string_view lines[2];
+    for (std::string_view& line : lines) {
+      const size_t end = bytes_.find('\n', at_);
+      if (end == std::string_view::npos) return Truncated();
+      line = bytes_.substr(at_, end - at_);
+      at_ = end + 1;
+    }
+    return PushGlobal(lines[0], lines[1]);
+  }
+  bool GlobalByStack() {
+    uint32_t name = 0;
+    uint32_t module = 0;
+    if (!Pop(&name) || !Pop(&module)) return false;
+    const auto module_text = PickleValue(&out_, module).Text();
+    const auto name_text = PickleValue(&out_, name).Text();
+    if (!module_text || !name_text) {
+      return Refuse("the name of a global in the pickle is not a text");
+    }
+    return PushGlobal(*module_text, *name_text);
+  }
+
+  // Sets `*index` to the number of the global that `id` is.
+  bool GlobalOf(uint32_t id, uint32_t* index) {
+    const Node& node = out_.nodes_[id];
+    if (node.type != Type::kGlobal) {
+      return Refuse("the pickle calls a value that is no function or class");
+    }
+    *index = node.count;
+    return true;
+  }
+  bool NewObject() {
+    uint32_t arguments = 0;
+    uint32_t of = 0;
+    uint32_t global = 0;
+    if (!Pop(&arguments) || !Pop(&of) || !GlobalOf(of, &global)) return false;
+    const Node& given = out_.nodes_[arguments];
+    if (options_.globals[global].use != PickleGlobal::Use::kRecord ||
+        given.type != Type::kTuple || given.count != 0) {
+      return Refuse("the pickle makes an object of " + NameOf(global) +
+                    " in a way that checkpoints do not");
+    }
+    return PushNew({Type::kRecord, global, kAbsent});
+  }
+  bool Call() {
+    uint32_t arguments = 0;
+    uint32_t of = 0;
+    uint32_t global = 0;
+    if (!Pop(&arguments) || !Pop(&of) || !GlobalOf(of, &global)) return false;
+    const Node given = out_.nodes_[arguments];
+    const auto use = options_.globals[global].use;
+    if (given.type == Type::kTuple && use == PickleGlobal::Use::kCall) {
+      return PushNew({Type::kCall, global, arguments});
+    }
+    if (given.type == Type::kTuple && given.count == 0 &&
+        use == PickleGlobal::Use::kDictionary) {
+      return PushContainer(Type::kDictionary);
+    }
+    return Refuse("the pickle calls " + NameOf(global) +
+                  " in a way that checkpoints do not");
+  }
+  bool Build() {
+    uint32_t state = 0;
+    if (!Pop(&state)) return false;
+    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
+      return Underflow();
+    }
+    Node& node = out_.nodes_[stack_.back()];
+    if (node.type != Type::kRecord || node.value != kAbsent) {
+      return Refuse(
+          "the pickle sets the state of a value that has none to set");
+    }
+    if (PickleValue(&out_, state).size() > kMaxFields) {
+      return Refuse("a record of the pickle has more than " +
+                    std::to_string(kMaxFields) + " fields");
+    }
+    node.value = state;
+    return true;
+  }
+  std::string NameOf(uint32_t global) const {
+    const PickleGlobal& entry = options_.globals[global];
+    return Quote(std::string(entry.module) + "." + std::string(entry.name));
+  }
+
+  bool Put(uint64_t number) {
+    if (stack_.empty()) return Underflow();
+    // Writers number values in order; a larger number would only cost memory.
+    if (number > memo_.size() + 1024 || number >= options_.max_values) {
+      return Refuse("the pickle numbers a value " + std::to_string(number) +
+                    ", and there are " + std::to_string(memo_.size()) +
+                    " before it");
+    }
+    if (number >= memo_.size()) memo_.resize(number + 1, kAbsent);
+    memo_[number] = stack_.back();
+    return true;
+  }
+  bool Get(size_t bytes) {
+    uint64_t number = 0;
+    if (!Unsigned(bytes, &number)) return false;
+    if (number >= memo_.size() || memo_[number] == kAbsent) {
+      return Refuse("the pickle refers to value " + std::to_string(number) +
+                    " of its memo, which was never set");
+    }
+    return Push(memo_[number]);
+  }
+  bool PutNumbered(size_t bytes) {
+    uint64_t number = 0;
+    return Unsigned(bytes, &number) && Put(number);
+  }
+
+  bool Stop() {
+    if (!marks_.empty() || stack_.size() != 1) {
+      return Refuse("the pickle stops with " + std::to_string(stack_.size()) +
+                    " values and " + std::to_string(marks_.size()) +
+                    " open marks, and should leave one value");
+    }
+    if (at_ != bytes_.size()) {
+      return Refuse("the pickle is followed by " +
+                    CountText(static_cast<int64_t>(bytes_.size() - at_)) +
+                    " other bytes");
+    }
+    out_.root_ = stack_.back();
+    stopped_ = true;
+    return true;
+  }
+
+  bool Long() {
+    uint64_t count = 0;
+    int64_t value = 0;
+    if (!Unsigned(1, &count)) return false;
+    if (count > 8) return Refuse("a number of the pickle exceeds 64 bits");
+    return Signed(count, &value) && PushInt(value);
+  }
+  bool Float() {
+    uint64_t bits = 0;
+    if (!Unsigned(8, &bits)) return false;
+    return PushNew({Type::kFloat, 0, __builtin_bswap64(bits)});
+  }
+  bool Integer(size_t bytes, bool is_signed) {
+    int64_t value = 0;
+    uint64_t raw = 0;
+    if (is_signed) return Signed(bytes, &value) && PushInt(value);
+    return Unsigned(bytes, &raw) && PushInt(static_cast<int64_t>(raw));
+  }
+  bool Frame() {
+    uint64_t length = 0;
+    if (!Unsigned(8, &length)) return false;
+    return length <= bytes_.size() - at_ || Truncated();
+  }
+  bool Persistent() {
+    uint32_t id = 0;
+    if (!options_.persistent) return Unknown(kBinPersId);
+    return Pop(&id) && PushNew({Type::kPersistent, 0, id});
+  }
+  bool Unknown(uint8_t op) {
+    return Refuse("the pickle uses the operation " + NameOfUnknown(op) +
+                  ", which checkpoints do not need; nothing of it was run");
+  }
+
+  bool Mark() {
+    if (marks_.size() >= options_.max_values) return TooMany();
+    marks_.push_back(stack_.size());
+    return true;
+  }
+  bool Discard() {
+    uint32_t id = 0;
+    return Pop(&id);
+  }
+  bool TupleToMark() {
+    size_t begin = 0;
+    return PopMark(&begin) && MakeTuple(begin);
+  }
+
+  bool Step(uint8_t op) {
+    switch (op) {
+      case kFrame:
+        return Frame();
+      case kMark:
+        return Mark();
+      case kStop:
+        return Stop();
+      case kPop:
+        return Discard();
+      case kNone:
+        return PushShared({Type::kNone, 0, 0}, &none_);
+      case kNewTrue:
+        return PushShared({Type::kBool, 0, 1}, &true_);
+      case kNewFalse:
+        return PushShared({Type::kBool, 0, 0}, &false_);
+      case kBinInt:
+        return Integer(4, /*is_signed=*/true);
+      case kBinInt1:
+        return Integer(1, /*is_signed=*/false);
+      case kBinInt2:
+        return Integer(2, /*is_signed=*/false);
+      case kLong1:
+        return Long();
+      case kBinFloat:
+        return Float();
+      case kShortBinUnicode:
+        return PushText(1);
+      case kBinUnicode:
+        return PushText(4);
+      case kBinUnicode8:
+        return PushText(8);
+      case kEmptyTuple:
+        return MakeTuple(stack_.size());
+      case kTuple1:
+      case kTuple2:
+      case kTuple3:
+        return TupleOf(op - kTuple1 + size_t{1});
+      case kTuple:
+        return TupleToMark();
+      case kEmptyList:
+        return PushContainer(Type::kList);
+      case kAppend:
+        return ExtendOne(1, Type::kList);
+      case kAppends:
+        return ExtendToMark(Type::kList);
+      case kEmptyDict:
+        return PushContainer(Type::kDictionary);
+      case kSetItem:
+        return ExtendOne(2, Type::kDictionary);
+      case kSetItems:
+        return ExtendToMark(Type::kDictionary);
+      case kGlobalName:
+        return GlobalByLines();
+      case kStackGlobal:
+        return GlobalByStack();
+      case kNewObj:
+        return NewObject();
+      case kReduce:
+        return Call();
+      case kBuild:
+        return Build();
+      case kMemoize:
+        return Put(memo_.size());
+      case kBinPut:
+        return PutNumbered(1);
+      case kLongBinPut:
+        return PutNumbered(4);
+      case kBinGet:
+        return Get(1);
+      case kLongBinGet:
+        return Get(4);
+      case kBinPersId:
+        return Persistent();
+      default:
+        return Unknown(op);
+    }
+  }
+
+  std::string_view bytes_;
+  const Pickle::Options& options_;
+  std::string* why_;
+  Pickle out_;
+  size_t at_ = 0;
+  size_t op_at_ = 0;  // of the operation, for messages
+  bool stopped_ = false;
+  std::vector<uint32_t> stack_;
+  std::vector<size_t> marks_;  // heights of the stack
+  std::vector<uint32_t> memo_;
+  // Ids of shared values.
+  std::vector<uint32_t> small_ = std::vector<uint32_t>(256, kAbsent);
+  std::vector<uint32_t> global_ids_;
+  uint32_t none_ = kAbsent;
+  uint32_t true_ = kAbsent;
+  uint32_t false_ = kAbsent;
+  uint32_t empty_tuple_ = kAbsent;
+};
+
+std::optional<Pickle> Pickle::Parse(std::string_view bytes,
+                                    const Options& options, std::string* why) {
+  return PickleParser(bytes, options, why).Run();
+}
+
+}  // namespace shardc::stored

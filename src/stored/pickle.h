@@ -1,0 +1,133 @@
+// Reads Python pickles as data: builds a table of values and runs nothing.
+//
+// Python's own reader calls any function that a pickle names. This one knows
+// the operations that build numbers, texts, lists, tuples, dictionaries and
+// records, takes global names from the caller's list only, and never looks one
+// up: a class is a label on a record, a call is its name and its arguments.
+#ifndef SHARDC_STORED_PICKLE_H_
+#define SHARDC_STORED_PICKLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardc::stored {
+
+// A global name that a pickle may contain, and what it may be used for.
+struct PickleGlobal {
+  enum class Use : uint8_t {
+    kConstant,    // as a value: torch.float32
+    kRecord,      // as the class of a record: NEWOBJ and BUILD
+    kCall,        // as a function whose arguments are kept: REDUCE
+    kDictionary,  // a call without arguments is an empty dictionary
+  };
+  std::string_view module;
+  std::string_view name;
+  Use use = Use::kConstant;
+};
+
+class Pickle;
+
+// A value of a pickle, valid as long as the pickle. Functions for another type
+// than the value's return nullopt, null, 0, or a value without a type. Values
+// are shared and may contain themselves, so no function follows them.
+class PickleValue {
+ public:
+  enum class Type : uint8_t {
+    kAbsent,
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kText,
+    kList,
+    kTuple,
+    kDictionary,
+    kGlobal,
+    kRecord,
+    kCall,
+    kPersistent,  // what BINPERSID refers to, in pickles inside torch archives
+  };
+  static constexpr uint32_t kNoId = UINT32_MAX;
+  // Fields of a record, which are searched one by one.
+  static constexpr size_t kMaxFields = 32;
+
+  PickleValue() = default;
+
+  Type type() const;
+  // Identifies the value: a value that the pickle refers to twice has one id.
+  uint32_t id() const { return id_; }
+  std::optional<int64_t> Int() const;
+  std::optional<bool> Bool() const;
+  std::optional<std::string_view> Text() const;  // UTF-8
+
+  // The number of elements of a list or tuple, or of pairs of a dictionary.
+  size_t size() const;
+  PickleValue operator[](size_t i) const;  // of a list or tuple; i < size()
+  PickleValue Key(size_t i) const;         // of a dictionary; i < size()
+  PickleValue Value(size_t i) const;
+
+  // A global's own entry; of a record its class, of a call its function.
+  const PickleGlobal* Global() const;
+  // Whether Global() has this name, in any module.
+  bool Is(std::string_view name) const;
+  // Of a call: the tuple of arguments. Of kPersistent: the identifier. Of a
+  // record: the state that it was built with, kAbsent if none.
+  PickleValue Content() const;
+  // The field of a record whose state is a dictionary.
+  PickleValue Field(std::string_view name) const;
+
+ private:
+  friend class Pickle;
+  friend class PickleParser;
+  PickleValue(const Pickle* pickle, uint32_t id) : pickle_(pickle), id_(id) {}
+  const Pickle* pickle_ = nullptr;
+  uint32_t id_ = 0;
+};
+
+class Pickle {
+ public:
+  struct Options {
+    std::span<const PickleGlobal> globals;  // must outlive the pickle
+    bool persistent = false;                // whether BINPERSID may occur
+    // At most this many values, of 16 bytes each and 4 per reference to one.
+    size_t max_values = size_t{1} << 25;
+  };
+  // Reads a pickle of protocol 2 to 5 that fills `bytes`, which must outlive
+  // the result. Returns nullopt if the bytes are malformed or hold anything
+  // that the options do not allow; `*why` is then the message, with the offset.
+  static std::optional<Pickle> Parse(std::string_view bytes,
+                                     const Options& options, std::string* why);
+
+  PickleValue root() const { return {this, root_}; }
+
+ private:
+  friend class PickleValue;
+  friend class PickleParser;
+  struct Node {
+    PickleValue::Type type = PickleValue::Type::kNone;
+    // Bytes of a text, elements of a tuple; of a record and a call the global.
+    uint32_t count = 0;
+    // A number; the offset of a text in the bytes, of a tuple in `items_`, of a
+    // list in `lists_`; the id of a record's state or a call's arguments.
+    uint64_t value = 0;
+  };
+  // Ids of elements; of a dictionary keys and values in turn.
+  std::span<const uint32_t> Elements(const Node& node) const;
+
+  std::string_view bytes_;
+  std::span<const PickleGlobal> globals_;
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> items_;
+  std::vector<std::vector<uint32_t>> lists_;
+  uint32_t root_ = 0;
+};
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_PICKLE_H_

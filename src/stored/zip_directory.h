@@ -1,0 +1,41 @@
+// The directory of a zip archive that is a part of a file.
+#ifndef SHARDC_STORED_ZIP_DIRECTORY_H_
+#define SHARDC_STORED_ZIP_DIRECTORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "source/finding.h"
+#include "source/input_file.h"
+
+namespace shardc::stored {
+
+struct ZipMember {
+  std::string name;
+  int64_t header_offset = 0;  // of its local header, from the archive's start
+  int64_t bytes = 0;
+  uint32_t crc = 0;
+};
+
+// Reads the directory of the archive at `offset` of the file, of `bytes` bytes.
+// All members must be stored without compression. Returns nullopt after a
+// finding: header, unreadable.
+std::optional<std::vector<ZipMember>> ReadZipDirectory(const InputFile& file,
+                                                       int64_t offset,
+                                                       int64_t bytes,
+                                                       Findings& findings);
+
+// Returns where the bytes of a member begin in the file, or nullopt after a
+// finding if they are not inside the archive.
+std::optional<int64_t> ZipDataOffset(const InputFile& file, int64_t offset,
+                                     int64_t bytes, const ZipMember& member,
+                                     Findings& findings);
+
+// The CRC-32 of zip archives.
+uint32_t ZipCrc(std::string_view bytes);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_ZIP_DIRECTORY_H_
