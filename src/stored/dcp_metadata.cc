@@ -1,0 +1,462 @@
+// `.metadata` is a pickle of one record with two dictionaries. The first lists
+// the tensors with the boxes that ranks saved, the second finds the bytes of
+// each box by the tensor's name and the box's offset:
+//
+//   Metadata
+//     state_dict_metadata: {'w': TensorStorageMetadata
+//       properties: (torch.float32, layout, ...)
+//       size: torch.Size([4, 2])
+//       chunks: [{offsets: [0, 0], sizes: [2, 2]},
+//                {offsets: [2, 0], sizes: [2, 2]}]}
+//     storage_data: {MetadataIndex('w', [0, 0]):
+//                      _StorageInfo('__0_0.distcp', 0, 1404), ...}
+//     planner_data: {'w': ('w',)}     the keys from the root of the tree
+//
+// A value that is not a tensor has a BytesStorageMetadata without contents.
+// Boxes without elements are saved too; they are skipped here.
+#include "stored/dcp_metadata.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "source/checked.h"
+#include "source/wording.h"
+#include "stored/pickle.h"
+
+namespace shardc::stored {
+namespace {
+
+using Type = PickleValue::Type;
+using Use = PickleGlobal::Use;
+
+// torch allows 64 dimensions.
+constexpr size_t kMaxDims = 64;
+constexpr size_t kMaxNameBytes = 4096;
+
+std::vector<PickleGlobal> MetadataGlobals() {
+  constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
+  // Before torch 2.3.
+  constexpr std::string_view kOlder =
+      "torch.distributed._shard.sharded_tensor.metadata";
+  std::vector<PickleGlobal> out = {
+      {"torch.distributed.checkpoint.filesystem", "_StorageInfo", Use::kRecord},
+      {"torch", "Size", Use::kCall},
+      {"torch.serialization", "_get_layout", Use::kCall},
+      {kModule, "_MEM_FORMAT_ENCODING", Use::kCall},
+      {kOlder, "MEM_FORMAT_ENCODING", Use::kCall},
+      {kOlder, "TensorProperties", Use::kRecord},
+      {"pathlib", "PosixPath", Use::kCall},
+      {"pathlib", "WindowsPath", Use::kCall},
+      {"pathlib._local", "PosixPath", Use::kCall},
+      {"pathlib._local", "WindowsPath", Use::kCall},
+      {"collections", "OrderedDict", Use::kDictionary},
+  };
+  for (const std::string_view name :
+       {"Metadata", "TensorStorageMetadata", "BytesStorageMetadata",
+        "TensorProperties", "ChunkStorageMetadata", "MetadataIndex",
+        "StorageMeta"}) {
+    out.push_back({kModule, name, Use::kRecord});
+  }
+  for (const TorchDtype& type : TorchDtypes()) {
+    out.push_back({"torch", type.name, Use::kConstant});
+  }
+  return out;
+}
+
+class MetadataReader {
+ public:
+  MetadataReader(const SourceRef& source, Findings& findings)
+      : source_(source), findings_(findings) {}
+
+  std::optional<DcpMetadata> Read() {
+    static const std::vector<PickleGlobal> kGlobals = MetadataGlobals();
+    std::string why;
+    const auto pickle =
+        Pickle::Parse(source_->text(), {.globals = kGlobals}, &why);
+    if (!pickle) {
+      Refuse(code::kHeader, why,
+             "give a folder that torch.distributed.checkpoint has written");
+      return std::nullopt;
+    }
+    const PickleValue root = pickle->root();
+    if (!IsRecord(root, "Metadata")) {
+      Refuse(code::kHeader, "the pickle is no `Metadata` of DCP");
+      return std::nullopt;
+    }
+    if (!ReadTensors(root.Field("state_dict_metadata")) ||
+        !ReadStorage(root.Field("storage_data")) || !CheckComplete()) {
+      return std::nullopt;
+    }
+    ReadPaths(root.Field("planner_data"));
+    return std::move(out_);
+  }
+
+ private:
+  // Where a name leads: to a tensor, or to a value of another type.
+  struct Target {
+    size_t tensor = 0;
+    bool is_tensor = false;
+  };
+
+  bool Refuse(const Code& code, std::string message, std::string help = {}) {
+    findings_.Add(code, {source_}, std::move(message), std::move(help));
+    return false;
+  }
+  bool Malformed(const std::string& what) {
+    return Refuse(code::kHeader, what, "save the checkpoint again");
+  }
+  bool BadTensor(const DcpTensor& tensor, const std::string& what) {
+    return Malformed("of tensor " + ShortQuote(tensor.name) + " " + what);
+  }
+
+  static bool IsRecord(const PickleValue& value, std::string_view name) {
+    return value.type() == Type::kRecord && value.Is(name);
+  }
+
+  // Reads a torch.Size, a tuple or a list of sizes.
+  static std::optional<Shape> ReadShape(PickleValue value) {
+    if (value.type() == Type::kCall && value.Is("Size")) {
+      const PickleValue arguments = value.Content();
+      if (arguments.size() != 1) return std::nullopt;
+      value = arguments[0];
+    }
+    if ((value.type() != Type::kTuple && value.type() != Type::kList) ||
+        value.size() > kMaxDims) {
+      return std::nullopt;
+    }
+    Shape out(value.size());
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto size = value[i].Int();
+      if (!size || *size < 0) return std::nullopt;
+      out[i] = *size;
+    }
+    return out;
+  }
+
+  bool ReadTensors(const PickleValue& listed) {
+    if (listed.type() != Type::kDictionary) {
+      return Malformed("`state_dict_metadata` is no dictionary");
+    }
+    for (size_t i = 0; i < listed.size(); ++i) {
+      const auto name = listed.Key(i).Text();
+      if (!name) {
+        return Malformed("a name in `state_dict_metadata` is no text");
+      }
+      if (name->size() > kMaxNameBytes ||
+          name->find('\0') != std::string_view::npos) {
+        return Refuse(code::kName, "the name " + ShortQuote(*name) +
+                                       " has more than " +
+                                       std::to_string(kMaxNameBytes) +
+                                       " bytes or holds a NUL");
+      }
+      const PickleValue value = listed.Value(i);
+      const bool is_tensor = IsRecord(value, "TensorStorageMetadata");
+      if (!is_tensor && !IsRecord(value, "BytesStorageMetadata")) {
+        return Malformed("the entry of " + ShortQuote(*name) +
+                         " is neither a tensor nor bytes");
+      }
+      if (!names_.emplace(*name, Target{out_.tensors.size(), is_tensor})
+               .second) {
+        return Refuse(code::kDuplicateKey,
+                      "the name " + ShortQuote(*name) + " is listed twice");
+      }
+      if (!is_tensor) {
+        out_.others.emplace_back(*name);
+        continue;
+      }
+      DcpTensor& tensor = out_.tensors.emplace_back();
+      tensor.name = *name;
+      if (!ReadTensor(value, tensor)) return false;
+    }
+    return true;
+  }
+
+  bool ReadTensor(const PickleValue& value, DcpTensor& tensor) {
+    const auto shape = ReadShape(value.Field("size"));
+    if (!shape) return BadTensor(tensor, "the shape is no tuple of sizes");
+    tensor.shape = *shape;
+    const PickleValue properties = value.Field("properties").Content();
+    if (properties.type() != Type::kTuple || properties.size() < 5 ||
+        properties[0].type() != Type::kGlobal) {
+      return BadTensor(tensor, "the data type is missing");
+    }
+    tensor.dtype = TorchDtypeByName(properties[0].Global()->name);
+    if (tensor.dtype == nullptr) {
+      return BadTensor(tensor, "the data type is no `torch.dtype`");
+    }
+    const auto elements = CheckedProduct(tensor.shape);
+    if (!elements || !CheckedMul(*elements, tensor.dtype->bytes)) {
+      return Refuse(code::kOverflow, "the size of tensor " +
+                                         ShortQuote(tensor.name) + " with " +
+                                         "shape " + ShapeText(tensor.shape) +
+                                         " does not fit in 64 bits");
+    }
+    return ReadChunks(value.Field("chunks"), tensor);
+  }
+
+  bool ReadChunks(const PickleValue& chunks, DcpTensor& tensor) {
+    if (chunks.type() != Type::kList && chunks.type() != Type::kTuple) {
+      return BadTensor(tensor, "the pieces are no list");
+    }
+    // A list that many tensors share would grow without it.
+    pieces_ += chunks.size();
+    if (pieces_ > source_->text().size()) {
+      return BadTensor(tensor, "the pieces exceed what the file can list");
+    }
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const PickleValue chunk = chunks[i];
+      const auto offset = ReadShape(chunk.Field("offsets"));
+      const auto shape = ReadShape(chunk.Field("sizes"));
+      if (!IsRecord(chunk, "ChunkStorageMetadata") || !offset || !shape ||
+          offset->size() != tensor.shape.size() ||
+          shape->size() != tensor.shape.size()) {
+        return BadTensor(tensor, "piece " + std::to_string(i) +
+                                     " has no offsets and sizes of rank " +
+                                     std::to_string(tensor.shape.size()));
+      }
+      if (!Inside(*offset, *shape, tensor.shape)) {
+        return BadTensor(tensor, "the piece at " + ShapeText(*offset) +
+                                     " of shape " + ShapeText(*shape) +
+                                     " ends outside the shape " +
+                                     ShapeText(tensor.shape));
+      }
+      DcpPiece piece;
+      piece.box = {*offset, *shape};
+      piece.bytes = -1;  // until storage_data finds it
+      if (piece.box.Elements() > 0) tensor.pieces.push_back(std::move(piece));
+    }
+    return SortPieces(tensor);
+  }
+
+  static bool Inside(const Shape& offset, const Shape& shape,
+                     const Shape& full) {
+    for (size_t i = 0; i < full.size(); ++i) {
+      if (shape[i] > full[i] || offset[i] > full[i] - shape[i]) return false;
+    }
+    return true;
+  }
+
+  // By offset; equal boxes become one.
+  bool SortPieces(DcpTensor& tensor) {
+    auto& pieces = tensor.pieces;
+    std::sort(
+        pieces.begin(), pieces.end(),
+        [](const DcpPiece& a, const DcpPiece& b) { return a.box < b.box; });
+    pieces.erase(std::unique(pieces.begin(), pieces.end(),
+                             [](const DcpPiece& a, const DcpPiece& b) {
+                               return a.box == b.box;
+                             }),
+                 pieces.end());
+    for (size_t i = 1; i < pieces.size(); ++i) {
+      if (pieces[i].box.offset == pieces[i - 1].box.offset) {
+        return BadTensor(
+            tensor, "two pieces begin at " + ShapeText(pieces[i].box.offset));
+      }
+    }
+    return true;
+  }
+
+  bool ReadStorage(const PickleValue& storage) {
+    if (storage.type() != Type::kDictionary) {
+      return Malformed("`storage_data` is no dictionary");
+    }
+    for (size_t i = 0; i < storage.size(); ++i) {
+      const PickleValue index = storage.Key(i);
+      if (!IsRecord(index, "MetadataIndex") || !index.Field("fqn").Text()) {
+        return Malformed("a key of `storage_data` is no `MetadataIndex`");
+      }
+      const Target* target = Find(index.Field("fqn"));
+      if (target == nullptr || !target->is_tensor) continue;
+      DcpTensor& tensor = out_.tensors[target->tensor];
+      const auto offset = ReadShape(index.Field("offset"));
+      if (!offset)
+        return BadTensor(tensor, "the index of a piece is no offset");
+      const auto found =
+          std::lower_bound(tensor.pieces.begin(), tensor.pieces.end(), *offset,
+                           [](const DcpPiece& piece, const Shape& at) {
+                             return piece.box.offset < at;
+                           });
+      if (found == tensor.pieces.end() || found->box.offset != *offset) {
+        continue;  // a box without elements
+      }
+      if (found->bytes < 0 && !ReadPlace(storage.Value(i), tensor, *found)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Many pieces share the text of a name, which is looked up once.
+  const Target* Find(const PickleValue& name) {
+    const auto [known, is_new] = targets_.try_emplace(name.id(), nullptr);
+    if (is_new) {
+      const auto found = names_.find(*name.Text());
+      if (found != names_.end()) known->second = &found->second;
+    }
+    return known->second;
+  }
+
+  bool ReadPlace(const PickleValue& info, const DcpTensor& tensor,
+                 DcpPiece& piece) {
+    const PickleValue path = info.Field("relative_path");
+    const auto offset = info.Field("offset").Int();
+    const auto bytes = info.Field("length").Int();
+    if (!IsRecord(info, "_StorageInfo") || !path.Text() || !offset || !bytes ||
+        *offset < 0 || *bytes < 0 || !CheckedAdd(*offset, *bytes)) {
+      return BadTensor(tensor, "the place of the piece at " +
+                                   ShapeText(piece.box.offset) +
+                                   " is no file, offset and length");
+    }
+    const PickleValue transforms = info.Field("transform_descriptors");
+    if (transforms.size() > 0) {
+      const std::string_view by = transforms.type() == Type::kDictionary
+                                      ? "an extension"
+                                      : transforms[0].Text().value_or("?");
+      return Refuse(code::kInexpressible,
+                    "tensor " + ShortQuote(tensor.name) +
+                        " was written through the extension " + ShortQuote(by) +
+                        ", which shardc does not read",
+                    "load it with torch and save it without extensions");
+    }
+    const auto [known, is_new] = files_.try_emplace(path.id(), 0);
+    if (is_new && !ReadFileName(*path.Text(), &known->second)) return false;
+    piece.file = known->second;
+    piece.offset = *offset;
+    piece.bytes = *bytes;
+    return true;
+  }
+
+  bool ReadFileName(std::string_view name, uint32_t* file) {
+    if (name.empty() || name.size() > 255 || name[0] == '.' ||
+        name.find_first_of(std::string_view("/\\\0", 3)) !=
+            std::string_view::npos) {
+      return Refuse(code::kPath, "the file name " + ShortQuote(name) +
+                                     " points outside the folder");
+    }
+    const auto [known, is_new] = file_names_.try_emplace(
+        std::string(name), static_cast<uint32_t>(out_.files.size()));
+    if (is_new) out_.files.emplace_back(name);
+    *file = known->second;
+    return true;
+  }
+
+  bool CheckComplete() {
+    for (const DcpTensor& tensor : out_.tensors) {
+      for (const DcpPiece& piece : tensor.pieces) {
+        if (piece.bytes >= 0) continue;
+        return BadTensor(tensor, "the piece at " + ShapeText(piece.box.offset) +
+                                     " is not in `storage_data`");
+      }
+    }
+    return true;
+  }
+
+  // DCP joins the keys of a path by dots; what a planner of another kind has
+  // stored there is left out.
+  void ReadPaths(const PickleValue& paths) {
+    for (DcpTensor& tensor : out_.tensors) tensor.path = {tensor.name};
+    if (paths.type() != Type::kDictionary) return;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const PickleValue keys = paths.Value(i);
+      if (!paths.Key(i).Text() ||
+          (keys.type() != Type::kTuple && keys.type() != Type::kList)) {
+        continue;
+      }
+      const Target* target = Find(paths.Key(i));
+      if (target == nullptr || !target->is_tensor) continue;
+      DcpTensor& tensor = out_.tensors[target->tensor];
+      if (auto path = ReadPath(keys, tensor.name)) {
+        tensor.path = std::move(*path);
+      }
+    }
+  }
+
+  static std::optional<std::vector<std::string>> ReadPath(
+      const PickleValue& keys, std::string_view name) {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (i > 0 && !name.starts_with('.')) return std::nullopt;
+      if (i > 0) name.remove_prefix(1);
+      const auto number = keys[i].Int();
+      const auto text = keys[i].Text();
+      if (!number && !text) return std::nullopt;
+      if (text && text->size() > name.size()) return std::nullopt;
+      std::string key = text ? std::string(*text) : std::to_string(*number);
+      if (!name.starts_with(key)) return std::nullopt;
+      name.remove_prefix(key.size());
+      out.push_back(std::move(key));
+    }
+    if (!name.empty() || out.empty()) return std::nullopt;
+    return out;
+  }
+
+  SourceRef source_;
+  Findings& findings_;
+  DcpMetadata out_;
+  size_t pieces_ = 0;
+  std::unordered_map<std::string_view, Target> names_;
+  // By the id of the text in the pickle.
+  std::unordered_map<uint32_t, const Target*> targets_;
+  std::unordered_map<uint32_t, uint32_t> files_;
+  std::unordered_map<std::string, uint32_t> file_names_;
+};
+
+// Adds the pieces of `more` that `into` lacks; both are sorted by box.
+void MergePieces(std::vector<DcpPiece> more, std::vector<DcpPiece>& into) {
+  const auto before = [](const DcpPiece& a, const DcpPiece& b) {
+    return a.box < b.box;
+  };
+  std::vector<DcpPiece> out;
+  std::set_union(into.begin(), into.end(), more.begin(), more.end(),
+                 std::back_inserter(out), before);
+  into = std::move(out);
+}
+
+}  // namespace
+
+std::optional<DcpMetadata> ParseDcpMetadata(const SourceRef& source,
+                                            Findings& findings) {
+  return MetadataReader(source, findings).Read();
+}
+
+bool MergeDcpMetadata(DcpMetadata more, const Place& place, DcpMetadata& into,
+                      Findings& findings) {
+  const auto first_file = static_cast<uint32_t>(into.files.size());
+  into.files.insert(into.files.end(), more.files.begin(), more.files.end());
+  std::unordered_map<std::string_view, size_t> known;
+  for (size_t i = 0; i < into.tensors.size(); ++i) {
+    known.emplace(into.tensors[i].name, i);
+  }
+  std::vector<DcpTensor> added;
+  for (DcpTensor& tensor : more.tensors) {
+    for (DcpPiece& piece : tensor.pieces) piece.file += first_file;
+    const auto found = known.find(tensor.name);
+    if (found == known.end()) {
+      added.push_back(std::move(tensor));
+      continue;
+    }
+    DcpTensor& other = into.tensors[found->second];
+    if (other.shape != tensor.shape || other.dtype != tensor.dtype) {
+      findings.Add(code::kSize, place,
+                   "tensor " + ShortQuote(tensor.name) + " has shape " +
+                       ShapeText(tensor.shape) + ", and " +
+                       ShapeText(other.shape) +
+                       " or another data type in the metadata of a rank "
+                       "before it",
+                   "remove the files that an earlier save has left");
+      return false;
+    }
+    MergePieces(std::move(tensor.pieces), other.pieces);
+  }
+  known.clear();
+  std::move(added.begin(), added.end(), std::back_inserter(into.tensors));
+  into.others.insert(into.others.end(), more.others.begin(), more.others.end());
+  std::sort(into.others.begin(), into.others.end());
+  into.others.erase(std::unique(into.others.begin(), into.others.end()),
+                    into.others.end());
+  return true;
+}
+
+}  // namespace shardc::stored

@@ -1,0 +1,55 @@
+// Reads the `.metadata` file of a checkpoint of torch.distributed.checkpoint
+// (DCP): the tensors, the pieces that were saved, and where each is.
+#ifndef SHARDC_STORED_DCP_METADATA_H_
+#define SHARDC_STORED_DCP_METADATA_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/manifest.h"
+#include "source/finding.h"
+#include "source/source.h"
+#include "stored/box.h"
+#include "stored/torch_dtypes.h"
+
+namespace shardc::stored {
+
+struct DcpPiece {
+  Box box;             // has at least one element
+  uint32_t file = 0;   // index into DcpMetadata::files
+  int64_t offset = 0;  // of its archive in the file
+  int64_t bytes = 0;   // of the archive
+};
+
+struct DcpTensor {
+  std::string name;
+  std::vector<std::string> path;  // keys from the root of the saved tree
+  Shape shape;
+  const TorchDtype* dtype = nullptr;  // never null
+  std::vector<DcpPiece> pieces;       // of distinct boxes
+};
+
+struct DcpMetadata {
+  std::vector<DcpTensor> tensors;   // in the file's order, names distinct
+  std::vector<std::string> others;  // names of values that are not tensors
+  std::vector<std::string> files;   // names of files in the same folder
+};
+
+inline constexpr int64_t kDcpMetadataLimitBytes = int64_t{256} << 20;
+
+// Returns nullopt after a finding: header (no pickle, or not one of DCP), name,
+// path, dtype, overflow, duplicate-key, inexpressible.
+std::optional<DcpMetadata> ParseDcpMetadata(const SourceRef& source,
+                                            Findings& findings);
+
+// Adds what another rank has listed in a file of its own, named by `place`. A
+// piece that both hold is kept once. Returns false after a finding if the two
+// disagree about a tensor.
+bool MergeDcpMetadata(DcpMetadata more, const Place& place, DcpMetadata& into,
+                      Findings& findings);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_DCP_METADATA_H_

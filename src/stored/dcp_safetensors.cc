@@ -1,0 +1,316 @@
+// Checkpoints of DCP's writer of safetensors: every rank writes files of its
+// own, whose headers record where each of their tensors begins in the full one.
+//
+//   shard-00001-model-00001-of-00001.safetensors   `w` [2, 3] at [0, 0]
+//   shard-00002-model-00001-of-00001.safetensors   `w` [2, 3] at [2, 0]
+//
+// is a tensor `w` of shape [4, 3]: no file records the full shape, which is
+// the end of the last piece along each dimension. The writer of torch 2.15 puts
+// values that are not tensors before the header, which destroys the file; and
+// without `save_distributed` all ranks write one file name, so that the pieces
+// of one rank remain. Both are refused.
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "source/checked.h"
+#include "source/index.h"
+#include "source/input_file.h"
+#include "source/json.h"
+#include "source/wording.h"
+#include "stored/cover.h"
+#include "stored/format.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr std::string_view kName = "safetensors shards of PyTorch DCP";
+constexpr std::string_view kEnding = ".safetensors";
+constexpr std::string_view kInfo = "DCP_SHARDING_INFO";
+constexpr int64_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+
+// The length of the header as the first eight bytes give it.
+uint64_t HeaderLength(std::string_view head) {
+  uint64_t out = 0;
+  for (size_t i = 0; i < AsIndex(kLengthBytes); ++i) {
+    out |= uint64_t{static_cast<unsigned char>(head[i])} << (8 * i);
+  }
+  return out;
+}
+
+// The metadata is the first member of the header.
+bool HasInfo(const std::string& path) {
+  constexpr size_t kHead = 4096;
+  Findings none;
+  const auto file = InputFile::Open(path, none);
+  const auto head = file ? file->Head(kHead, none) : std::nullopt;
+  return head && head->size() > AsIndex(kLengthBytes) &&
+         HeaderLength(*head) <= kMaxHeaderBytes &&
+         head->find(kInfo) != std::string::npos;
+}
+
+bool Detect(const Folder& folder) {
+  for (const std::string& name : folder.names) {
+    if (!name.ends_with(kEnding)) continue;
+    return HasInfo(folder.PathOf(name));
+  }
+  return false;
+}
+
+struct ShardPiece {
+  size_t file = 0;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+class ShardReader : public ChunkReader {
+ public:
+  std::optional<std::string> Read(size_t array, int64_t chunk,
+                                  Findings& findings) const override {
+    const ShardPiece& piece = pieces[array][AsIndex(chunk)];
+    const auto file = InputFile::Open(files[piece.file], findings);
+    if (!file) return std::nullopt;
+    std::string out(AsIndex(piece.bytes), '\0');
+    if (!file->ReadAt(piece.offset, out.data(), out.size(), findings)) {
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  std::optional<ChunkPlace> Find(size_t array, int64_t chunk,
+                                 Findings& /*findings*/) const override {
+    const ShardPiece& piece = pieces[array][AsIndex(chunk)];
+    return ChunkPlace{files[piece.file], piece.offset, piece.bytes, true};
+  }
+
+  std::vector<std::string> files;
+  std::vector<std::vector<ShardPiece>> pieces;  // by array and chunk
+};
+
+std::optional<Shape> ReadShape(const std::optional<JsonValue>& value) {
+  if (!value || !value->IsArray()) return std::nullopt;
+  Shape out;
+  for (const JsonValue item : value->items()) {
+    if (item.kind() != JsonKind::kInteger || item.integer() < 0) {
+      return std::nullopt;
+    }
+    out.push_back(item.integer());
+  }
+  return out;
+}
+
+class ShardOpener {
+ public:
+  ShardOpener(const Folder& folder, Findings& findings)
+      : folder_(folder), findings_(findings) {}
+
+  std::optional<Tree> Open() {
+    for (const std::string& name : folder_.names) {
+      if (!name.ends_with(kEnding)) continue;
+      reader_->files.push_back(folder_.PathOf(name));
+      if (!ReadFile(reader_->files.back()) || findings_.Full()) break;
+    }
+    if (findings_.HasErrors()) return std::nullopt;
+    for (size_t i = 0; i < tree_.arrays.size(); ++i) Finish(i);
+    if (findings_.HasErrors()) return std::nullopt;
+    tree_.path = folder_.path;
+    tree_.form = kName;
+    tree_.reader = std::move(reader_);
+    return std::move(tree_);
+  }
+
+ private:
+  bool Refuse(const Code& code, Place place, std::string message,
+              std::string help) {
+    findings_.Add(code, std::move(place), std::move(message), std::move(help));
+    return false;
+  }
+
+  bool ReadFile(const std::string& path) {
+    const auto file = InputFile::Open(path, findings_);
+    if (!file) return false;
+    auto head = file->Head(AsIndex(kLengthBytes), findings_);
+    if (!head) return false;
+    const uint64_t length =
+        head->size() < AsIndex(kLengthBytes) ? 0 : HeaderLength(*head);
+    if (length < 2 || length > kMaxHeaderBytes ||
+        static_cast<int64_t>(length) > file->size() - kLengthBytes) {
+      return Refuse(
+          code::kHeader, {MakeSource(path, {})},
+          head->starts_with("PK")
+              ? "the file begins with a pickled value, so it is no "
+                "safetensors file"
+              : "the header's length of " + std::to_string(length) +
+                    " bytes exceeds the file",
+          "save without values that are not tensors, which DCP's writer of "
+          "safetensors puts before the header");
+    }
+    std::string text(length, '\0');
+    if (!file->ReadAt(kLengthBytes, text.data(), text.size(), findings_)) {
+      return false;
+    }
+    const auto header =
+        JsonDocument::Parse(MakeSource(path, std::move(text)), findings_);
+    return header != nullptr &&
+           ReadHeader(header->root(), *file,
+                      kLengthBytes + static_cast<int64_t>(length));
+  }
+
+  bool ReadHeader(const JsonValue& header, const InputFile& file,
+                  int64_t data) {
+    const auto metadata =
+        header.IsObject() ? header.Find("__metadata__") : std::nullopt;
+    const auto info =
+        metadata && metadata->IsObject() ? metadata->Find(kInfo) : std::nullopt;
+    if (!info || !info->IsString()) {
+      return Refuse(code::kHeader, {MakeSource(file.path(), {})},
+                    "the file lacks `DCP_SHARDING_INFO`, which others of the "
+                    "folder have",
+                    "move files of another checkpoint to a folder of their "
+                    "own");
+    }
+    const auto offsets =
+        JsonDocument::Parse(MakeSource(file.path() + " (DCP_SHARDING_INFO)",
+                                       std::string(info->string())),
+                            findings_);
+    if (offsets == nullptr) return false;
+    if (!offsets->root().IsObject()) {
+      return Refuse(code::kSchema, offsets->root().place(),
+                    "`DCP_SHARDING_INFO` is no object",
+                    "save the checkpoint again");
+    }
+    std::unordered_map<std::string_view, JsonValue> begins;
+    for (const JsonMember member : offsets->root().members()) {
+      begins.emplace(member.name(), member.value);
+    }
+    for (const JsonMember member : header.members()) {
+      if (member.name() == "__metadata__") continue;
+      const auto begin = begins.find(member.name());
+      const auto offset = begin == begins.end() || !begin->second.IsObject()
+                              ? std::nullopt
+                              : ReadShape(begin->second.Find("saved_offsets"));
+      if (!ReadTensor(member, offset, file, data)) return false;
+    }
+    return true;
+  }
+
+  bool ReadTensor(const JsonMember& member, const std::optional<Shape>& offset,
+                  const InputFile& file, int64_t data) {
+    const Place place{MakeSource(file.path(), {})};
+    const std::string name(member.name());
+    const bool is_object = member.value.IsObject();
+    const auto dtype = is_object ? member.value.Find("dtype") : std::nullopt;
+    const auto shape =
+        is_object ? ReadShape(member.value.Find("shape")) : std::nullopt;
+    const auto range =
+        is_object ? ReadShape(member.value.Find("data_offsets")) : std::nullopt;
+    const auto type =
+        dtype && dtype->IsString() ? ParseDtype(dtype->string()) : std::nullopt;
+    if (!type || !shape || !range || range->size() != 2 || !offset ||
+        offset->size() != shape->size()) {
+      return Refuse(code::kSchema, place,
+                    "the entry of " + ShortQuote(name) +
+                        " lacks a data type, a shape, offsets of its bytes, "
+                        "or `saved_offsets` of the same rank",
+                    "save the checkpoint again");
+    }
+    const auto elements = CheckedProduct(*shape);
+    const auto bytes = elements ? BytesOf(*elements, *type) : std::nullopt;
+    const int64_t begin = (*range)[0];
+    const int64_t end = (*range)[1];
+    if (!bytes || end < begin || end - begin != *bytes ||
+        end > file.size() - data) {
+      return Refuse(code::kOffsets, place,
+                    "tensor " + ShortQuote(name) + " of shape " +
+                        ShapeText(*shape) + " is at bytes " +
+                        std::to_string(begin) + " to " + std::to_string(end) +
+                        " of " + CountText(file.size() - data),
+                    "copy the file again");
+    }
+    if (DtypeBits(*type) % 8 != 0) {
+      return Refuse(code::kInexpressible, place,
+                    "tensor " + ShortQuote(name) + " has the packed type " +
+                        std::string(DtypeName(*type)) +
+                        ", which DCP does not divide",
+                    "merge the shards with torch");
+    }
+    return AddPiece(name, *type, {*offset, *shape},
+                    {reader_->files.size() - 1, data + begin, *bytes}, place);
+  }
+
+  bool AddPiece(const std::string& name, Dtype dtype, Box box,
+                const ShardPiece& piece, const Place& place) {
+    const auto [known, is_new] = ids_.try_emplace(name, tree_.arrays.size());
+    if (is_new) {
+      Array& array = tree_.arrays.emplace_back();
+      array.name = name;
+      array.key = name;
+      array.path = {name};
+      array.dtype = dtype;
+      array.element_bytes = DtypeBits(dtype) / 8;
+      array.shape = Shape(box.shape.size(), 0);
+      reader_->pieces.emplace_back();
+    }
+    Array& array = tree_.arrays[known->second];
+    if (array.shape.size() != box.shape.size() || array.dtype != dtype) {
+      return Refuse(code::kSize, place,
+                    "tensor " + ShortQuote(name) +
+                        " has another rank or data type in a file before it",
+                    "move files of another checkpoint to a folder of their "
+                    "own");
+    }
+    for (size_t i = 0; i < box.shape.size(); ++i) {
+      const auto end = CheckedAdd(box.offset[i], box.shape[i]);
+      if (!end) {
+        return Refuse(code::kOverflow, place,
+                      "the end of tensor " + ShortQuote(name) +
+                          " does not fit in 64 bits",
+                      "save the checkpoint again");
+      }
+      array.shape[i] = std::max(array.shape[i], *end);
+    }
+    if (box.Elements() == 0) return true;
+    array.pieces.push_back(std::move(box));
+    reader_->pieces[known->second].push_back(piece);
+    return true;
+  }
+
+  // Checks the pieces of a tensor once all files are read.
+  void Finish(size_t i) {
+    Array& array = tree_.arrays[i];
+    const auto elements = CheckedProduct(array.shape);
+    std::optional<std::string> why = "its size does not fit in 64 bits";
+    if (elements && CheckedMul(*elements, array.element_bytes)) {
+      why = WhyNotCovered(array.shape, array.pieces);
+    }
+    for (const int64_t size : array.shape) {
+      array.chunk.push_back(std::max<int64_t>(size, 1));
+    }
+    if (!why) return;
+    Refuse(code::kOffsets, {MakeSource(folder_.path, {})},
+           "tensor " + ShortQuote(array.name) + " of shape " +
+               ShapeText(array.shape) + " is not complete: " + *why,
+           "save with `save_distributed=True`, and keep the files of all "
+           "ranks");
+  }
+
+  const Folder& folder_;
+  Findings& findings_;
+  Tree tree_;
+  std::shared_ptr<ShardReader> reader_ = std::make_shared<ShardReader>();
+  std::unordered_map<std::string, size_t> ids_;
+};
+
+std::optional<Tree> Open(const Folder& folder, Findings& findings) {
+  return ShardOpener(folder, findings).Open();
+}
+
+}  // namespace
+
+extern const Format kDcpSafetensors;
+const Format kDcpSafetensors{kName, Detect, Open};
+
+}  // namespace shardc::stored

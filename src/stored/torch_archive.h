@@ -1,0 +1,52 @@
+// Reads a tensor that `torch.save` has written: a zip archive of a pickle and
+// the bytes of one storage.
+#ifndef SHARDC_STORED_TORCH_ARCHIVE_H_
+#define SHARDC_STORED_TORCH_ARCHIVE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/manifest.h"
+#include "source/finding.h"
+#include "source/input_file.h"
+#include "stored/torch_dtypes.h"
+
+namespace shardc::stored {
+
+struct TorchTensor {
+  const TorchDtype* dtype = nullptr;  // never null
+  Shape shape;
+  Shape strides;            // in elements
+  int64_t first = 0;        // element of the storage at which the tensor begins
+  int64_t data_offset = 0;  // of the storage in the file
+  int64_t data_bytes = 0;
+  uint32_t crc = 0;  // CRC-32 of the storage
+
+  // Whether the storage holds the elements in row-major order and nothing else.
+  bool IsPlain() const;
+};
+
+// Reads the directory and the pickle of the archive at `offset` of the file, of
+// `bytes` bytes. Every element of the tensor is then known to be inside the
+// storage. Returns nullopt after a finding: header, unreadable.
+std::optional<TorchTensor> ReadTorchTensor(const InputFile& file,
+                                           int64_t offset, int64_t bytes,
+                                           Findings& findings);
+
+// Reads the pickle of an archive, for `storage_bytes` bytes of its storage; all
+// but the place and the checksum of the data is set. `*key` is the name of the
+// storage. Returns nullopt with the message in `*why`.
+std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
+                                            std::string* key, std::string* why);
+
+// Reads the elements in row-major order and checks their CRC-32. Returns
+// nullopt after a finding: header (wrong checksum), unreadable.
+std::optional<std::string> ReadTorchData(const InputFile& file,
+                                         const TorchTensor& tensor,
+                                         Findings& findings);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_TORCH_ARCHIVE_H_

@@ -1,0 +1,28 @@
+// PyTorch's data types: their names, sizes and counterparts in safetensors.
+#ifndef SHARDC_STORED_TORCH_DTYPES_H_
+#define SHARDC_STORED_TORCH_DTYPES_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "model/dtype.h"
+
+namespace shardc::stored {
+
+struct TorchDtype {
+  std::string_view name;     // in the module `torch`
+  std::string_view storage;  // the storage class of archives; may be empty
+  int64_t bytes = 0;         // of one element
+  std::optional<Dtype> dtype;
+};
+
+std::span<const TorchDtype> TorchDtypes();
+// Return null if there is none.
+const TorchDtype* TorchDtypeByName(std::string_view name);
+const TorchDtype* TorchDtypeByStorage(std::string_view storage);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_TORCH_DTYPES_H_

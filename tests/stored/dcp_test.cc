@@ -1,0 +1,319 @@
+// Checkpoints of torch.distributed.checkpoint: samples that torch wrote
+// (testdata/stored), and damaged or hostile ones made here.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "source/index.h"
+#include "stored/pickle_bytes.h"
+#include "stored/tree.h"
+#include "temporary_folder.h"
+
+namespace shardc::stored {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+std::string Sample(const std::string& name) {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  return std::string(root == nullptr ? "." : root) + "/testdata/stored/" + name;
+}
+
+std::string MessagesOf(const Findings& findings) {
+  std::string out;
+  for (const Finding& finding : findings.all()) {
+    out += std::string(finding.code->name) + ": " + finding.message + "\n";
+  }
+  return out;
+}
+
+bool Contains(const std::string& text, std::string_view part) {
+  INFO(text);
+  const bool found = text.find(part) != std::string::npos;
+  CHECK(found);
+  return found;
+}
+
+// What opening a folder reports.
+std::string Opened(const std::string& folder) {
+  Findings findings;
+  const auto tree = OpenTree(folder, findings);
+  CHECK(tree.has_value() != findings.HasErrors());
+  return MessagesOf(findings);
+}
+
+// What reading all arrays of a folder reports.
+std::string ReadAll(const std::string& folder) {
+  Findings findings;
+  const auto tree = OpenTree(folder, findings);
+  REQUIRE(tree);
+  for (size_t i = 0; i < tree->arrays.size(); ++i) {
+    const Array& array = tree->arrays[i];
+    const Box box = WholeBox(array.shape);
+    std::string out(AsIndex(box.Elements() * array.element_bytes), '\0');
+    ReadBox(*tree, i, box, out.data(), findings);
+  }
+  return MessagesOf(findings);
+}
+
+std::vector<float> Floats(const Tree& tree, const Box& box) {
+  Findings findings;
+  std::vector<float> out(AsIndex(box.Elements()));
+  const bool read =
+      ReadBox(tree, 0, box, reinterpret_cast<char*>(out.data()), findings);
+  INFO(MessagesOf(findings));
+  CHECK(read);
+  return out;
+}
+
+// A folder of one tensor `w` [4, 3] in two files, the second transposed.
+class TwoFiles {
+ public:
+  explicit TwoFiles(const std::string& first_archive = FloatArchive({2, 3},
+                                                                    {3, 1}, 0,
+                                                                    6)) {
+    const std::string second = FloatArchive({2, 3}, {1, 2}, 0, 6);
+    pieces_ = {{{0, 0},
+                {2, 3},
+                "__0_0.distcp",
+                5,
+                static_cast<int64_t>(first_archive.size())},
+               {{2, 0},
+                {2, 3},
+                "__1_0.distcp",
+                0,
+                static_cast<int64_t>(second.size())}};
+    folder_.Write("__0_0.distcp", "other" + first_archive);
+    folder_.Write("__1_0.distcp", second);
+    WriteMetadata();
+  }
+  void WriteMetadata() {
+    folder_.Write(".metadata", MetadataOf({4, 3}, pieces_));
+  }
+  std::vector<Piece>& pieces() { return pieces_; }
+  const TemporaryFolder& folder() const { return folder_; }
+  std::string path() const { return folder_.path().string(); }
+
+ private:
+  TemporaryFolder folder_;
+  std::vector<Piece> pieces_;
+};
+
+TEST_CASE("dcp: a sample of four ranks lists arrays, pieces and keys") {
+  Findings findings;
+  const auto tree = OpenTree(Sample("dcp_4ranks"), findings);
+  INFO(MessagesOf(findings));
+  REQUIRE(tree);
+  CHECK(tree->form == "PyTorch DCP");
+  CHECK(tree->arrays.size() == 8);
+  bool found = false;
+  for (const Array& array : tree->arrays) {
+    if (array.name != "model.uneven2") continue;
+    found = true;
+    CHECK(array.path == std::vector<std::string>{"model", "uneven2"});
+    CHECK(array.shape == Shape{5, 7});
+    CHECK(array.dtype == Dtype::kBF16);
+    CHECK(array.pieces.size() == 4);
+    CHECK(array.BoxOf(1) == Box{{0, 4}, {3, 3}});
+  }
+  CHECK(found);
+  CHECK(tree->leaves.size() == 3);
+  CHECK(ReadAll(Sample("dcp_4ranks")).empty());
+}
+
+TEST_CASE("dcp: pieces of any strides are read in row-major order") {
+  TwoFiles files;
+  Findings findings;
+  const auto tree = OpenTree(files.path(), findings);
+  INFO(MessagesOf(findings));
+  REQUIRE(tree);
+  CHECK(Floats(*tree, {{0, 0}, {4, 3}}) ==
+        std::vector<float>{0, 1, 2, 3, 4, 5, 0, 2, 4, 1, 3, 5});
+  CHECK(Floats(*tree, {{1, 1}, {2, 2}}) == std::vector<float>{4, 5, 2, 4});
+  const auto plain = tree->reader->Find(0, 0, findings);
+  const auto transposed = tree->reader->Find(0, 1, findings);
+  REQUIRE((plain && transposed));
+  CHECK(plain->raw);
+  CHECK_FALSE(transposed->raw);
+  const std::string bytes = files.folder().Read("__0_0.distcp");
+  float second = 0;
+  std::memcpy(&second, bytes.data() + plain->offset + 4, 4);
+  CHECK(second == 1);
+}
+
+TEST_CASE("dcp: a part of a larger storage is read") {
+  TwoFiles files(FloatArchive({2, 3}, {4, 1}, 1, 9));
+  Findings findings;
+  const auto tree = OpenTree(files.path(), findings);
+  REQUIRE(tree);
+  CHECK(Floats(*tree, {{0, 0}, {2, 3}}) ==
+        std::vector<float>{1, 2, 3, 5, 6, 7});
+}
+
+TEST_CASE("dcp: metadata of ranks that saved without collectives is merged") {
+  TwoFiles files;
+  fs::remove(files.folder() / ".metadata");
+  const auto pieces = files.pieces();
+  files.folder().Write("__0.metadata",
+                       MetadataOf({4, 3}, {pieces[0], pieces[1]}));
+  files.folder().Write("__1.metadata", MetadataOf({4, 3}, {pieces[1]}));
+  Findings findings;
+  const auto tree = OpenTree(files.path(), findings);
+  INFO(MessagesOf(findings));
+  REQUIRE(tree);
+  CHECK(tree->notes.size() == 1);
+  CHECK(tree->arrays[0].pieces.size() == 2);
+  CHECK(Floats(*tree, {{1, 0}, {2, 1}}) == std::vector<float>{3, 0});
+  files.folder().Write("__1.metadata", MetadataOf({5, 3}, {pieces[1]}));
+  Contains(Opened(files.path()), "size: tensor `w` has shape [5, 3]");
+  fs::remove(files.folder() / "__1.metadata");
+  files.folder().Write("__0.metadata", MetadataOf({4, 3}, {pieces[0]}));
+  Contains(Opened(files.path()), "the pieces hold 6 of 12 elements");
+}
+
+TEST_CASE("dcp: a save that was not finished is refused") {
+  TwoFiles files;
+  fs::remove(files.folder() / ".metadata");
+  Contains(Opened(files.path()), "missing: the folder holds data files of");
+}
+
+TEST_CASE("dcp: pieces that leave a gap or overlap are refused") {
+  TwoFiles files;
+  files.pieces().pop_back();
+  files.WriteMetadata();
+  Contains(Opened(files.path()), "the pieces hold 6 of 12 elements");
+  // The same number of elements, two of them in both pieces.
+  TwoFiles shifted;
+  shifted.pieces()[1].offset = {1, 0};
+  shifted.WriteMetadata();
+  Contains(Opened(shifted.path()), "two pieces overlap, and as many elements");
+}
+
+TEST_CASE("dcp: missing and truncated files are refused") {
+  TwoFiles files;
+  const std::string bytes = files.folder().Read("__1_0.distcp");
+  fs::resize_file(files.folder() / "__1_0.distcp", bytes.size() - 1);
+  Contains(Opened(files.path()), "offsets: the file has");
+  fs::remove(files.folder() / "__1_0.distcp");
+  Contains(Opened(files.path()), "missing: ");
+}
+
+TEST_CASE("dcp: a changed byte of a piece is detected by its CRC-32") {
+  TwoFiles files;
+  Findings findings;
+  const auto tree = OpenTree(files.path(), findings);
+  const auto place = tree->reader->Find(0, 0, findings);
+  REQUIRE(place);
+  std::string bytes = files.folder().Read("__0_0.distcp");
+  bytes[AsIndex(place->offset)] ^= 1;
+  files.folder().Write("__0_0.distcp", bytes);
+  Contains(ReadAll(files.path()), "do not have the CRC-32 of their archive");
+}
+
+TEST_CASE("dcp: every truncated or changed file is a tree or a finding") {
+  TwoFiles files;
+  const std::string good = files.folder().Read(".metadata");
+  for (size_t size = 0; size < good.size(); ++size) {
+    files.folder().Write(".metadata", good.substr(0, size));
+    CHECK_FALSE(Opened(files.path()).empty());
+  }
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string changed = good;
+    changed[at] = static_cast<char>(changed[at] ^ 0x41);
+    files.folder().Write(".metadata", changed);
+    Opened(files.path());
+  }
+  files.folder().Write(".metadata", good);
+  const std::string piece = files.folder().Read("__1_0.distcp");
+  for (size_t at = 0; at < piece.size(); ++at) {
+    std::string changed = piece;
+    changed[at] = static_cast<char>(changed[at] ^ 0x41);
+    files.folder().Write("__1_0.distcp", changed);
+    ReadAll(files.path());
+  }
+}
+
+TEST_CASE("dcp: file names that leave the folder are refused") {
+  for (const char* name : {"../x", "/etc/passwd", ".hidden", "", "a/b"}) {
+    TwoFiles files;
+    files.pieces()[0].file = name;
+    files.WriteMetadata();
+    Contains(Opened(files.path()), "path: the file name");
+  }
+}
+
+TEST_CASE("dcp: offsets and shapes of any size are refused") {
+  TwoFiles files;
+  files.pieces()[0].at = INT64_MAX;
+  files.WriteMetadata();
+  Contains(Opened(files.path()), "is no file, offset and length");
+  files.pieces()[0].at = -1;
+  files.WriteMetadata();
+  Contains(Opened(files.path()), "is no file, offset and length");
+  files.pieces()[0].at = int64_t{1} << 60;
+  files.WriteMetadata();
+  Contains(Opened(files.path()), "offsets: the file has");
+  const int64_t huge = int64_t{1} << 62;
+  files.folder().Write(".metadata", MetadataOf({huge, 8}, files.pieces()));
+  Contains(Opened(files.path()), "overflow: the size of tensor `w`");
+  files.folder().Write(".metadata", MetadataOf({2, 3}, files.pieces()));
+  Contains(Opened(files.path()), "ends outside the shape [2, 3]");
+}
+
+TEST_CASE("dcp: archives that differ from the metadata are refused") {
+  Contains(ReadAll(TwoFiles(FloatArchive({3, 2}, {2, 1}, 0, 6)).path()),
+           "size: the archive at byte 5 holds a tensor of shape [3, 2]");
+  Contains(ReadAll(TwoFiles(FloatArchive({2, 3}, {3, 1}, 1, 6)).path()),
+           "ends outside its storage of 6 elements");
+  Contains(ReadAll(TwoFiles(FloatArchive({2, 3}, {0, 0}, 0, 1)).path()),
+           "has a storage of 1 element");
+  Contains(ReadAll(TwoFiles(FloatArchive({2, 3}, {INT64_MAX, 1}, 0, 6)).path()),
+           "ends outside its storage of 6 elements");
+  Contains(ReadAll(TwoFiles("not a zip archive, but long enough").path()),
+           "it does not end as a zip archive");
+  const std::string evil =
+      PickleOf(Call(Global("os", "system"), {Text("true")}));
+  Contains(ReadAll(TwoFiles(ZipOf({{"archive/data.pkl", evil}})).path()),
+           "refers to `os.system`");
+}
+
+TEST_CASE("dcp: a hostile `.metadata` is refused and not run") {
+  TwoFiles files;
+  files.folder().Write(".metadata",
+                       PickleOf(Call(Global("os", "system"), {Text("true")})));
+  Contains(Opened(files.path()), "header: the pickle refers to `os.system`");
+  files.folder().Write(".metadata", PickleOf("]q\x01h\x01"
+                                             "a"));
+  Contains(Opened(files.path()), "header: the pickle is no `Metadata` of DCP");
+}
+
+TEST_CASE("dcp: safetensors shards of four ranks are one tree") {
+  Findings findings;
+  const auto tree = OpenTree(Sample("dcp_hf_4ranks"), findings);
+  INFO(MessagesOf(findings));
+  REQUIRE(tree);
+  CHECK(tree->form == "safetensors shards of PyTorch DCP");
+  CHECK(tree->arrays.size() == 12);
+  CHECK(ReadAll(Sample("dcp_hf_4ranks")).empty());
+}
+
+TEST_CASE("dcp: shards that hold pickled values are refused") {
+  Contains(Opened(Sample("dcp_hf_with_bytes")),
+           "header: the file begins with a pickled value");
+}
+
+TEST_CASE("dcp: shards of one rank alone are refused") {
+  TemporaryFolder folder;
+  const std::string name = "shard-00002-model-00001-of-00001.safetensors";
+  fs::copy_file(Sample("dcp_hf_4ranks") + "/" + name, folder / name);
+  Contains(Opened(folder.path().string()), "is not complete: the pieces hold");
+}
+
+}  // namespace
+}  // namespace shardc::stored
