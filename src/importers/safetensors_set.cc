@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
 std::string QuotedFile(std::string_view name) {
@@ -227,7 +226,7 @@ class IndexedReader {
     }
     const auto listing = AllNames(index_.directory, findings_);
     if (!listing) return;
-    for (const std::string& name : WithSuffix(*listing, kSuffix)) {
+    for (const std::string& name : WithSuffix(*listing, kTensorsSuffix)) {
       const auto own = ParseNumberedName(name);
       if (file_ids_.contains(name) || !own ||
           !series.contains({own->prefix, own->count, own->suffix})) {
@@ -284,7 +283,7 @@ std::optional<SafetensorsSet> ReadUnindexed(
     const std::string& folder, const std::vector<std::string>& names,
     bool header_only, Findings& findings) {
   const size_t before = findings.errors();
-  const auto files = WithSuffix(names, kSuffix);
+  const auto files = WithSuffix(names, kTensorsSuffix);
   RefuseUnfinishedRun(folder, names, findings);
   RefuseGaps(Place{MakeSource(folder, {})}, files, findings);
   if (findings.errors() > before || RefuseShards(folder, names, findings)) {

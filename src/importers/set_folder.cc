@@ -25,7 +25,6 @@ namespace {
 
 constexpr size_t kNamesShown = 20;
 constexpr size_t kMostDigits = 18;
-constexpr std::string_view kTensorsSuffix = ".safetensors";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 

@@ -15,6 +15,7 @@
 
 namespace shardc {
 
+inline constexpr std::string_view kTensorsSuffix = ".safetensors";
 inline constexpr std::string_view kShardsName = "shards.json";
 // The schema of the index that stands for a set's index while the set's files
 // are being replaced.

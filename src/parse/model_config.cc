@@ -16,6 +16,7 @@
 #include "parse/check_model_sizes.h"
 #include "parse/config_fields.h"
 #include "parse/model_document.h"
+#include "parse/operations.h"
 #include "parse/project.h"
 #include "source/json.h"
 
@@ -94,7 +95,6 @@ constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
 // The ranges that settings files have.
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
-constexpr double kLeastCap = 1e-3;
 
 // Families whose config class ties the embeddings by default. Falcon's does
 // too, but its published checkpoints hold both tensors.
@@ -381,7 +381,7 @@ class ModelConfigReader {
   void ReadWeights() {
     config_.soft_cap = fields_.Real("attn_logit_softcapping");
     if (config_.soft_cap &&
-        (*config_.soft_cap < kLeastCap || *config_.soft_cap > kMostScale)) {
+        (*config_.soft_cap < kLeastSoftCap || *config_.soft_cap > kMostScale)) {
       findings_.Add(code::kNumber,
                     fields_.Find("attn_logit_softcapping")->place(),
                     "`attn_logit_softcapping` is a soft cap out of range",

@@ -26,7 +26,6 @@ constexpr IntegerRange kGlobals = {0, int64_t{1} << 20};
 // Within float32's range for values and squares.
 constexpr RealRange kScales = {1e-6, 1e6};
 constexpr RealRange kCaps = {0, 1e6};
-constexpr double kLeastSoftCap = 1e-3;
 constexpr RealRange kProbabilities = {0, 1, true};
 
 constexpr std::array<std::string_view, 3> kDotBitsNames = {"0", "8", "4"};

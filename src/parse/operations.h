@@ -13,6 +13,9 @@
 
 namespace shardc {
 
+// The smallest soft cap that a settings file or a config.json may have.
+inline constexpr double kLeastSoftCap = 1e-3;
+
 // Reads a settings file. `operations` are the operations it may configure. A
 // key that does not apply to its operation is a finding (schema). Returns
 // nullopt after a finding.

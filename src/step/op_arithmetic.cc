@@ -78,8 +78,6 @@ bool IsFlat(const Op& op) {
   return function == nullptr || function->derivative.empty();
 }
 
-bool Always(const Op&) { return true; }
-
 }  // namespace
 
 constinit const OpDef kInputDef{
@@ -139,7 +137,7 @@ constinit const OpDef kMaxDef{
     .text = "maximum over `label`",
     .attributes = kLabel,
     .dropped = LabelKind::kMax,
-    .stops_gradient = Always,
+    .stops_gradient = StopsAlways,
 };
 
 constinit const OpDef kBroadcastDef{

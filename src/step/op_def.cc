@@ -22,6 +22,8 @@ constexpr std::array<const OpDef*, kOpKinds> kDefs = {
 
 const OpDef& DefOf(OpKind kind) { return *kDefs[static_cast<size_t>(kind)]; }
 
+bool StopsAlways(const Op&) { return true; }
+
 bool IsLinearIn(OpKind kind, size_t operand) {
   switch (DefOf(kind).linear) {
     case Linearity::kNone:

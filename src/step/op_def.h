@@ -82,6 +82,9 @@ struct OpDef {
   bool keeps_name = false;
 };
 
+// A rule for `stops_gradient` of ops whose result is constant in every operand.
+bool StopsAlways(const Op& op);
+
 const OpDef& DefOf(OpKind kind);
 
 // Returns whether the op is linear in the operand at this place.

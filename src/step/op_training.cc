@@ -9,8 +9,6 @@
 namespace shardc::step {
 namespace {
 
-bool AlwaysTrains(const Op&) { return true; }
-
 // The same elements are dropped and the others scaled as in the forward pass:
 // both draw by the key and the global index.
 void DropoutVjp(Backward& backward, const Op& op, ValueId g) {
@@ -28,7 +26,7 @@ constinit const OpDef kTopGroupsDef{
         "\"max\", or the sum of its \"top2\"",
     .attributes = kLabel | kCounts | kFnName,
     .needs_unsharded = true,
-    .stops_gradient = AlwaysTrains,
+    .stops_gradient = StopsAlways,
 };
 
 constinit const OpDef kTopKDef{
@@ -38,7 +36,7 @@ constinit const OpDef kTopKDef{
         "{chosen}",
     .attributes = kLabel | kCounts,
     .needs_unsharded = true,
-    .stops_gradient = AlwaysTrains,
+    .stops_gradient = StopsAlways,
 };
 
 constinit const OpDef kSlotsDef{
@@ -49,7 +47,7 @@ constinit const OpDef kSlotsDef{
         "dropped",
     .attributes = kLabel | kTo,
     .needs_unsharded = true,
-    .stops_gradient = AlwaysTrains,
+    .stops_gradient = StopsAlways,
 };
 
 constinit const OpDef kDropoutDef{

@@ -21,8 +21,6 @@
 namespace shardc {
 namespace {
 
-using NodeKind = Nfa::Node::Kind;
-
 // A pattern above the first limit, or beyond the totals, is left to RE2.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;

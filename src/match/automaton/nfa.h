@@ -63,6 +63,8 @@ struct Nfa {
   bool Uses(Assertion assertion) const;
 };
 
+using NodeKind = Nfa::Node::Kind;
+
 }  // namespace shardc
 
 #endif  // SHARDC_MATCH_AUTOMATON_NFA_H_

@@ -16,7 +16,6 @@
 namespace shardc {
 namespace {
 
-using TreeKind = PatternTree::Kind;
 using Ranges = std::vector<CodeRange>;
 
 constexpr int kDeepest = 100;

@@ -12,23 +12,21 @@
 namespace shardc {
 namespace {
 
-using PartKind = PatternTree::Kind;
-
 // An upper bound of any count, so that counting does not overflow.
 constexpr int64_t kManyNodes = int64_t{1} << 40;
 
 // Whether it matches the empty string at every position.
 bool IsSkippable(const PatternTree& tree) {
   switch (tree.kind) {
-    case PartKind::kPoint:
-    case PartKind::kSet:
-    case PartKind::kAssertion:
+    case TreeKind::kPoint:
+    case TreeKind::kSet:
+    case TreeKind::kAssertion:
       return false;
-    case PartKind::kSequence:
+    case TreeKind::kSequence:
       return std::all_of(tree.parts.begin(), tree.parts.end(), IsSkippable);
-    case PartKind::kChoice:
+    case TreeKind::kChoice:
       return std::any_of(tree.parts.begin(), tree.parts.end(), IsSkippable);
-    case PartKind::kRepeat:
+    case TreeKind::kRepeat:
       return tree.least == 0 || IsSkippable(tree.parts[0]);
   }
   return false;
@@ -38,14 +36,14 @@ bool IsSkippable(const PatternTree& tree) {
 // at either end is needed.
 void TrimEnd(PatternTree& tree, bool front) {
   switch (tree.kind) {
-    case PartKind::kPoint:
-    case PartKind::kSet:
-    case PartKind::kAssertion:
+    case TreeKind::kPoint:
+    case TreeKind::kSet:
+    case TreeKind::kAssertion:
       return;
-    case PartKind::kChoice:
+    case TreeKind::kChoice:
       for (PatternTree& part : tree.parts) TrimEnd(part, front);
       return;
-    case PartKind::kRepeat:
+    case TreeKind::kRepeat:
       tree.most = tree.least;
       if (tree.most == 0) {
         tree = {};
@@ -55,7 +53,7 @@ void TrimEnd(PatternTree& tree, bool front) {
         TrimEnd(tree, front);
       }
       return;
-    case PartKind::kSequence:
+    case TreeKind::kSequence:
       break;
   }
   auto& parts = tree.parts;

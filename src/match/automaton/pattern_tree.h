@@ -45,6 +45,8 @@ struct PatternTree {
   bool operator==(const PatternTree&) const = default;
 };
 
+using TreeKind = PatternTree::Kind;
+
 // Removes what cannot change whether a text matches: repetitions at both ends
 // are reduced to their minimum. `.*a+b*` becomes `a`.
 void TrimEnds(PatternTree& tree);

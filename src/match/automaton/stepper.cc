@@ -10,8 +10,6 @@
 namespace shardc {
 namespace {
 
-using StepKind = Nfa::Node::Kind;
-
 // In place of the bits that hold: keep assertions for the next step.
 constexpr unsigned kLater = UINT32_MAX;
 constexpr unsigned kAsksWord = kWordEdge | kNoWordEdge;
@@ -45,22 +43,22 @@ void Stepper::Visit(uint32_t start, unsigned holding,
     ++work_;
     const Nfa::Node& node = nfa_.nodes[at];
     switch (node.kind) {
-      case StepKind::kSet:
+      case NodeKind::kSet:
         out.push_back(at);
         break;
-      case StepKind::kFork:
+      case NodeKind::kFork:
         // Nodes are built from the end, so `other` is visited first.
         stack_.push_back(node.next);
         stack_.push_back(node.other);
         break;
-      case StepKind::kAssert:
+      case NodeKind::kAssert:
         if (holding != kLater) {
           if ((holding & node.assertion) != 0) stack_.push_back(node.next);
         } else if (node.assertion != kTextBegin) {
           out.push_back(at);
         }
         break;
-      case StepKind::kFound:
+      case NodeKind::kFound:
         found.push_back(node.pattern);
         break;
     }
@@ -74,7 +72,7 @@ void Stepper::Look(NfaPlaceView at, Beside next, const std::vector<bool>& dead,
   here_.clear();
   const unsigned holding = HoldingBetween(at.before, next);
   const auto look = [&](uint32_t node) {
-    if (nfa_.nodes[node].kind == StepKind::kAssert) {
+    if (nfa_.nodes[node].kind == NodeKind::kAssert) {
       Visit(node, holding, here_, found);
     }
   };
@@ -100,7 +98,7 @@ void Stepper::Step(NfaPlaceView from, uint32_t symbol,
   const auto move = [&](uint32_t at) {
     const Nfa::Node& node = nfa_.nodes[at];
     ++work_;
-    if (node.kind == StepKind::kSet && alphabet.Holds(node.set, symbol)) {
+    if (node.kind == NodeKind::kSet && alphabet.Holds(node.set, symbol)) {
       Visit(node.next, kLater, to.nodes, found);
     }
   };
@@ -128,7 +126,7 @@ Beside Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
   unsigned asks = begin_asks_;
   for (uint32_t at : place.nodes) {
     const Nfa::Node& node = nfa_.nodes[at];
-    if (node.kind == StepKind::kAssert) asks |= nfa_.asserts[node.pattern];
+    if (node.kind == NodeKind::kAssert) asks |= nfa_.asserts[node.pattern];
   }
   const Beside kind = nfa_.alphabet.KindOf(symbol);
   const bool asked = (kind == Beside::kWord && (asks & kAsksWord) != 0) ||

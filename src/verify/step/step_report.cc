@@ -28,7 +28,6 @@ using step::Op;
 using step::Phase;
 
 constexpr int64_t kMostDevices = 64;
-constexpr std::string_view kEncoder = "encoder ";
 
 class Reporter {
  public:
@@ -133,7 +132,7 @@ class Reporter {
   std::vector<int32_t> ProvedLayers(const Graph& full) const {
     if (IsLayerPart(request_.part)) {
       const int32_t layer = LayerNumber(request_.part);
-      if (!request_.part.starts_with(kEncoder)) return {layer};
+      if (!request_.part.starts_with(kEncoderPrefix)) return {layer};
       // By one of the model's own its gradients come back.
       return {0, out_.encoder_layer + layer};
     }

@@ -24,8 +24,6 @@ using step::Op;
 using step::Phase;
 using step::Program;
 
-constexpr std::string_view kEncoderPrefix = "encoder ";
-
 void DescribePeak(const LoweredStep& full, int64_t element_bytes,
                   StepReport& out) {
   const step::PeakMemory peak = step::PeakOf(

@@ -28,6 +28,9 @@ std::vector<int32_t> DescribeProgram(const StepRequest& request,
 // which takes the largest error of its layers.
 void FoldLayers(std::vector<StepRow>& rows);
 
+// How the part of a layer of the encoder begins: "encoder 3".
+inline constexpr std::string_view kEncoderPrefix = "encoder ";
+
 // Whether a part is a layer, "layer 3" or "encoder 3", and its number.
 bool IsLayerPart(std::string_view part);
 int LayerNumber(const std::string& part);
