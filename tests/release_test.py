@@ -95,7 +95,7 @@ class Fetch(unittest.TestCase):
         for digest in ("", "0" * 63, "g" * 64, DIGEST.upper(), "../" * 22):
             self.refused("SHA", SHARDC_URL=self.source, SHARDC_SHA256=digest)
         for url in ("http://localhost/shardc", "shardc", "file:///etc/passwd",
-                    "-o/tmp/x"):
+                    "-ofile"):
             self.refused("neither an https address", SHARDC_URL=url,
                          SHARDC_SHA256=DIGEST)
         self.refused("cannot be read", SHARDC_SHA256=DIGEST,

@@ -109,7 +109,7 @@ std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   if (dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
     return dtype;
   }
-  findings.Add(code::kDtype, {MakeSource("--dtype", text), 0, text.size()},
+  findings.Add(code::kDtype, FlagPlace("--dtype", text),
                "`" + text + "` is not a dtype to cast to",
                "use f32, bf16 or f16");
   return std::nullopt;

@@ -48,7 +48,7 @@ std::optional<int64_t> DevicesOf(const FitCommand& command,
   const std::string& text = command.flags.inputs.devices;
   const auto devices = ParseInteger("--devices", text, 1, findings);
   if (devices && *devices > kMostDevices) {
-    findings.Add(code::kNumber, {MakeSource("--devices", text), 0, text.size()},
+    findings.Add(code::kNumber, FlagPlace("--devices", text),
                  "`--devices` is more than " + CountText(kMostDevices));
     return std::nullopt;
   }

@@ -70,7 +70,7 @@ bool ReadValues(const Strings& given, imports::Request& request,
   for (const std::string& one : given) {
     const size_t at = one.find('=');
     if (at == std::string::npos || at == 0) {
-      findings.Add(code::kUsage, {MakeSource("--set", one), 0, one.size()},
+      findings.Add(code::kUsage, FlagPlace("--set", one),
                    "this is not NAME=VALUE");
       return false;
     }

@@ -22,6 +22,7 @@
 #include "families/families.h"
 #include "parse/project.h"
 #include "source/file.h"
+#include "source/json_writer.h"
 #include "source/wording.h"
 #include "target/packs.h"
 
@@ -262,11 +263,11 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
        "# `shardc check --locked` compares the committed plan with what these "
        "inputs give;\n# `shardc plan --write-locked` updates the "
        "plan.\nversion: 1\ntargets:\n  " +
-           YamlQuoted(inputs.name) + ":\n    mesh: \"" + MeshWords(mesh) +
+           JsonString(inputs.name) + ":\n    mesh: \"" + MeshWords(mesh) +
            "\"\n    rules: [rules.yaml]\n    manifest: " +
-           YamlQuoted(manifest) + "\n" +
-           (model.empty() ? "" : "    model: " + YamlQuoted(model) + "\n") +
-           "    plan: " + YamlQuoted(plan) + "\n"});
+           JsonString(manifest) + "\n" +
+           (model.empty() ? "" : "    model: " + JsonString(model) + "\n") +
+           "    plan: " + JsonString(plan) + "\n"});
   return out;
 }
 

@@ -117,10 +117,6 @@ OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
 
 }  // namespace
 
-Place FlagPlace(std::string_view flag, const std::string& value) {
-  return {MakeSource(std::string(flag), value), 0, value.size()};
-}
-
 Options MeshInputs(InputFlags& flags) {
   return Under(
       "Inputs",
@@ -150,8 +146,7 @@ std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
                                    Findings& findings) {
   const auto device = ParseInteger("--device", number, 0, findings);
   if (!device || *device < mesh.devices) return device;
-  findings.Add(code::kNumber,
-               {MakeSource("--device", number), 0, number.size()},
+  findings.Add(code::kNumber, FlagPlace("--device", number),
                "the mesh has no device " + number,
                "its devices are 0 to " + std::to_string(mesh.devices - 1));
   return std::nullopt;

@@ -32,8 +32,6 @@ struct InputFlags {
 };
 
 Options MeshInputs(InputFlags& flags);
-// Returns the place of an option's value.
-Place FlagPlace(std::string_view flag, const std::string& value);
 // --device: one device of the mesh.
 Option DeviceInput(std::string& number);
 std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,

@@ -32,8 +32,7 @@ std::optional<Manifest> Build(const ManifestFlags& flags, Findings& findings) {
   const std::string naming = flags.naming.empty() ? "hf" : flags.naming;
   const auto& known = families::kNamings;
   if (std::find(known.begin(), known.end(), naming) == known.end()) {
-    findings.Add(code::kUsage,
-                 {MakeSource("--naming", naming), 0, naming.size()},
+    findings.Add(code::kUsage, FlagPlace("--naming", naming),
                  "there is no naming `" + naming + "`",
                  DidYouMean(naming, known,
                             "the namings are `hf`, `hf-files`, `flax` and "

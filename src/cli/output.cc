@@ -82,6 +82,10 @@ bool PutOut(std::string_view text, Findings& findings) {
   return PutResult(text, "-", findings);
 }
 
+Place FlagPlace(std::string_view flag, const std::string& value) {
+  return {MakeSource(std::string(flag), value), 0, value.size()};
+}
+
 std::optional<int64_t> ParseInteger(std::string_view flag,
                                     const std::string& text, int64_t least,
                                     Findings& findings) {
@@ -93,8 +97,7 @@ std::optional<int64_t> ParseInteger(std::string_view flag,
   if (error == std::errc() && stop == end && value >= least && !leading_zero) {
     return value;
   }
-  findings.Add(code::kNumber,
-               {MakeSource(std::string(flag), text), 0, text.size()},
+  findings.Add(code::kNumber, FlagPlace(flag, text),
                "`" + text + "` is not a whole number from " +
                    std::to_string(least) + " on");
   return std::nullopt;
@@ -104,8 +107,7 @@ std::optional<int64_t> ParseBytes(std::string_view flag,
                                   const std::string& text, Findings& findings) {
   const auto bytes = ParseByteSize(text);
   if (!bytes) {
-    findings.Add(code::kNumber,
-                 {MakeSource(std::string(flag), text), 0, text.size()},
+    findings.Add(code::kNumber, FlagPlace(flag, text),
                  NotByteSize("`" + std::string(flag) + "`", ShortQuote(text)),
                  std::string(kByteSizeHelp));
   }

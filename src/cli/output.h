@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "source/finding.h"
 #include "source/sink.h"
+#include "source/source.h"
 
 namespace shardc::cli {
 
@@ -37,6 +38,9 @@ void Report(Findings& findings, const Common& common);
 bool PutResult(std::string_view text, const std::string& path,
                Findings& findings);
 bool PutResult(const Write& write, const std::string& path, Findings& findings);
+
+// Returns the place of an option's value, which is in no file.
+Place FlagPlace(std::string_view flag, const std::string& value);
 
 // Parses a decimal integer. CLI11 would read 010 as octal and -1 as 2^64 - 1.
 std::optional<int64_t> ParseInteger(std::string_view flag,

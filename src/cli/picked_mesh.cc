@@ -228,12 +228,10 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
   auto request = ReadRequest(flags, devices, findings);
   const DeviceProfile* const profile = FindDeviceProfile(flags.profile);
   if (profile == nullptr) {
-    findings.Add(
-        code::kUsage,
-        {MakeSource("--profile", flags.profile), 0, flags.profile.size()},
-        ShortQuote(flags.profile) + " is no profile",
-        DidYouMean(flags.profile, DeviceNames(),
-                   "`shardc cost --profiles` lists them"));
+    findings.Add(code::kUsage, FlagPlace("--profile", flags.profile),
+                 ShortQuote(flags.profile) + " is no profile",
+                 DidYouMean(flags.profile, DeviceNames(),
+                            "`shardc cost --profiles` lists them"));
   }
   if (!request || profile == nullptr) return std::nullopt;
   if (!request->batch) request->batch = request->devices;

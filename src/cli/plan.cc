@@ -98,8 +98,7 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   if (!flags.weight_decay_exclude.empty()) {
     auto& patterns = loaded->options.weight_decay_exclude.emplace();
     for (const std::string& text : flags.weight_decay_exclude) {
-      patterns.push_back(
-          {text, {MakeSource("--weight-decay-exclude", text), 0, text.size()}});
+      patterns.push_back({text, FlagPlace("--weight-decay-exclude", text)});
     }
   }
   model = loaded->model;

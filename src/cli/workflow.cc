@@ -12,6 +12,7 @@
 #include "cli/own_program.h"
 #include "source/boundary.h"
 #include "source/digest.h"
+#include "source/json_writer.h"
 
 namespace shardc::cli {
 namespace {
@@ -63,19 +64,10 @@ std::string WorkflowText(const std::string& digest, const std::string& folder) {
   std::string text = std::string(kBeforeDigest) + digest;
   text += kAfterDigest;
   if (folder.empty() || folder == ".") return text;
-  return text + "        working-directory: " + YamlQuoted(folder) + "\n";
+  return text + "        working-directory: " + JsonString(folder) + "\n";
 }
 
 }  // namespace
-
-std::string YamlQuoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
 
 std::optional<NewFile> CheckWorkflow(const std::string& folder,
                                      const std::string& name,

@@ -10,9 +10,6 @@
 
 namespace shardc::cli {
 
-// Returns the text as a double-quoted scalar of YAML.
-std::string YamlQuoted(const std::string& text);
-
 // Returns the workflow for the project `name` in `folder`. It belongs to the
 // root of the repository, where services look for it; a project below the root
 // may be one of several there. Returns nullopt after a finding if this program,
