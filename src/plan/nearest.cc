@@ -31,9 +31,9 @@ struct Fit {
 
 // Compares from the end and leaves out the last `skip` parts of the name.
 // Nothing if a second part differs.
-std::optional<Fit> FitAt(const std::vector<std::string>& pattern,
-                         const std::vector<std::string_view>& name, size_t skip,
-                         const Sketch& sketch) {
+std::optional<Fit> FitAt(const PatternText& text,
+                         std::span<const std::string_view> name, size_t skip) {
+  const std::vector<std::string>& pattern = text.parts;
   Fit fit;
   const size_t limit = std::min(pattern.size(), name.size() - skip);
   for (size_t i = 0; i < limit; ++i) {
@@ -42,8 +42,8 @@ std::optional<Fit> FitAt(const std::vector<std::string>& pattern,
     if (part.empty()) continue;
     const bool first = i + 1 == pattern.size();
     const std::string plain = part;
-    if (first && !sketch.begin_anchor) part.insert(0, 1, Sketch::kWild);
-    if (i == 0 && !sketch.end_anchor) part += Sketch::kWild;
+    if (first && !text.begin_anchor) part.insert(0, 1, Sketch::kWild);
+    if (i == 0 && !text.end_anchor) part += Sketch::kWild;
     const bool wild_only = std::all_of(part.begin(), part.end(), [](char c) {
       return c == Sketch::kWild || c == Sketch::kAnyChar;
     });
@@ -64,14 +64,6 @@ bool IsPlain(std::string_view text) {
          text.find(Sketch::kAnyChar) == std::string_view::npos && text != "*";
 }
 
-// Whether the parts that differ are one word but for a typing error.
-bool IsTypingError(const Fit& fit) {
-  const auto longest =
-      static_cast<int64_t>(std::max(fit.written.size(), fit.found.size()));
-  const int64_t edits = PartEdits(fit.written, fit.found);
-  return edits <= 2 && 3 * edits <= longest;
-}
-
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
   if (!IsPlain(fit.written) || !IsPlain(fit.found)) return {};
   const size_t at = pattern.find(fit.written);
@@ -83,12 +75,37 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
   return out.replace(at, fit.written.size(), fit.found);
 }
 
+std::vector<PatternText> TextsOf(std::span<const Rule> rules,
+                                 std::span<const Sketch> sketches) {
+  std::vector<PatternText> out;
+  for (size_t r = 0; r < rules.size(); ++r) {
+    const Sketch& sketch = sketches[r];
+    for (const std::string& text : sketch.texts) {
+      out.push_back({static_cast<uint32_t>(r),
+                     SketchSegments(text, rules[r].separator),
+                     sketch.begin_anchor, sketch.end_anchor});
+    }
+  }
+  return out;
+}
+
+std::vector<Sketch> SketchesOf(std::span<const Rule> rules) {
+  std::vector<Sketch> out;
+  out.reserve(rules.size());
+  for (const Rule& rule : rules) out.push_back(SketchOf(rule.match));
+  return out;
+}
+
 }  // namespace
 
 NearestRules::NearestRules(std::span<const Rule> rules, const Matches& matches,
                            char separator)
-    : rules_(rules), separator_(separator), dead_(rules.size(), true) {
-  for (const Rule& rule : rules) sketches_.push_back(SketchOf(rule.match));
+    : rules_(rules),
+      separator_(separator),
+      sketches_(SketchesOf(rules)),
+      texts_(TextsOf(rules, sketches_)),
+      index_(texts_),
+      dead_(rules.size(), true) {
   for (const uint32_t rule : matches.rules) dead_[rule] = false;
 }
 
@@ -98,28 +115,25 @@ std::optional<NearRule> NearestRules::Of(std::string_view name, Among among,
   const std::vector<std::string_view> parts = SplitName(general, separator_);
   std::optional<NearRule> best;
   std::tuple<bool, bool, int64_t, int, int, int64_t, bool> best_score;
-  for (size_t r = 0; r < rules_.size(); ++r) {
-    const Sketch& sketch = sketches_[r];
+  for (const uint32_t candidate : index_.Candidates(parts)) {
+    const PatternText& text = texts_[candidate];
+    const size_t r = text.rule;
     const auto index = static_cast<int32_t>(r);
     if (among == Among::kDead && !dead_[r]) continue;
-    for (const std::string& text : sketch.texts) {
-      const std::vector<std::string> written =
-          SketchSegments(text, rules_[r].separator);
-      for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
-        auto fit = FitAt(written, parts, skip, sketch);
-        if (!fit || fit->written.empty()) continue;
-        if (fit->matched < 2 && !IsTypingError(*fit)) continue;
-        const bool typing_error = IsTypingError(*fit);
-        const int64_t edits = PartEdits(fit->written, fit->found);
-        const std::tuple score(dead_[r], typing_error,
-                               typing_error ? -edits : 0, fit->matched,
-                               fit->run, -edits, !taken.contains(index));
-        if (best && score <= best_score) continue;
-        best = NearRule{index,      fit->matched,
-                        fit->run,   fit->written,
-                        fit->found, Rewrite(rules_[r].match, *fit)};
-        best_score = score;
-      }
+    for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
+      auto fit = FitAt(text, parts, skip);
+      if (!fit || fit->written.empty()) continue;
+      const bool typing_error = IsTypingError(fit->written, fit->found);
+      if (fit->matched < 2 && !typing_error) continue;
+      const int64_t edits = PartEdits(fit->written, fit->found);
+      const std::tuple score(dead_[r], typing_error, typing_error ? -edits : 0,
+                             fit->matched, fit->run, -edits,
+                             !taken.contains(index));
+      if (best && score <= best_score) continue;
+      best =
+          NearRule{index,        fit->matched, fit->run,
+                   fit->written, fit->found,   Rewrite(rules_[r].match, *fit)};
+      best_score = score;
     }
   }
   return best;

@@ -13,6 +13,7 @@
 #include "match/match.h"
 #include "match/sketch.h"
 #include "model/rules.h"
+#include "plan/nearest_index.h"
 
 namespace shardc {
 
@@ -50,6 +51,8 @@ class NearestRules {
   std::span<const Rule> rules_;
   char separator_;
   std::vector<Sketch> sketches_;
+  std::vector<PatternText> texts_;  // those of the sketches, by rule
+  NearestIndex index_;
   std::vector<bool> dead_;
 };
 

@@ -44,6 +44,35 @@ struct GroupHash {
   }
 };
 
+// Returns the first of the names that each pattern matches, or -1. Patterns
+// that cannot be compiled match none; if all of them together are too large,
+// each half is matched on its own.
+std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
+                                  std::span<const std::string_view> names,
+                                  char separator) {
+  std::vector<int32_t> out(patterns.size(), -1);
+  Findings ignored;
+  const auto matcher = Matcher::Compile(patterns, ignored);
+  if (!matcher && patterns.size() > 1) {
+    const size_t half = patterns.size() / 2;
+    out = FirstMatches(patterns.first(half), names, separator);
+    const auto rest = FirstMatches(patterns.subspan(half), names, separator);
+    out.insert(out.end(), rest.begin(), rest.end());
+  }
+  if (!matcher) return out;
+  const Matches matches = matcher->Match(names, separator);
+  std::vector<bool> seen(matches.begin.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    // Names with the same set of patterns add nothing.
+    if (seen[matches.set[i]]) continue;
+    seen[matches.set[i]] = true;
+    for (const uint32_t pattern : matches.Of(i)) {
+      if (out[pattern] < 0) out[pattern] = static_cast<int32_t>(i);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Facts::Facts(const LintInputs& inputs)
@@ -221,35 +250,47 @@ void Facts::FindNaming() {
                   dead * 4 >= specific * 3;
 }
 
-// Tries each dead rule on one parameter of every group, with the other
-// separator and without regard to case.
+// Tries the dead rules on one parameter of every group, with the other
+// separator and without regard to case. All rules are matched at once, so the
+// time is linear in the names and in the rules.
 void Facts::FindDeadCauses() {
-  const auto try_as = [&](const std::string& pattern, char from, char to) {
-    Findings ignored;
-    const auto regex =
-        shardc::Regex::Compile({pattern, Place{}, separator()}, ignored);
-    if (!regex) return -1;
-    for (size_t k = 0; k < groups_.size(); ++k) {
-      std::string name(Example(groups_[k]));
-      if (from != to) std::replace(name.begin(), name.end(), from, to);
-      if (regex->Found(name)) return static_cast<int>(k);
-    }
-    return -1;
-  };
+  std::vector<size_t> dead_rules;
   for (size_t r = 0; r < rules().size(); ++r) {
-    RuleFacts& facts = rule_facts_[r];
-    if (facts.found > 0 || facts.builtin) continue;
-    const std::string& pattern = rules()[r].match;
-    const char own = rules()[r].separator;
-    const char other = own == '/' ? '.' : '/';
-    facts.would_match = try_as(pattern, separator(), other);
-    if (facts.would_match >= 0) {
-      facts.cause = DeadCause::kSeparator;
-      continue;
+    if (rule_facts_[r].found == 0 && !rule_facts_[r].builtin) {
+      dead_rules.push_back(r);
     }
-    facts.would_match = try_as("(?i)" + pattern, separator(), own);
-    if (facts.would_match >= 0) facts.cause = DeadCause::kCase;
   }
+  if (dead_rules.empty()) return;
+  std::vector<std::string_view> examples;
+  for (const ParameterGroup& group : groups_) {
+    examples.push_back(plan().names[members_[group.begin]]);
+  }
+  const auto try_with = [&](DeadCause cause, std::string_view prefix) {
+    std::vector<std::string> texts;
+    std::vector<Pattern> patterns;
+    for (const size_t r : dead_rules) {
+      texts.push_back(std::string(prefix) + rules()[r].match);
+    }
+    for (size_t i = 0; i < dead_rules.size(); ++i) {
+      const char own = rules()[dead_rules[i]].separator;
+      const char other = own == '/' ? '.' : '/';
+      patterns.push_back(
+          {texts[i], {}, cause == DeadCause::kSeparator ? other : own});
+    }
+    const std::vector<int32_t> found =
+        FirstMatches(patterns, examples, separator());
+    for (size_t i = 0; i < dead_rules.size(); ++i) {
+      RuleFacts& facts = rule_facts_[dead_rules[i]];
+      if (found[i] < 0) continue;
+      facts.cause = cause;
+      facts.would_match = found[i];
+    }
+    std::erase_if(dead_rules, [&](size_t r) {
+      return rule_facts_[r].cause != DeadCause::kUnknown;
+    });
+  };
+  try_with(DeadCause::kSeparator, "");
+  if (!dead_rules.empty()) try_with(DeadCause::kCase, "(?i)");
   // For rules that were written for other names no cause is reported, unless
   // the separator is the cause.
   int64_t dead = 0;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <span>
 
@@ -39,25 +40,27 @@ FallThrough FallThroughTo(const Facts& facts, size_t rule) {
 
 struct Claim {
   NearRule near;
-  const ParameterGroup* group;
+  int64_t edits = 0;  // of `near`
+  size_t group = 0;   // index into FallThrough::groups
 };
 
-// The groups that each rule is nearest to, other than rules already `named`.
-std::map<int32_t, std::vector<Claim>> ClaimsOf(
-    const Facts& facts, std::span<const ParameterGroup* const> groups,
-    const std::set<int32_t>& named) {
+// The groups of `open` that each rule is nearest to, other than rules already
+// `named`.
+std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
+                                               const FallThrough& fall,
+                                               std::span<const size_t> open,
+                                               const std::set<int32_t>& named) {
   std::map<int32_t, std::vector<Claim>> claims;
-  for (const ParameterGroup* group : groups) {
-    const auto near =
-        facts.nearest().Of(group->name, NearestRules::Among::kDead, named);
+  for (const size_t group : open) {
+    const auto near = facts.nearest().Of(fall.groups[group]->name,
+                                         NearestRules::Among::kDead, named);
     if (!near || named.contains(near->rule)) continue;
-    claims[near->rule].push_back({*near, group});
+    claims[near->rule].push_back({*near, EditsOf(*near), group});
   }
   for (auto& [rule, list] : claims) {
-    std::stable_sort(list.begin(), list.end(),
-                     [](const Claim& a, const Claim& b) {
-                       return EditsOf(a.near) < EditsOf(b.near);
-                     });
+    std::stable_sort(
+        list.begin(), list.end(),
+        [](const Claim& a, const Claim& b) { return a.edits < b.edits; });
   }
   return claims;
 }
@@ -66,20 +69,24 @@ std::map<int32_t, std::vector<Claim>> ClaimsOf(
 // has won a rule from gets the nearest of the rules that are left.
 void Assign(const Facts& facts, FallThrough& fall) {
   std::set<int32_t> named;
-  std::vector<const ParameterGroup*> open = fall.groups;
+  std::vector<size_t> open(fall.groups.size());
+  std::iota(open.begin(), open.end(), 0);
+  // By index into the groups, so that the order is theirs.
+  std::map<size_t, IntendedFallThrough> intended;
   for (;;) {
-    const auto claims = ClaimsOf(facts, open, named);
+    const auto claims = ClaimsOf(facts, fall, open, named);
     if (claims.empty()) break;
     open.clear();
     for (const auto& [rule, list] : claims) {
       named.insert(rule);
-      IntendedFallThrough one{list[0].near, list[0].group, {}, nullptr};
+      IntendedFallThrough one{
+          list[0].near, fall.groups[list[0].group], {}, nullptr};
       if (list.size() > 1 && list[1].near.rewrite != one.intended.rewrite &&
-          EditsOf(list[1].near) <= EditsOf(list[0].near) + 1) {
+          list[1].edits <= list[0].edits + 1) {
         one.also = list[1].near;
-        one.also_group = list[1].group;
+        one.also_group = fall.groups[list[1].group];
       }
-      fall.intended.push_back(std::move(one));
+      intended.emplace(list[0].group, std::move(one));
       for (const Claim& claim : std::span(list).subspan(1)) {
         open.push_back(claim.group);
       }
@@ -87,18 +94,11 @@ void Assign(const Facts& facts, FallThrough& fall) {
   }
   // A group with a rule of its own is no second candidate of another rule.
   std::set<const ParameterGroup*> settled;
-  for (const IntendedFallThrough& one : fall.intended) {
-    settled.insert(one.group);
-  }
-  for (IntendedFallThrough& one : fall.intended) {
+  for (const auto& [group, one] : intended) settled.insert(one.group);
+  for (auto& [group, one] : intended) {
     if (settled.contains(one.also_group)) one.also.reset();
+    fall.intended.push_back(std::move(one));
   }
-  const auto order = [&](const IntendedFallThrough& one) {
-    return std::find(fall.groups.begin(), fall.groups.end(), one.group);
-  };
-  std::stable_sort(
-      fall.intended.begin(), fall.intended.end(),
-      [&](const auto& a, const auto& b) { return order(a) < order(b); });
 }
 
 }  // namespace

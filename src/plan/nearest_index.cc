@@ -1,0 +1,183 @@
+// A text is near to a name if all parts that are compared fit but one, and at
+// least two fit unless the one that differs is a typing error. Of any two parts
+// one fits therefore, and each text is listed under its two rarest parts:
+//
+//   layers/attn/q_proj/kernel   [0] under `attn` and `q_proj`
+//   layers/mlp/up_proj/kernel   [1] under `mlp` and `up_proj`
+//
+// The candidates for layers/attn/k_proj/kernel are those under `attn` and
+// `k_proj`: [0]. A text of two parts is near only if its rarer part fits or is
+// a typing error, so that words are compared by edits too. Texts with wild
+// marks in these parts are always candidates.
+#include "plan/nearest_index.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "match/sketch.h"
+#include "source/edit_distance.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kMostEdits = 2;
+// An edit replaces one letter by another at most.
+constexpr int kMostOtherLetters = 2 * kMostEdits;
+
+bool IsLiteral(std::string_view text) {
+  return !text.empty() && text.find(Sketch::kWild) == text.npos &&
+         text.find(Sketch::kAnyChar) == text.npos;
+}
+
+uint64_t LettersOf(std::string_view word) {
+  uint64_t letters = 0;
+  for (const char c : word) {
+    letters |= uint64_t{1} << (static_cast<unsigned char>(c) % 64);
+  }
+  return letters;
+}
+
+}  // namespace
+
+bool IsTypingError(std::string_view a, std::string_view b) {
+  const auto longest = static_cast<int64_t>(std::max(a.size(), b.size()));
+  const int64_t edits = PartEdits(a, b);
+  return edits <= kMostEdits && 3 * edits <= longest;
+}
+
+NearestIndex::NearestIndex(std::span<const PatternText> texts) {
+  for (size_t level = 0; level < kDepth; ++level) Build(texts, level);
+}
+
+std::string NearestIndex::KeyOf(size_t depth, Fit fit, std::string_view text) {
+  std::string key(1, static_cast<char>(depth * 4 + static_cast<size_t>(fit)));
+  return key.append(text);
+}
+
+// Returns those of the last `compared` parts.
+std::vector<NearestIndex::LiteralPart> NearestIndex::LiteralParts(
+    const PatternText& text, size_t compared) {
+  std::vector<LiteralPart> out;
+  const size_t size = text.parts.size();
+  for (size_t depth = 0; depth < std::min(size, compared); ++depth) {
+    const std::string& part = text.parts[size - 1 - depth];
+    if (!IsLiteral(part)) continue;
+    const bool ends = depth + 1 == size && !text.begin_anchor;
+    const bool begins = depth == 0 && !text.end_anchor;
+    out.push_back({depth,
+                   ends && begins ? Fit::kContained
+                   : ends         ? Fit::kEnds
+                   : begins       ? Fit::kBegins
+                                  : Fit::kEqual,
+                   &part});
+  }
+  return out;
+}
+
+void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
+  Level& out = levels_[level];
+  const size_t compared = level + 1;
+  std::unordered_map<std::string, size_t> counts;
+  for (const PatternText& text : texts) {
+    for (const LiteralPart& part : LiteralParts(text, compared)) {
+      ++counts[KeyOf(part.depth, part.fit, *part.text)];
+    }
+  }
+  // By depth and word: where it is in `out.words`.
+  std::array<std::unordered_map<std::string, size_t>, kDepth> places;
+  for (size_t t = 0; t < texts.size(); ++t) {
+    const PatternText& text = texts[t];
+    const auto number = static_cast<uint32_t>(t);
+    std::vector<LiteralPart> parts = LiteralParts(text, compared);
+    std::stable_sort(parts.begin(), parts.end(),
+                     [&](const LiteralPart& a, const LiteralPart& b) {
+                       return counts[KeyOf(a.depth, a.fit, *a.text)] <
+                              counts[KeyOf(b.depth, b.fit, *b.text)];
+                     });
+    // Parts that are compared and are in no list.
+    const size_t last = std::min(text.parts.size(), compared);
+    bool others = compared == kDepth && text.parts.size() > kDepth;
+    for (size_t depth = 0; depth < last; ++depth) {
+      const std::string& part = text.parts[text.parts.size() - 1 - depth];
+      others = others || (!part.empty() && !IsLiteral(part));
+    }
+    const auto list = [&](const LiteralPart& part) {
+      out.fitting[KeyOf(part.depth, part.fit, *part.text)].push_back(number);
+      out.lengths[part.depth][static_cast<size_t>(part.fit)].insert(
+          part.text->size());
+    };
+    const auto list_word = [&](const LiteralPart& part) {
+      auto& words = out.words[part.depth][part.text->size()];
+      const auto [at, fresh] =
+          places[part.depth].try_emplace(*part.text, words.size());
+      if (fresh) words.push_back({*part.text, LettersOf(*part.text), {}});
+      words[at->second].texts.push_back(number);
+    };
+    const size_t literal = parts.size();
+    if (literal >= 3 || (literal == 2 && others)) {
+      list(parts[0]);
+      list(parts[1]);
+    } else if (literal >= 1 && !others) {
+      list_word(parts[0]);
+      if (literal == 2) list(parts[0]);
+    } else if (others) {
+      out.always.push_back(number);
+    }
+  }
+}
+
+void NearestIndex::AddFitting(const Level& level, size_t depth,
+                              std::string_view word,
+                              std::vector<uint32_t>& out) {
+  const auto& lengths = level.lengths[depth];
+  for (const Fit fit : {Fit::kEqual, Fit::kEnds, Fit::kBegins}) {
+    for (const size_t length : lengths[static_cast<size_t>(fit)]) {
+      if (length > word.size()) break;
+      if (fit == Fit::kEqual && length != word.size()) continue;
+      const std::string_view part = fit == Fit::kEnds
+                                        ? word.substr(word.size() - length)
+                                        : word.substr(0, length);
+      const auto at = level.fitting.find(KeyOf(depth, fit, part));
+      if (at == level.fitting.end()) continue;
+      out.insert(out.end(), at->second.begin(), at->second.end());
+    }
+  }
+}
+
+void NearestIndex::AddMisspelt(const Level& level, size_t depth,
+                               std::string_view word,
+                               std::vector<uint32_t>& out) {
+  const auto& words = level.words[depth];
+  const uint64_t letters = LettersOf(word);
+  const size_t least = word.size() - std::min<size_t>(word.size(), kMostEdits);
+  for (auto at = words.lower_bound(least);
+       at != words.end() && at->first <= word.size() + kMostEdits; ++at) {
+    for (const Word& other : at->second) {
+      if (std::popcount(letters ^ other.letters) > kMostOtherLetters) continue;
+      if (!IsTypingError(other.text, word)) continue;
+      out.insert(out.end(), other.texts.begin(), other.texts.end());
+    }
+  }
+}
+
+std::vector<uint32_t> NearestIndex::Candidates(
+    std::span<const std::string_view> parts) const {
+  std::vector<uint32_t> out;
+  // The name may have one more part at its end.
+  for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
+    const size_t compared = std::min(parts.size() - skip, kDepth);
+    const Level& level = levels_[compared - 1];
+    for (size_t depth = 0; depth < compared; ++depth) {
+      const std::string_view word = parts[parts.size() - 1 - skip - depth];
+      AddFitting(level, depth, word, out);
+      AddMisspelt(level, depth, word, out);
+    }
+    out.insert(out.end(), level.always.begin(), level.always.end());
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,88 @@
+// Finds the rules that a name can be near to (plan/nearest.h) without a
+// comparison of the name with every rule.
+#ifndef SHARDC_PLAN_NEAREST_INDEX_H_
+#define SHARDC_PLAN_NEAREST_INDEX_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace shardc {
+
+// One of the texts that a rule's pattern stands for.
+struct PatternText {
+  uint32_t rule = 0;
+  std::vector<std::string> parts;  // from the first to the last
+  bool begin_anchor = false;       // the first part is a whole part of a name
+  bool end_anchor = false;         // and so is the last
+};
+
+class NearestIndex {
+ public:
+  // Takes time linear in the sizes of the texts.
+  explicit NearestIndex(std::span<const PatternText> texts);
+
+  // Returns, ascending, the texts that may differ from the name in one part;
+  // each that does is among them. `parts` are those of the name.
+  std::vector<uint32_t> Candidates(
+      std::span<const std::string_view> parts) const;
+
+ private:
+  // Only the last three parts are indexed.
+  static constexpr size_t kDepth = 3;
+
+  // How a part of a text is compared with a part of a name.
+  enum class Fit : uint8_t { kEqual, kEnds, kBegins, kContained };
+
+  // A part of a text without wild marks, the `depth`-th from the end.
+  struct LiteralPart {
+    size_t depth = 0;
+    Fit fit = Fit::kEqual;
+    const std::string* text = nullptr;
+  };
+
+  // The texts that have a word, for comparison by edits.
+  struct Word {
+    std::string text;
+    uint64_t letters = 0;  // a bit for each letter, or several
+    std::vector<uint32_t> texts;
+  };
+
+  // The texts as they are compared with names of a certain number of parts.
+  struct Level {
+    // By depth, fit and literal part.
+    std::unordered_map<std::string, std::vector<uint32_t>> fitting;
+    // By depth and fit: the lengths of these parts.
+    std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
+    // By depth and length.
+    std::array<std::map<size_t, std::vector<Word>>, kDepth> words;
+    std::vector<uint32_t> always;
+  };
+
+  static std::string KeyOf(size_t depth, Fit fit, std::string_view text);
+  static std::vector<LiteralPart> LiteralParts(const PatternText& text,
+                                               size_t compared);
+  void Build(std::span<const PatternText> texts, size_t level);
+  static void AddFitting(const Level& level, size_t depth,
+                         std::string_view word, std::vector<uint32_t>& out);
+  static void AddMisspelt(const Level& level, size_t depth,
+                          std::string_view word, std::vector<uint32_t>& out);
+
+  // [i]: for names of which i + 1 parts are compared; the last for more, too.
+  std::array<Level, kDepth> levels_;
+};
+
+// Returns whether two different words are one but for a typing error: at most
+// two edits, and one in three letters.
+bool IsTypingError(std::string_view a, std::string_view b);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_NEAREST_INDEX_H_
