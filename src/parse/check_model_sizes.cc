@@ -57,11 +57,26 @@ void CheckHeadDim(const ModelConfig& config, const SizeFields& read,
                "write a divisor, or the width of a head as `head_dim`");
 }
 
+// A head of latent attention is the concatenation of a rotated and an unrotated
+// part, so no other field has its width: transformers writes the rotated one
+// as `head_dim`.
+void CheckLatentHead(const ModelConfig& config, ConfigFields& fields,
+                     Findings& findings) {
+  if (!config.latent_rank || !config.latent_rope_dim) return;
+  if (fields.Find("qk_nope_head_dim")) return;
+  findings.Add(code::kNumber, fields.Find("qk_rope_head_dim")->place(),
+               "latent attention has `qk_rope_head_dim` but no "
+               "`qk_nope_head_dim`",
+               "add `qk_nope_head_dim`, the part of a head that is not rotated "
+               "(128 in DeepSeek-V3)");
+}
+
 }  // namespace
 
 void CheckModelSizes(const ModelConfig& config, const SizeFields& read,
                      bool rotates, ConfigFields& fields, Findings& findings) {
   CheckHeadDim(config, read, findings);
+  CheckLatentHead(config, fields, findings);
   const ConfigField rotary = RotaryField(config, read, rotates, fields);
   ModelSizes sizes;
   sizes.heads = config.heads;
