@@ -72,7 +72,7 @@ def change(rng, value):
     """Another value, often a near one."""
     if isinstance(value, bool) or value is None or rng.random() < 0.4:
         return copy.deepcopy(rng.choice(ODD))
-    if isinstance(value, int):
+    if isinstance(value, (int, float)):
         return value + rng.choice([-1, 1, 2, value, 2**40])
     if isinstance(value, str):
         at = rng.randrange(len(value) + 1)
@@ -191,7 +191,7 @@ class MutatedPlans(unittest.TestCase):
 
     @classmethod
     def run_program(cls, *args):
-        return subprocess.run([BIN, *args], cwd=cls.folder, timeout=60,
+        return subprocess.run([BIN, *args], cwd=cls.folder, timeout=600,
                               stdin=subprocess.DEVNULL, capture_output=True)
 
     def mutants(self, count, seed):
