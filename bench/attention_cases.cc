@@ -15,6 +15,7 @@
 #include "exec/kernels/quantize.h"
 #include "exec/machine/random.h"
 #include "exec/machine/sharded.h"
+#include "exec/operations/all.h"
 #include "exec/operations/operation.h"
 #include "floor.h"
 

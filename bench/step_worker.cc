@@ -130,12 +130,13 @@ int TimeProgram(const Model& model) {
   Time("lower", [&] { Lowered(model, *graph, sizes); });
   Time("report", [&] {
     Findings findings;
-    verify::VerifyStep({.compiled = model.compiled.get(),
-                        .config = &model.config,
-                        .batch = kBatch,
-                        .length = kLength,
-                        .numbers = false},
-                       findings);
+    verify::StepRequest request;
+    request.compiled = model.compiled.get();
+    request.config = &model.config;
+    request.batch = kBatch;
+    request.length = kLength;
+    request.numbers = false;
+    verify::VerifyStep(request, findings);
   });
   return 0;
 }
