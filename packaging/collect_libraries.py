@@ -62,7 +62,7 @@ PHRASES = (
 # file that is found here.
 KNOWN = {
     "absl": "Apache-2.0", "cli11": "BSD-3-Clause", "highway": "Apache-2.0",
-    "libcrypto": "Apache-2.0", "libhwy": "Apache-2.0", "musl": "MIT",
+    "libcrypto": "Apache-2.0", "libhwy": "Apache-2.0", "libzstd": "BSD-3-Clause", "musl": "MIT",
     "nlohmann_json": "MIT", "openssl": "Apache-2.0", "re2": "BSD-3-Clause",
     "yaml-cpp": "MIT", "zlib": "Zlib",
 }

@@ -37,7 +37,7 @@ LIBRARIES = {"re2": "20220601+dfsg-1", "yaml-cpp": "0.7.0+dfsg-8",
 
 # The rooms that the commands of commands.cc link. Kernels that compute with
 # vectors are left out: no command of the playground computes attention.
-ROOMS = """source devices model floats yaml parse families importers match
+ROOMS = """source devices model floats yaml parse families stored importers match
   resolve legalize roles comm step plan lint target dense exec cost picture emit
   suggest verify""".split()
 COMMANDS = """attention check cost diff explain export manifest mesh plan report
@@ -51,6 +51,7 @@ SHARED = """attention_flag check_targets command_line committed_plan
   verify_process verify_request verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
+    | ^stored/(?!box)
     | ^importers/rules/(?!exact|logical|pattern)
     | ^dense/(?!rotary|step) | ^emit/costs/fit_report\.cc$
     | ^emit/verify/(?!step|tensor_file)
@@ -247,7 +248,7 @@ rule link
                          f"-include-pch {pch}.pch {flags}",
                          f"{pch}.pch gen/cli/version.h")
         for path in ("commands.cc", "compat/sha256.cc",
-                     "compat/no_kernels.cc"):
+                     "compat/no_kernels.cc", "compat/no_stored.cc"):
             self.compile("cxx", f"{HERE}/{path}", path,
                          f"-include-pch standard.pch {flags}", "standard.pch")
         for name, header, function, folder, ending in (

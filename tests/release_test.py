@@ -219,7 +219,8 @@ class Recipes(unittest.TestCase):
                  "yaml-cpp": ("yaml-cpp", "yaml-cpp"),
                  "nlohmann_json": ("nlohmann_json", "nlohmann-json"),
                  "CLI11": ("cli11", "cli11"), "libhwy": ("libhwy", "highway"),
-                 "libcrypto": ("openssl", "openssl@3")}
+                 "libcrypto": ("openssl", "openssl@3"),
+                 "libzstd": ("zstd", "zstd")}
         self.assertEqual(needed - {"threads"}, set(names))
         made = self.recipes.recipes("https://example.org",
                                     self.source(self.version))

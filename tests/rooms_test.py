@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "parse": {"source", "devices", "model", "yaml"},
     "families": {"source", "model", "yaml", "parse"},
     "stored": {"source", "model", "floats"},
-    "importers": {"source", "model"},
+    "importers": {"source", "model", "stored"},
     "importers/rules": {"source", "model", "yaml", "importers"},
     "match/automaton": {"source"},
     "match": {"source", "match/automaton"},
@@ -136,6 +136,7 @@ THIRD_PARTY = {
     "string.h": {"checkpoint", "source"},
     "yaml-cpp": {"yaml"},
     "zlib.h": {"source", "stored"},
+    "zstd.h": {"stored"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)

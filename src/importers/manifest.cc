@@ -6,6 +6,7 @@
 //   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL
 //   "\x1f\x8b"                    inflated, then determined again
 //   JSON with a map `weight_map`  an index, and the files that it names
+//   a folder                      a format of `stored`, or else safetensors
 #include "importers/manifest.h"
 
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "importers/set_folder.h"
 #include "source/file.h"
 #include "source/input_file.h"
+#include "stored/tree.h"
 
 namespace shardc {
 namespace {
@@ -81,6 +83,23 @@ std::optional<Manifest> FromSet(std::optional<SafetensorsSet> set,
   Manifest manifest = builder.Take();
   manifest.source = MakeSource(path, {});
   manifest.notes = std::move(set->notes);
+  return manifest;
+}
+
+// Several formats join the keys of a path by `/`.
+std::optional<Manifest> FromTree(std::optional<stored::Tree> tree,
+                                 const std::string& path) {
+  if (!tree) return std::nullopt;
+  ManifestBuilder builder;
+  bool joined = false;
+  for (const stored::Array& array : tree->arrays) {
+    builder.Add(array.name, {array.shape, array.dtype});
+    joined = joined || array.path.size() > 1;
+  }
+  Manifest manifest = builder.Take();
+  if (joined) manifest.separator = '/';
+  manifest.source = MakeSource(path, {});
+  manifest.notes = std::move(tree->notes);
   return manifest;
 }
 
@@ -147,6 +166,10 @@ std::optional<Manifest> ReadManifest(const std::string& path,
   }
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
+    const auto folder = stored::ReadFolder(path);
+    if (folder && !stored::FormOf(*folder).empty()) {
+      return FromTree(stored::OpenTree(path, findings), path);
+    }
     return FromSet(ReadSafetensorsSet(path, options.header_only, findings),
                    path);
   }

@@ -1,10 +1,11 @@
 // Room: importers. Reads other systems' rules and manifests into the structs of
 // model, one file per format.
-// Includes: source, model.
+// Includes: source, model, stored.
 //
 // This header reads a manifest of any kind, recognised by content: shardc's
 // JSON and nested trees (through the callback `json`, as parse is a sibling
-// room), safetensors files, directories of them, Hugging Face indices.
+// room), safetensors files, directories of them, Hugging Face indices, and the
+// checkpoints of other systems that `stored` reads.
 #ifndef SHARDC_IMPORTERS_MANIFEST_H_
 #define SHARDC_IMPORTERS_MANIFEST_H_
 

@@ -22,7 +22,7 @@ ABSENT = ["asm/hwcap.h", "endian.h", "error.h", "linux/fs.h",
           "sys/inotify.h", "sys/prctl.h", "sys/random.h", "sys/sendfile.h",
           "sys/sysinfo.h", "sys/sysmacros.h", "sys/vfs.h"]
 # Headers that are found on macOS too, from the compiler or a library.
-ELSEWHERE = re.compile(r"(hwy|openssl)/|(zlib|mpi|arm_acle|cpuid|emmintrin)\.h")
+ELSEWHERE = re.compile(r"(hwy|openssl)/|(zlib|zstd|mpi|arm_acle|cpuid|emmintrin)\.h")
 # Each must not compile.
 FAULTS = {
     "O_TMPFILE": "#include <fcntl.h>\nint flag = O_TMPFILE;\n",

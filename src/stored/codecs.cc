@@ -1,0 +1,157 @@
+// Both libraries decode into a small buffer that is appended to the result, and
+// decoding stops at the first byte above the limit:
+//
+//   1 GiB of zeros, 32 KiB as zstd, in a chunk of 64 bytes
+//     ->  it decodes to more than 64 B
+#include "stored/codecs.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "source/index.h"
+#include "source/wording.h"
+#include "stored/checksum.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr size_t kBuffer = size_t{1} << 17;
+// What a compressor may add to bytes that it cannot compress.
+constexpr int64_t kSlackBytes = 1 << 16;
+constexpr size_t kChecksumBytes = 4;
+
+// Appends what was decoded; returns false above the limit.
+bool Append(std::string_view decoded, int64_t limit_bytes, std::string& out,
+            std::string* why) {
+  if (out.size() + decoded.size() > AsIndex(limit_bytes)) {
+    *why = "it decodes to more than " + BytesText(limit_bytes);
+    return false;
+  }
+  out.append(decoded);
+  return true;
+}
+
+std::optional<std::string> CheckedPart(std::string bytes, std::string* why) {
+  if (bytes.size() < kChecksumBytes) {
+    *why = "it is too short for a checksum";
+    return std::nullopt;
+  }
+  uint32_t stored = 0;
+  for (size_t i = 0; i < kChecksumBytes; ++i) {
+    const auto byte =
+        static_cast<unsigned char>(bytes[bytes.size() - kChecksumBytes + i]);
+    stored |= uint32_t{byte} << (8 * i);
+  }
+  bytes.resize(bytes.size() - kChecksumBytes);
+  if (Crc32c(bytes) == stored) return bytes;
+  *why = "its checksum differs from the one stored with it";
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> DecodeZstd(std::string_view bytes,
+                                      int64_t limit_bytes, std::string* why) {
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(
+      ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr) throw std::bad_alloc();
+  std::string buffer(kBuffer, '\0');
+  std::string out;
+  ZSTD_inBuffer in = {bytes.data(), bytes.size(), 0};
+  for (;;) {
+    ZSTD_outBuffer to = {buffer.data(), buffer.size(), 0};
+    const size_t before = in.pos;
+    const size_t left = ZSTD_decompressStream(context.get(), &to, &in);
+    if (ZSTD_isError(left) != 0) {
+      *why = std::string("zstd reports: ") + ZSTD_getErrorName(left);
+      return std::nullopt;
+    }
+    if (!Append({buffer.data(), to.pos}, limit_bytes, out, why)) {
+      return std::nullopt;
+    }
+    if (left == 0) break;
+    if (in.pos == before && to.pos == 0) {
+      *why = "its zstd frame ends too early";
+      return std::nullopt;
+    }
+  }
+  if (in.pos == in.size) return out;
+  *why = Counted(static_cast<int64_t>(in.size - in.pos), "byte") +
+         " follow its zstd frame";
+  return std::nullopt;
+}
+
+std::optional<std::string> DecodeDeflate(std::string_view bytes,
+                                         int64_t limit_bytes,
+                                         std::string* why) {
+  z_stream stream = {};
+  // 32: accept zlib and gzip, and verify either's checksum.
+  if (::inflateInit2(&stream, 32 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  const std::unique_ptr<z_stream, decltype(&::inflateEnd)> end(&stream,
+                                                               ::inflateEnd);
+  std::string buffer(kBuffer, '\0');
+  std::string out;
+  size_t fed = 0;
+  for (int status = Z_OK; status != Z_STREAM_END;) {
+    if (stream.avail_in == 0) {
+      const size_t count = std::min(bytes.size() - fed, size_t{1} << 30);
+      stream.next_in =
+          reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data() + fed));
+      stream.avail_in = static_cast<uInt>(count);
+      fed += count;
+    }
+    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream.avail_out = static_cast<uInt>(buffer.size());
+    status = ::inflate(&stream, Z_NO_FLUSH);
+    if (status == Z_MEM_ERROR) throw std::bad_alloc();
+    if (status != Z_OK && status != Z_STREAM_END) {
+      *why = status == Z_BUF_ERROR ? "its compressed data ends too early"
+             : stream.msg != nullptr
+                 ? std::string("zlib reports: ") + stream.msg
+                 : "its compressed data is damaged";
+      return std::nullopt;
+    }
+    if (!Append({buffer.data(), buffer.size() - stream.avail_out}, limit_bytes,
+                out, why)) {
+      return std::nullopt;
+    }
+  }
+  const size_t rest = bytes.size() - fed + stream.avail_in;
+  if (rest == 0) return out;
+  *why = Counted(static_cast<int64_t>(rest), "byte") +
+         " follow its compressed data";
+  return std::nullopt;
+}
+
+std::optional<std::string> Decode(std::string bytes,
+                                  std::span<const Codec> codecs, int64_t size,
+                                  std::string* why) {
+  std::optional<std::string> out = std::move(bytes);
+  for (size_t i = codecs.size(); i > 0 && out;) {
+    --i;
+    const int64_t limit_bytes = i == 0 ? size : size + kSlackBytes;
+    switch (codecs[i]) {
+      case Codec::kZstd:
+        out = DecodeZstd(*out, limit_bytes, why);
+        break;
+      case Codec::kDeflate:
+        out = DecodeDeflate(*out, limit_bytes, why);
+        break;
+      case Codec::kCrc32c:
+        out = CheckedPart(std::move(*out), why);
+        break;
+    }
+  }
+  if (!out || out->size() == AsIndex(size)) return out;
+  *why = "it has " + CountText(static_cast<int64_t>(out->size())) +
+         " bytes, and " + CountText(size) + " are expected";
+  return std::nullopt;
+}
+
+}  // namespace shardc::stored

@@ -1,0 +1,63 @@
+// OCDBT, tensorstore's key-value database in a few files: a manifest that
+// refers to a B-tree whose leaves hold small values and refer to large ones.
+#ifndef SHARDC_STORED_OCDBT_H_
+#define SHARDC_STORED_OCDBT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/finding.h"
+#include "stored/store.h"
+
+namespace shardc::stored {
+
+inline constexpr std::string_view kOcdbtManifest = "manifest.ocdbt";
+
+// The newest version of one database, or of several whose keys are united.
+class OcdbtStore : public Store {
+ public:
+  // Reads the manifests and all B-tree nodes of the databases below `root`, one
+  // in each of `folders` ("" is the root itself). Values stay in their files,
+  // whose sizes are checked. Returns null after a finding: header, offsets,
+  // limit, path, missing, duplicate-key (two databases have different values
+  // for a key).
+  static std::shared_ptr<const OcdbtStore> Open(
+      const std::string& root, const std::vector<std::string>& folders,
+      Findings& findings);
+
+  std::optional<Value> Find(std::string_view key,
+                            Findings& findings) const override;
+  std::optional<std::vector<std::string>> MetadataKeys(
+      Findings& findings) const override;
+  size_t size() const { return entries_.size(); }
+
+ private:
+  friend class OcdbtWalk;
+
+  struct Entry {
+    size_t key = 0;  // offset in `texts_`
+    uint32_t key_bytes = 0;
+    uint32_t file = kHeld;
+    int64_t offset = 0;  // in the file, or of a held value in `texts_`
+    int64_t bytes = 0;
+  };
+  static constexpr uint32_t kHeld = UINT32_MAX;
+
+  std::string_view KeyOf(const Entry& entry) const {
+    return std::string_view(texts_).substr(entry.key, entry.key_bytes);
+  }
+  std::string_view HeldOf(const Entry& entry) const;
+  bool Unite(const std::string& root, Findings& findings);
+
+  std::string texts_;           // keys and small values
+  std::vector<Entry> entries_;  // sorted by key
+  std::vector<std::string> files_;
+};
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_OCDBT_H_

@@ -1,0 +1,489 @@
+// The manifest's last version gives the root of a B-tree. A node's keys follow
+// a prefix that the path from the root determines, and a child's level is one
+// below its parent's, so that no node can contain itself:
+//
+//   root, level 1: "layer0/" -> node A, of whose keys 7 bytes are common
+//   node A, level 0, prefix "layer0/": ".zarray" held in the node,
+//     "0.0" in d/6a69, bytes 0 to 64
+//     ->  `layer0/.zarray`, `layer0/0.0`
+//
+// Keys must ascend over the complete walk, and the sum of decoded nodes and the
+// number of keys are limited: nodes that are shared by many parents cannot
+// multiply.
+#include "stored/ocdbt.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "source/directory.h"
+#include "source/index.h"
+#include "source/input_file.h"
+#include "source/wording.h"
+#include "stored/ocdbt_block.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr size_t kKeyLimitBytes = 65'535;  // as tensorstore
+constexpr size_t kKeysLimit = 4'000'000;
+constexpr size_t kTextsLimitBytes = size_t{1} << 30;
+constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;
+// Of all nodes that are not leaves: they are kept while the walk is below them.
+constexpr size_t kChildrenLimit = 1'000'000;
+constexpr size_t kInnerLimitBytes = size_t{256} << 20;
+constexpr uint64_t kAbsent = UINT64_MAX;
+
+// Where a node is, as another block refers to it.
+struct NodeRef {
+  DataFile file;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::string prefix;  // of its keys
+};
+
+struct Child {
+  std::string prefix;
+  size_t file = 0;  // index into the files of its parent
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+struct Root {
+  NodeRef node;
+  uint64_t height = 0;
+  uint64_t keys = 0;
+};
+
+std::string Below(const std::string& folder, std::string_view name) {
+  std::string out = folder;
+  if (!out.empty() && !out.ends_with('/')) out += '/';
+  return out.append(name);
+}
+
+// What a manifest's body states.
+struct ManifestBody {
+  bool numbered = false;
+  std::optional<Root> root;  // nullopt: an empty database
+  bool damaged = false;
+};
+
+ManifestBody ParseManifest(std::string_view body, const std::string& base) {
+  ManifestBody out;
+  BlockCursor cursor(body);
+  cursor.Bytes(16);  // uuid
+  const uint64_t kind = cursor.Varint();
+  cursor.Varint();  // largest value that is held in a node
+  cursor.Varint();  // largest node
+  cursor.Byte();    // arity of the tree of versions
+  const uint64_t compression = cursor.Varint();
+  if (compression == 1) cursor.Little(4);  // level
+  out.damaged = cursor.Failed() || kind > 1 || compression > 1;
+  out.numbered = kind == 1;
+  if (out.damaged || cursor.AtEnd()) {
+    out.damaged = out.damaged || !out.numbered;
+    return out;
+  }
+  const auto files = ReadDataFiles(cursor, base);
+  const size_t versions = cursor.Count();
+  cursor.Varints(versions);  // generations
+  const auto heights = cursor.Bytes(versions);
+  const auto file_ids = cursor.Varints(versions);
+  const auto offsets = cursor.Varints(versions);
+  const auto lengths = cursor.Varints(versions);
+  const auto keys = cursor.Varints(versions);
+  cursor.Varints(versions);    // bytes of nodes
+  cursor.Varints(versions);    // bytes of values in files
+  cursor.Bytes(versions * 8);  // times
+  out.damaged = cursor.Failed();
+  if (out.damaged || versions == 0) return out;
+  const size_t last = versions - 1;
+  if (offsets[last] == kAbsent && lengths[last] == kAbsent) return out;
+  if (file_ids[last] >= files.size()) {
+    out.damaged = true;
+    return out;
+  }
+  out.root = Root{{files[static_cast<size_t>(file_ids[last])], offsets[last],
+                   lengths[last], ""},
+                  static_cast<uint8_t>(heights[last]),
+                  keys[last]};
+  return out;
+}
+
+}  // namespace
+
+// Fills a store from one database after the other.
+class OcdbtWalk {
+ public:
+  OcdbtWalk(std::string root, OcdbtStore& store, Findings& findings)
+      : root_(std::move(root)), store_(store), findings_(findings) {}
+
+  bool AddDatabase(const std::string& folder) {
+    const std::string base = folder.empty() ? folder : folder + "/";
+    auto manifest = ReadManifest(base, std::string(kOcdbtManifest));
+    if (!manifest) return false;
+    if (manifest->numbered && !manifest->root) {
+      const auto name = NewestManifest(base);
+      if (!name) return false;
+      if (!name->empty()) manifest = ReadManifest(base, *name);
+      if (!manifest) return false;
+    }
+    if (!manifest->root) return true;
+    const Root& root = *manifest->root;
+    const size_t before = store_.entries_.size();
+    last_.clear();
+    if (!AddNode(root.node, root.height)) return false;
+    const size_t count = store_.entries_.size() - before;
+    if (count == root.keys) return true;
+    return Refuse(code::kHeader, base + std::string(kOcdbtManifest),
+                  "the B-tree holds " + CountText(static_cast<int64_t>(count)) +
+                      " keys, and the manifest states another number");
+  }
+
+  // Each file must exist and hold all values that refer to it.
+  bool CheckFiles() {
+    std::vector<int64_t> ends(store_.files_.size(), 0);
+    for (const auto& entry : store_.entries_) {
+      if (entry.file == OcdbtStore::kHeld) continue;
+      ends[entry.file] = std::max(ends[entry.file], entry.offset + entry.bytes);
+    }
+    for (size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i] == 0) continue;
+      const std::string& path = store_.files_[i];
+      if (!IsInside(root_, path, findings_)) return false;
+      const auto file = InputFile::Open(path, findings_);
+      if (!file) return false;
+      if (file->size() >= ends[i]) continue;
+      findings_.Add(code::kOffsets, {MakeSource(path, {})},
+                    "values of the checkpoint extend to byte " +
+                        CountText(ends[i]) + ", and the file ends at byte " +
+                        CountText(file->size()),
+                    "copy or save the checkpoint again");
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  bool Refuse(const Code& code, const std::string& path,
+              const std::string& message) {
+    findings_.Add(code, {MakeSource(Below(root_, path), {})}, message,
+                  "copy or save the checkpoint again");
+    return false;
+  }
+
+  // Reads bytes of a file below the root.
+  std::optional<std::string> ReadPart(const std::string& path, uint64_t offset,
+                                      uint64_t bytes) {
+    const std::string full = Below(root_, path);
+    if (!IsInside(root_, full, findings_)) return std::nullopt;
+    const auto file = InputFile::Open(full, findings_);
+    if (!file) return std::nullopt;
+    const auto size = static_cast<uint64_t>(file->size());
+    if (offset > size || bytes > size - offset) {
+      Refuse(code::kOffsets, path,
+             "a B-tree node of " + std::to_string(bytes) + " bytes at byte " +
+                 std::to_string(offset) + " ends after the file, which has " +
+                 CountText(file->size()) + " bytes");
+      return std::nullopt;
+    }
+    if (bytes > AsIndex(kBlockLimitBytes)) {
+      Refuse(code::kLimit, path,
+             "a B-tree node of " + BytesText(static_cast<int64_t>(bytes)) +
+                 " is larger than " + BytesText(kBlockLimitBytes));
+      return std::nullopt;
+    }
+    std::string out(static_cast<size_t>(bytes), '\0');
+    if (!file->ReadAt(static_cast<int64_t>(offset), out.data(), out.size(),
+                      findings_)) {
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  std::optional<ManifestBody> ReadManifest(const std::string& base,
+                                           const std::string& name) {
+    const std::string path = Below(root_, base + name);
+    if (!IsInside(root_, path, findings_)) return std::nullopt;
+    const auto file = InputFile::Open(path, findings_);
+    if (!file) return std::nullopt;
+    const auto size = static_cast<uint64_t>(file->size());
+    const auto block = ReadPart(base + name, 0, size);
+    if (!block) return std::nullopt;
+    const Place place{MakeSource(path, {})};
+    const auto body =
+        OpenBlock(*block, BlockKind::kManifest, place, "", findings_);
+    if (!body) return std::nullopt;
+    auto out = ParseManifest(*body, base);
+    if (!out.damaged) return out;
+    Refuse(code::kHeader, base + name, "the manifest's body is malformed");
+    return std::nullopt;
+  }
+
+  // The manifest with the highest number: `manifest.` and 16 hex digits. Empty
+  // if there is none.
+  std::optional<std::string> NewestManifest(const std::string& base) {
+    constexpr std::string_view kStart = "manifest.";
+    std::error_code error;
+    const auto names = NamesIn(Below(root_, base), error);
+    if (!names) {
+      Refuse(code::kUnreadable, base, "cannot list it: " + error.message());
+      return std::nullopt;
+    }
+    std::string newest;
+    for (const std::string& name : *names) {
+      const bool numbered =
+          name.size() == kStart.size() + 16 && name.starts_with(kStart) &&
+          name.find_first_not_of("0123456789abcdef", kStart.size()) ==
+              std::string::npos;
+      if (numbered) newest = name;  // names are sorted
+    }
+    return newest;
+  }
+
+  bool AddNode(const NodeRef& ref, uint64_t height) {
+    const std::string where = " at byte " + std::to_string(ref.offset);
+    const std::string_view fault = PathFault(ref.file.path);
+    if (!fault.empty()) {
+      return Refuse(code::kPath, "",
+                    "a B-tree node's file, " + ShortQuote(ref.file.path) +
+                        ", " + std::string(fault));
+    }
+    auto block = ReadPart(ref.file.path, ref.offset, ref.bytes);
+    if (!block) return false;
+    const std::string path = Below(root_, ref.file.path);
+    auto body = OpenBlock(*block, BlockKind::kNode, {MakeSource(path, {})},
+                          where, findings_);
+    block.reset();  // a path of nodes may be long
+    if (!body) return false;
+    decoded_ += static_cast<int64_t>(body->size());
+    if (decoded_ > kDecodedLimitBytes) {
+      return Refuse(code::kLimit, ref.file.path,
+                    "the B-tree's nodes decode to more than " +
+                        BytesText(kDecodedLimitBytes));
+    }
+    BlockCursor cursor(*body);
+    if (cursor.Byte() != height) {
+      return Refuse(code::kHeader, ref.file.path,
+                    "the B-tree node" + where + " is not of level " +
+                        std::to_string(height) + ", which its parent states");
+    }
+    const auto files = ReadDataFiles(cursor, ref.file.base);
+    const size_t count = cursor.Count();
+    if (count == 0) cursor.Fail();
+    if (count > (height == 0 ? kKeysLimit - keys_ : kChildrenLimit)) {
+      return RefuseKeys(ref);
+    }
+    if (height == 0) {
+      if (!AddLeaf(cursor, ref, files, count)) return false;
+    } else {
+      const auto children = ReadChildren(cursor, ref, files, count);
+      if (!cursor.Failed()) {
+        body.reset();
+        return AddChildren(children, ref, files, height);
+      }
+    }
+    if (!cursor.Failed()) return true;
+    return Refuse(code::kHeader, ref.file.path,
+                  "the B-tree node" + where + " is malformed at byte " +
+                      CountText(static_cast<int64_t>(cursor.at())) +
+                      " of its decoded body");
+  }
+
+  bool AddChildren(const std::vector<Child>& children, const NodeRef& parent,
+                   const std::vector<DataFile>& files, uint64_t height) {
+    children_ += children.size();
+    for (const DataFile& file : files) {
+      inner_bytes_ += sizeof(DataFile) + file.path.size() + file.base.size();
+    }
+    for (const Child& child : children) inner_bytes_ += child.prefix.size();
+    if (children_ > kChildrenLimit || inner_bytes_ > kInnerLimitBytes) {
+      return RefuseKeys(parent);
+    }
+    for (const Child& child : children) {
+      const NodeRef ref{files[child.file], child.offset, child.bytes,
+                        child.prefix};
+      if (!AddNode(ref, height - 1)) return false;
+    }
+    return true;
+  }
+
+  bool RefuseKeys(const NodeRef& node) {
+    return Refuse(code::kLimit, node.file.path,
+                  "the B-tree holds more than " +
+                      CountText(static_cast<int64_t>(kKeysLimit)) +
+                      " keys, or more nodes or longer keys than shardc reads");
+  }
+
+  static std::vector<Child> ReadChildren(BlockCursor& cursor,
+                                         const NodeRef& parent,
+                                         const std::vector<DataFile>& files,
+                                         size_t count) {
+    const auto texts = PrefixedTexts::Lengths(cursor, count);
+    const auto common = cursor.Varints(count);
+    std::vector<Child> out;
+    std::string key;
+    size_t total = 0;
+    for (size_t i = 0; i < count && !cursor.Failed(); ++i) {
+      texts.Next(cursor, i, kKeyLimitBytes, key);
+      total += parent.prefix.size() + key.size();
+      if (cursor.Failed() || common[i] > key.size() ||
+          parent.prefix.size() + common[i] > kKeyLimitBytes ||
+          total > kInnerLimitBytes) {
+        cursor.Fail();
+        break;
+      }
+      out.push_back(
+          {parent.prefix + key.substr(0, static_cast<size_t>(common[i]))});
+    }
+    const auto file_ids = cursor.Varints(count);
+    const auto offsets = cursor.Varints(count);
+    const auto lengths = cursor.Varints(count);
+    for (int i = 0; i < 3; ++i) cursor.Varints(count);  // statistics
+    for (size_t i = 0; i < count && !cursor.Failed(); ++i) {
+      if (file_ids[i] >= files.size()) {
+        cursor.Fail();
+        break;
+      }
+      out[i].file = static_cast<size_t>(file_ids[i]);
+      out[i].offset = offsets[i];
+      out[i].bytes = lengths[i];
+    }
+    if (!cursor.AtEnd()) cursor.Fail();
+    return out;
+  }
+
+  bool AddLeaf(BlockCursor& cursor, const NodeRef& node,
+               const std::vector<DataFile>& files, size_t count) {
+    const auto texts = PrefixedTexts::Lengths(cursor, count);
+    std::vector<OcdbtStore::Entry> entries;
+    std::string key;
+    for (size_t i = 0; i < count && !cursor.Failed(); ++i) {
+      texts.Next(cursor, i, kKeyLimitBytes - node.prefix.size(), key);
+      if (cursor.Failed()) break;
+      if (!AddKey(node, key)) return false;
+      entries.push_back({store_.texts_.size() - last_.size(),
+                         static_cast<uint32_t>(last_.size())});
+    }
+    const auto lengths = cursor.Varints(count);
+    const auto kinds = cursor.Bytes(count);
+    size_t outside = 0;
+    for (const char kind : kinds) {
+      if (kind != 0 && kind != 1) cursor.Fail();
+      outside += kind == 1 ? 1 : 0;
+    }
+    const auto file_ids = cursor.Varints(outside);
+    const auto offsets = cursor.Varints(outside);
+    if (cursor.Failed()) return true;
+    const auto ids = FilesOf(node, files, file_ids);
+    if (!ids) return false;
+    size_t next = 0;
+    for (size_t i = 0; i < count; ++i) {
+      auto& entry = entries[i];
+      if (kinds[i] == 0) {
+        const auto held = cursor.Bytes(lengths[i]);
+        if (cursor.Failed()) return true;
+        entry.offset = static_cast<int64_t>(store_.texts_.size());
+        entry.bytes = static_cast<int64_t>(held.size());
+        store_.texts_.append(held);
+        continue;
+      }
+      constexpr uint64_t kMost = INT64_MAX;
+      if (offsets[next] > kMost || lengths[i] > kMost - offsets[next]) {
+        return Refuse(code::kOffsets, node.file.path,
+                      "the value of " + ShortQuote(store_.KeyOf(entry)) +
+                          " has " + std::to_string(lengths[i]) +
+                          " bytes at byte " + std::to_string(offsets[next]));
+      }
+      entry.file = (*ids)[next];
+      entry.offset = static_cast<int64_t>(offsets[next]);
+      entry.bytes = static_cast<int64_t>(lengths[i]);
+      ++next;
+    }
+    if (!cursor.AtEnd()) {
+      cursor.Fail();
+      return true;
+    }
+    store_.entries_.insert(store_.entries_.end(), entries.begin(),
+                           entries.end());
+    return true;
+  }
+
+  // Appends the complete key to the store's texts and to `last_`.
+  bool AddKey(const NodeRef& node, const std::string& key) {
+    std::string full = node.prefix + key;
+    if (!last_.empty() && full <= last_) {
+      return Refuse(code::kHeader, node.file.path,
+                    "the keys of the B-tree node at byte " +
+                        std::to_string(node.offset) + " do not ascend at " +
+                        ShortQuote(full));
+    }
+    if (store_.texts_.size() + full.size() > kTextsLimitBytes) {
+      return RefuseKeys(node);
+    }
+    ++keys_;
+    store_.texts_.append(full);
+    last_ = std::move(full);
+    return true;
+  }
+
+  // The store's numbers of the files that values are in.
+  std::optional<std::vector<uint32_t>> FilesOf(
+      const NodeRef& node, const std::vector<DataFile>& files,
+      const std::vector<uint64_t>& file_ids) {
+    constexpr uint32_t kUnknown = UINT32_MAX;
+    std::vector<uint32_t> known(files.size(), kUnknown);
+    std::vector<uint32_t> out;
+    for (const uint64_t id : file_ids) {
+      if (id >= files.size()) {
+        Refuse(code::kHeader, node.file.path,
+               "a value's file number is not in the table of the B-tree node "
+               "at byte " +
+                   std::to_string(node.offset));
+        return std::nullopt;
+      }
+      uint32_t& number = known[static_cast<size_t>(id)];
+      const std::string& path = files[static_cast<size_t>(id)].path;
+      const std::string_view fault = PathFault(path);
+      if (!fault.empty()) {
+        Refuse(
+            code::kPath, node.file.path,
+            "a value's file, " + ShortQuote(path) + ", " + std::string(fault));
+        return std::nullopt;
+      }
+      if (number == kUnknown) {
+        const auto [found, added] = numbers_.try_emplace(
+            path, static_cast<uint32_t>(store_.files_.size()));
+        if (added) store_.files_.push_back(Below(root_, path));
+        number = found->second;
+      }
+      out.push_back(number);
+    }
+    return out;
+  }
+
+  std::string root_;
+  OcdbtStore& store_;
+  Findings& findings_;
+  std::unordered_map<std::string, uint32_t> numbers_;  // of files
+  std::string last_;                                   // key
+  size_t keys_ = 0;
+  size_t children_ = 0;
+  size_t inner_bytes_ = 0;
+  int64_t decoded_ = 0;
+};
+
+std::shared_ptr<const OcdbtStore> OcdbtStore::Open(
+    const std::string& root, const std::vector<std::string>& folders,
+    Findings& findings) {
+  auto store = std::make_shared<OcdbtStore>();
+  OcdbtWalk walk(root, *store, findings);
+  for (const std::string& folder : folders) {
+    if (!walk.AddDatabase(folder)) return nullptr;
+  }
+  if (folders.size() > 1 && !store->Unite(root, findings)) return nullptr;
+  if (!walk.CheckFiles()) return nullptr;
+  return store;
+}
+
+}  // namespace shardc::stored

@@ -1,0 +1,254 @@
+// A tree that orbax saved: `_METADATA` has the paths, `_sharding` the layouts,
+// and zarr arrays hold the values, in OCDBT databases or in folders. The name
+// of an array in the storage is its path joined by `.`, so that two paths can
+// have one name; orbax then keeps a single value:
+//
+//   {'a.b': x, 'a': {'b': y}}  ->  both stored as `a.b`: refused
+//
+// A save of several processes that was not finished has one database for each
+// process, `ocdbt.process_0` and so on, whose union is the checkpoint.
+#include "stored/orbax.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "source/directory.h"
+#include "source/wording.h"
+#include "stored/format.h"
+#include "stored/ocdbt.h"
+#include "stored/orbax_metadata.h"
+#include "stored/store.h"
+#include "stored/zarr_tree.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr std::string_view kPartStart = "ocdbt.process_";
+constexpr std::string_view kArrayMetadatas = "array_metadatas";
+
+std::string JoinPath(const std::vector<std::string>& path) {
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) out += '/';
+    out += path[i];
+  }
+  return out.empty() ? "." : out;
+}
+
+std::vector<std::string> PartsOf(const Folder& folder) {
+  std::vector<std::string> out;
+  for (const std::string& name : folder.names) {
+    if (name.starts_with(kPartStart)) out.push_back(name);
+  }
+  return out;
+}
+
+class OrbaxTree {
+ public:
+  OrbaxTree(const Folder& folder, Findings& findings)
+      : folder_(folder), findings_(findings) {
+    tree_.path = folder.path;
+  }
+
+  std::optional<Tree> Open() {
+    if (RefuseUnfinished(folder_.path, findings_)) return std::nullopt;
+    metadata_ = ReadOrbaxMetadata(folder_.PathOf(kOrbaxMetadata), findings_);
+    if (!metadata_) return std::nullopt;
+    const auto store = OpenStore();
+    if (store == nullptr) return std::nullopt;
+    ZarrTree zarr(folder_.path, store);
+    if (!metadata_->has_tree) {
+      tree_.notes.push_back(
+          "`_METADATA` has no `tree_metadata`: arrays are named by their keys");
+      if (!zarr.AddAll(tree_, findings_)) return std::nullopt;
+    } else if (!AddLeaves(zarr)) {
+      return std::nullopt;
+    }
+    if (!AddShardings()) return std::nullopt;
+    tree_.reader = zarr.Reader();
+    return std::move(tree_);
+  }
+
+ private:
+  Place Here() const { return {MakeSource(folder_.path, {})}; }
+
+  std::shared_ptr<const Store> OpenStore() {
+    const bool database = folder_.Has(kOcdbtManifest);
+    const auto parts = PartsOf(folder_);
+    const bool ocdbt = database || !parts.empty();
+    if (metadata_->use_ocdbt && *metadata_->use_ocdbt != ocdbt) {
+      tree_.notes.push_back(std::string("`_METADATA` states `use_ocdbt` ") +
+                            (ocdbt ? "false, but there is a `manifest.ocdbt`"
+                                   : "true, but there is no `manifest.ocdbt`") +
+                            "; orbax fails to restore such a checkpoint");
+    }
+    if (database) {
+      tree_.form = "orbax (OCDBT)";
+      return OcdbtStore::Open(folder_.path, {""}, findings_);
+    }
+    if (parts.empty()) {
+      tree_.form = "orbax (zarr folders)";
+      return std::make_shared<FolderStore>(folder_.path);
+    }
+    tree_.form = "orbax (OCDBT, parts of processes)";
+    if (RefuseMissingParts(parts)) return nullptr;
+    tree_.notes.push_back(
+        "the parts of " +
+        Counted(static_cast<int64_t>(parts.size()), "process", "processes") +
+        " were not merged, so the save has not finished; they are read "
+        "together, and orbax cannot restore them");
+    return OcdbtStore::Open(folder_.path, parts, findings_);
+  }
+
+  // A process that wrote a file of `array_metadatas` must have its part.
+  bool RefuseMissingParts(const std::vector<std::string>& parts) {
+    std::error_code error;
+    const auto written = NamesIn(folder_.PathOf(kArrayMetadatas), error);
+    for (const std::string& name : written.value_or(parts)) {
+      constexpr std::string_view kProcess = "process_";
+      if (!name.starts_with(kProcess)) continue;
+      const std::string part = "ocdbt." + name;
+      if (std::find(parts.begin(), parts.end(), part) != parts.end()) continue;
+      findings_.Add(code::kMissing, Here(),
+                    "the checkpoint has parts of several processes, and " +
+                        ShortQuote(part) + " is missing",
+                    "copy the folders of all processes");
+      return true;
+    }
+    return false;
+  }
+
+  bool AddLeaves(ZarrTree& zarr) {
+    for (const OrbaxLeaf& leaf : metadata_->leaves) {
+      if (findings_.Full()) return false;
+      const std::string name = JoinPath(leaf.path);
+      if (!CheckNames(leaf, name)) continue;
+      if (leaf.empty) {
+        tree_.leaves.push_back({name, Leaf::Kind::kEmpty, leaf.value_type});
+      } else if (leaf.value_type == "string") {
+        AddString(leaf, name);
+      } else {
+        AddArray(leaf, name, zarr);
+      }
+    }
+    return !findings_.HasErrors();
+  }
+
+  // Two paths must differ in the storage and in manifests.
+  bool CheckNames(const OrbaxLeaf& leaf, const std::string& name) {
+    const std::string key = leaf.Key();
+    const auto [stored, new_key] = by_key_.try_emplace(key, &leaf);
+    if (!new_key && !leaf.empty && !stored->second->empty) {
+      findings_.Add(code::kDuplicateKey, Here(),
+                    "the paths " + ShortQuote(JoinPath(stored->second->path)) +
+                        " and " + ShortQuote(name) +
+                        " have the same name in the checkpoint, " +
+                        ShortQuote(key) + ": orbax has kept one value for both",
+                    "rename one of the keys and save again");
+      return false;
+    }
+    const auto [shown, new_name] = by_name_.try_emplace(name, &leaf);
+    if (!new_name) {
+      findings_.Add(code::kDuplicateKey, Here(),
+                    "two paths of the checkpoint are both named " +
+                        ShortQuote(name) +
+                        " in a manifest, since a key contains `/`",
+                    "rename the key that contains `/`");
+    }
+    return new_name;
+  }
+
+  void AddString(const OrbaxLeaf& leaf, const std::string& name) {
+    if (!strings_) {
+      strings_.emplace();
+      if (folder_.Has("_strings.json")) {
+        auto read =
+            ReadOrbaxStrings(folder_.PathOf("_strings.json"), findings_);
+        if (read) strings_ = std::move(read);
+      }
+    }
+    const auto text = strings_->find(leaf.Key());
+    tree_.leaves.push_back({name, Leaf::Kind::kString,
+                            text == strings_->end() ? "" : text->second});
+  }
+
+  void AddArray(const OrbaxLeaf& leaf, const std::string& name,
+                ZarrTree& zarr) {
+    bool found = false;
+    auto array = zarr.Add(leaf.Key(), &found, findings_);
+    if (array) {
+      array->name = name;
+      array->path = leaf.path;
+      tree_.arrays.push_back(std::move(*array));
+    } else if (!found && !findings_.HasErrors()) {
+      findings_.Add(code::kTensorMissing, Here(),
+                    "`_METADATA` lists " + ShortQuote(name) +
+                        ", and the checkpoint holds no array " +
+                        ShortQuote(leaf.Key()),
+                    "copy or save the checkpoint again");
+    }
+  }
+
+  bool AddShardings() {
+    if (!folder_.Has("_sharding")) return true;
+    auto shardings = ReadOrbaxShardings(folder_.PathOf("_sharding"), findings_);
+    if (!shardings) return false;
+    for (Array& array : tree_.arrays) {
+      const auto found = shardings->find(array.key);
+      if (found == shardings->end()) continue;
+      if (found->second.spec.size() > array.shape.size()) {
+        findings_.Add(code::kSpec, Here(),
+                      "the sharding of " + ShortQuote(array.name) + ", " +
+                          SpecText(found->second.spec) +
+                          ", has more entries than its shape " +
+                          ShapeText(array.shape));
+        return false;
+      }
+      array.sharding = found->second;
+    }
+    return true;
+  }
+
+  const Folder& folder_;
+  Findings& findings_;
+  Tree tree_;
+  std::optional<OrbaxMetadata> metadata_;
+  std::optional<std::map<std::string, std::string>> strings_;
+  std::map<std::string, const OrbaxLeaf*> by_key_;
+  std::map<std::string, const OrbaxLeaf*> by_name_;
+};
+
+std::optional<Tree> OpenOrbaxTree(const Folder& folder, Findings& findings) {
+  return OrbaxTree(folder, findings).Open();
+}
+
+}  // namespace
+
+bool IsOrbaxTree(const Folder& folder) { return folder.Has(kOrbaxMetadata); }
+
+bool IsUnfinishedName(std::string_view name) {
+  return name.find(".orbax-checkpoint-tmp") != std::string_view::npos;
+}
+
+bool RefuseUnfinished(const std::string& path, Findings& findings) {
+  std::error_code error;
+  auto full = std::filesystem::absolute(path, error).lexically_normal();
+  if (!full.has_filename()) full = full.parent_path();
+  if (!IsUnfinishedName(full.filename().string())) return false;
+  findings.Add(code::kMissing, {MakeSource(path, {})},
+               "the folder's name ends in `.orbax-checkpoint-tmp`: orbax has "
+               "not finished saving this checkpoint",
+               "use an earlier step, or save again");
+  return true;
+}
+
+extern const Format kOrbaxTree;
+const Format kOrbaxTree{"orbax", IsOrbaxTree, OpenOrbaxTree};
+
+}  // namespace shardc::stored

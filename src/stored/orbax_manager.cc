@@ -1,0 +1,156 @@
+// The folders above a tree: the root of a CheckpointManager holds one folder
+// for each step, named by its number, a step holds one for each item, and the
+// v1 API keeps a tree in `state`.
+//
+//   run/5, run/10/params, run/10/extra  ->  run/10/params
+//
+// If a step has several trees, their arrays are named ITEM/NAME.
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "source/wording.h"
+#include "stored/format.h"
+#include "stored/orbax.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr std::string_view kStepFile = "_CHECKPOINT_METADATA";
+constexpr std::string_view kV1File = "orbax.checkpoint";
+constexpr std::string_view kV1Tree = "state";
+
+std::optional<int64_t> StepOf(std::string_view name) {
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data(), end, step);
+  if (error != std::errc() || at != end || step < 0) return std::nullopt;
+  return step;
+}
+
+// Items of a step that are trees.
+std::vector<Folder> TreesIn(const Folder& folder) {
+  std::vector<Folder> out;
+  for (const std::string& name : folder.names) {
+    if (IsUnfinishedName(name)) continue;
+    auto item = ReadFolder(folder.PathOf(name));
+    if (item && IsOrbaxTree(*item)) out.push_back(std::move(*item));
+  }
+  return out;
+}
+
+bool IsStep(const Folder& folder) {
+  return !IsOrbaxTree(folder) && (folder.Has(kStepFile) || folder.Has(kV1File));
+}
+
+// Chunks of several trees, whose arrays follow each other.
+class JoinedReader : public ChunkReader {
+ public:
+  void Add(std::shared_ptr<const ChunkReader> reader, size_t arrays) {
+    for (size_t i = 0; i < arrays; ++i) members_.push_back({reader, i});
+  }
+  std::optional<std::string> Read(size_t array, int64_t chunk,
+                                  Findings& findings) const override {
+    const auto& [reader, number] = members_[array];
+    return reader->Read(number, chunk, findings);
+  }
+  std::optional<ChunkPlace> Find(size_t array, int64_t chunk,
+                                 Findings& findings) const override {
+    const auto& [reader, number] = members_[array];
+    return reader->Find(number, chunk, findings);
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<const ChunkReader>, size_t>> members_;
+};
+
+std::string LastOf(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
+  if (RefuseUnfinished(folder.path, findings)) return std::nullopt;
+  std::vector<Folder> items;
+  if (folder.Has(kV1File)) {
+    auto state = ReadFolder(folder.PathOf(kV1Tree));
+    if (state && IsOrbaxTree(*state)) items.push_back(std::move(*state));
+  } else {
+    items = TreesIn(folder);
+  }
+  if (items.empty()) {
+    findings.Add(code::kMissing, {MakeSource(folder.path, {})},
+                 "the checkpoint's step has no item with arrays",
+                 "give a step that was saved completely");
+    return std::nullopt;
+  }
+  Tree out;
+  const auto reader = std::make_shared<JoinedReader>();
+  for (const Folder& item : items) {
+    auto tree = OpenTree(item.path, findings);
+    if (!tree) return std::nullopt;
+    reader->Add(tree->reader, tree->arrays.size());
+    const std::string prefix =
+        items.size() > 1 ? LastOf(item.path) + "/" : std::string();
+    for (Array& array : tree->arrays) {
+      array.name = prefix + array.name;
+      out.arrays.push_back(std::move(array));
+    }
+    for (Leaf& leaf : tree->leaves) {
+      leaf.name = prefix + leaf.name;
+      out.leaves.push_back(std::move(leaf));
+    }
+    out.form = tree->form;
+    out.notes.insert(out.notes.end(), tree->notes.begin(), tree->notes.end());
+  }
+  out.path = folder.path;
+  out.reader = reader;
+  return out;
+}
+
+// The folders of complete steps, in ascending order.
+std::vector<std::pair<int64_t, std::string>> StepsIn(const Folder& folder) {
+  std::vector<std::pair<int64_t, std::string>> out;
+  for (const std::string& name : folder.names) {
+    const auto step = StepOf(name);
+    if (step) out.emplace_back(*step, name);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool IsRoot(const Folder& folder) {
+  const auto steps = StepsIn(folder);
+  if (steps.empty()) return false;
+  const auto last = ReadFolder(folder.PathOf(steps.back().second));
+  return last &&
+         (IsStep(*last) || IsOrbaxTree(*last) || !TreesIn(*last).empty());
+}
+
+std::optional<Tree> OpenRoot(const Folder& folder, Findings& findings) {
+  const auto steps = StepsIn(folder);
+  const auto last = ReadFolder(folder.PathOf(steps.back().second));
+  std::optional<Tree> tree;
+  if (last) {
+    tree = IsOrbaxTree(*last) ? OpenTree(last->path, findings)
+                              : OpenStep(*last, findings);
+  }
+  if (!tree) return std::nullopt;
+  tree->notes.insert(tree->notes.begin(),
+                     "step " + std::to_string(steps.back().first) +
+                         ", the latest of " +
+                         Counted(static_cast<int64_t>(steps.size()), "step"));
+  tree->path = folder.path;
+  return tree;
+}
+
+}  // namespace
+
+extern const Format kOrbaxStep;
+extern const Format kOrbaxRoot;
+const Format kOrbaxStep{"orbax step", IsStep, OpenStep};
+const Format kOrbaxRoot{"orbax CheckpointManager", IsRoot, OpenRoot};
+
+}  // namespace shardc::stored

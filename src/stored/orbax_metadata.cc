@@ -1,0 +1,215 @@
+// `_METADATA` has a member for each leaf; its path is read from `key_metadata`,
+// never from the storage name, in which a `.` of a key is not escaped:
+//
+//   {"tree_metadata": {"('a.b',)": {"key_metadata": [{"key": "a.b", ...}],
+//    "value_metadata": {"value_type": "jax.Array", "write_shape": [2, 4]}}}}
+//     ->  path [`a.b`]
+//
+// `write_shape` is the shape of one device's shard and is not read: shapes are
+// in the zarr metadata. `_sharding` has a text of JSON for each storage name,
+// which is base64.
+#include "stored/orbax_metadata.h"
+
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "source/checked.h"
+#include "source/file.h"
+#include "source/json.h"
+#include "source/wording.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr int64_t kLimitBytes = int64_t{1} << 30;
+
+std::unique_ptr<const JsonDocument> Parse(const std::string& path,
+                                          Findings& findings) {
+  const SourceRef source = ReadSource(path, findings, kLimitBytes);
+  if (source == nullptr) return nullptr;
+  auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr || document->root().IsObject()) return document;
+  findings.Add(code::kSchema, {source}, "the file must hold a JSON object");
+  return nullptr;
+}
+
+std::nullopt_t Refuse(const JsonValue& value, const std::string& what,
+                      Findings& findings) {
+  findings.Add(code::kSchema, value.place(), what);
+  return std::nullopt;
+}
+
+// The member, if it has that kind.
+std::optional<JsonValue> Member(const JsonValue& object, std::string_view name,
+                                JsonKind kind) {
+  if (!object.IsObject()) return std::nullopt;
+  auto out = object.Find(name);
+  return out && out->kind() == kind ? out : std::nullopt;
+}
+
+std::optional<OrbaxLeaf> ReadLeaf(const JsonMember& member,
+                                  Findings& findings) {
+  const auto keys = Member(member.value, "key_metadata", JsonKind::kArray);
+  const auto value = Member(member.value, "value_metadata", JsonKind::kObject);
+  if (!keys || !value) {
+    return Refuse(member.value,
+                  "the leaf " + ShortQuote(member.name()) +
+                      " lacks `key_metadata` or `value_metadata`",
+                  findings);
+  }
+  OrbaxLeaf out;
+  for (const JsonValue& entry : keys->items()) {
+    const auto key = Member(entry, "key", JsonKind::kString);
+    if (!key) return Refuse(entry, "a step of a path lacks `key`", findings);
+    out.path.emplace_back(key->string());
+  }
+  const auto type = Member(*value, "value_type", JsonKind::kString);
+  if (type) out.value_type = type->string();
+  const auto skip = Member(*value, "skip_deserialize", JsonKind::kBool);
+  out.empty = skip && skip->boolean();
+  return out;
+}
+
+// The axes of one dimension: null, a name, or a list of names.
+std::optional<AxisGroup> ReadGroup(const JsonValue& value) {
+  AxisGroup out;
+  if (value.IsNull()) return out;
+  if (value.IsString()) return AxisGroup{std::string(value.string())};
+  if (!value.IsArray()) return std::nullopt;
+  for (const JsonValue& name : value.items()) {
+    if (!name.IsString()) return std::nullopt;
+    out.emplace_back(name.string());
+  }
+  return out;
+}
+
+std::optional<Sharding> ReadNamed(const JsonValue& root) {
+  const auto shape = Member(root, "shape", JsonKind::kArray);
+  const auto names = Member(root, "axis_names", JsonKind::kArray);
+  const auto spec = Member(root, "partition_spec", JsonKind::kArray);
+  if (!shape || !names || !spec || shape->size() != names->size()) {
+    return std::nullopt;
+  }
+  Sharding out;
+  std::set<std::string> seen;
+  for (const JsonValue& name : names->items()) {
+    if (!name.IsString()) return std::nullopt;
+    out.mesh.axes.push_back({std::string(name.string())});
+    if (!seen.insert(out.mesh.axes.back().name).second) return std::nullopt;
+  }
+  size_t axis = 0;
+  for (const JsonValue& size : shape->items()) {
+    if (size.kind() != JsonKind::kInteger || size.integer() < 1) {
+      return std::nullopt;
+    }
+    out.mesh.axes[axis++].size = size.integer();
+    const auto devices = CheckedMul(out.mesh.devices, size.integer());
+    if (!devices) return std::nullopt;
+    out.mesh.devices = *devices;
+  }
+  for (const JsonValue& entry : spec->items()) {
+    auto group = ReadGroup(entry);
+    if (!group) return std::nullopt;
+    for (const std::string& name : *group) {
+      if (!seen.contains(name)) return std::nullopt;
+    }
+    out.spec.push_back(std::move(*group));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string OrbaxLeaf::Key() const {
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) out += '.';
+    out += path[i];
+  }
+  return out;
+}
+
+std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
+                                               Findings& findings) {
+  const auto document = Parse(path, findings);
+  if (document == nullptr) return std::nullopt;
+  OrbaxMetadata out;
+  const auto ocdbt = Member(document->root(), "use_ocdbt", JsonKind::kBool);
+  if (ocdbt) out.use_ocdbt = ocdbt->boolean();
+  const auto tree =
+      Member(document->root(), "tree_metadata", JsonKind::kObject);
+  out.has_tree = tree.has_value();
+  if (!tree) return out;
+  for (const JsonMember& member : tree->members()) {
+    auto leaf = ReadLeaf(member, findings);
+    if (!leaf) return std::nullopt;
+    out.leaves.push_back(std::move(*leaf));
+  }
+  return out;
+}
+
+std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
+    const std::string& path, Findings& findings) {
+  const auto document = Parse(path, findings);
+  if (document == nullptr) return std::nullopt;
+  std::map<std::string, Sharding> out;
+  for (const JsonMember& member : document->root().members()) {
+    const auto name = DecodeUrlBase64(member.name());
+    if (!name || !member.value.IsString()) {
+      return Refuse(member.key, "a sharding must be a text, named in base64",
+                    findings);
+    }
+    const auto source =
+        MakeSource(path + ": " + *name, std::string(member.value.string()));
+    const auto inner = JsonDocument::Parse(source, findings);
+    if (inner == nullptr) return std::nullopt;
+    const auto type = Member(inner->root(), "sharding_type", JsonKind::kString);
+    if (!type || type->string() != "NamedSharding") continue;
+    auto sharding = ReadNamed(inner->root());
+    if (!sharding) {
+      return Refuse(inner->root(),
+                    "the sharding of " + ShortQuote(*name) +
+                        " is malformed: it needs `shape`, as many distinct "
+                        "`axis_names`, and a `partition_spec` of these",
+                    findings);
+    }
+    out.emplace(*name, std::move(*sharding));
+  }
+  return out;
+}
+
+std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(
+    const std::string& path, Findings& findings) {
+  const auto document = Parse(path, findings);
+  if (document == nullptr) return std::nullopt;
+  std::map<std::string, std::string> out;
+  for (const JsonMember& member : document->root().members()) {
+    if (!member.value.IsString()) continue;
+    out.emplace(member.name(), member.value.string());
+  }
+  return out;
+}
+
+std::optional<std::string> DecodeUrlBase64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  if (text.size() % 4 != 0) return std::nullopt;
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
+  std::string out;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    out += static_cast<char>(bits >> count);
+    bits &= (uint32_t{1} << count) - 1;
+  }
+  return out;
+}
+
+}  // namespace shardc::stored

@@ -1,0 +1,48 @@
+// The JSON files of an orbax checkpoint that describe its tree.
+#ifndef SHARDC_STORED_ORBAX_METADATA_H_
+#define SHARDC_STORED_ORBAX_METADATA_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/finding.h"
+#include "stored/tree.h"
+
+namespace shardc::stored {
+
+// A leaf of `_METADATA`.
+struct OrbaxLeaf {
+  std::vector<std::string> path;
+  std::string value_type;  // "jax.Array", "np.ndarray", "scalar", "string", ...
+  bool empty = false;      // a node without data, such as `None` or `Dict`
+
+  // The path joined by `.`: orbax's name in the storage.
+  std::string Key() const;
+};
+
+struct OrbaxMetadata {
+  bool has_tree = false;  // `tree_metadata` is there
+  std::vector<OrbaxLeaf> leaves;
+  std::optional<bool> use_ocdbt;
+};
+
+// Return nullopt after a finding.
+std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
+                                               Findings& findings);
+// By the names in the storage; arrays on a single device are left out.
+std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
+    const std::string& path, Findings& findings);
+// The texts of string leaves by their names in the storage.
+std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(
+    const std::string& path, Findings& findings);
+
+// Decodes base64 with the characters `-` and `_`, padded; nullopt for other
+// texts.
+std::optional<std::string> DecodeUrlBase64(std::string_view text);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_ORBAX_METADATA_H_

@@ -1,0 +1,364 @@
+// What shardc does not read, such as other codecs or big-endian elements, is
+// recorded in the array, so that its shape and dtype are listed all the same:
+//
+//   {"shape": [10, 7], "chunks": [4, 4], "dtype": "<f4", "order": "C",
+//    "compressor": {"id": "bz2"}, ...}
+//     ->  [10, 7] of F32; unreadable: is compressed by `bz2`
+//
+// Sizes are checked here once: the bytes of the array, of a chunk and of a
+// shard's index fit in 64 bits.
+#include "stored/zarr.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "source/checked.h"
+#include "source/index.h"
+#include "source/json.h"
+#include "source/wording.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr size_t kRankLimit = 32;  // as numpy had
+
+class ZarrParser {
+ public:
+  ZarrParser(const JsonDocument& document, Findings& findings)
+      : root_(document.root()), findings_(findings) {}
+
+  std::optional<ZarrArray> Version2() {
+    if (!root_.IsObject()) return Malformed(root_, "is not an object");
+    const auto shape = Member(root_, "shape");
+    const auto chunks = Member(root_, "chunks");
+    const auto dtype = Member(root_, "dtype");
+    if (!shape || !chunks || !dtype) return std::nullopt;
+    if (!ReadShape(*shape, 0, out_.shape) ||
+        !ReadShape(*chunks, 1, out_.outer)) {
+      return std::nullopt;
+    }
+    out_.chunk = out_.outer;
+    if (dtype->IsString()) {
+      ReadType(dtype->string());
+    } else {
+      SetUnreadable("has a structured data type");
+    }
+    const auto order = root_.Find("order");
+    if (order && order->IsString() && order->string() == "F" &&
+        out_.shape.size() > 1) {
+      SetUnreadable("is stored in column-major order");
+    }
+    const auto filters = root_.Find("filters");
+    if (filters && !filters->IsNull() &&
+        !(filters->IsArray() && filters->size() == 0)) {
+      SetUnreadable("is stored through filters");
+    }
+    const auto compressor = root_.Find("compressor");
+    if (compressor && !compressor->IsNull()) {
+      const auto id = compressor->IsObject() ? compressor->Find("id")
+                                             : std::optional<JsonValue>();
+      if (!id || !id->IsString()) {
+        return Malformed(*compressor, "has no `id`");
+      }
+      AddCodec(id->string());
+    }
+    const auto separator = root_.Find("dimension_separator");
+    if (separator && !separator->IsNull()) {
+      if (!ReadSeparator(*separator)) return std::nullopt;
+    }
+    ReadFill();
+    return Finish();
+  }
+
+  std::optional<ZarrArray> Version3(bool* group) {
+    if (!root_.IsObject()) return Malformed(root_, "is not an object");
+    const auto type = root_.Find("node_type");
+    if (type && type->IsString() && type->string() == "group") {
+      *group = true;
+      return std::nullopt;
+    }
+    const auto shape = Member(root_, "shape");
+    const auto dtype = Member(root_, "data_type");
+    const auto grid = Configuration("chunk_grid", "regular");
+    const auto codecs = Member(root_, "codecs");
+    if (!shape || !dtype || !grid || !codecs) return std::nullopt;
+    const auto chunks = Member(*grid, "chunk_shape");
+    if (!chunks || !ReadShape(*shape, 0, out_.shape) ||
+        !ReadShape(*chunks, 1, out_.outer)) {
+      return std::nullopt;
+    }
+    out_.chunk = out_.outer;
+    if (dtype->IsString()) {
+      ReadType(dtype->string());
+    } else {
+      SetUnreadable("has a data type with a configuration");
+    }
+    if (!ReadEncoding() || !ReadCodecs(*codecs, true)) return std::nullopt;
+    ReadFill();
+    return Finish();
+  }
+
+ private:
+  std::optional<ZarrArray> Malformed(const JsonValue& value,
+                                     const std::string& why) {
+    findings_.Add(code::kSchema, value.place(),
+                  "the zarr metadata cannot be read: a value " + why);
+    return std::nullopt;
+  }
+
+  std::optional<JsonValue> Member(const JsonValue& object,
+                                  std::string_view name) {
+    auto out =
+        object.IsObject() ? object.Find(name) : std::optional<JsonValue>();
+    if (!out) {
+      findings_.Add(code::kSchema, object.place(),
+                    "the zarr metadata lacks " + Quote(name));
+    }
+    return out;
+  }
+
+  // The first reason is kept.
+  void SetUnreadable(std::string why) {
+    if (out_.unreadable.empty()) out_.unreadable = std::move(why);
+  }
+
+  bool ReadShape(const JsonValue& value, int64_t least, Shape& out) {
+    if (!value.IsArray() || value.size() > kRankLimit) {
+      Malformed(value, "is not a list of at most " +
+                           std::to_string(kRankLimit) + " sizes");
+      return false;
+    }
+    for (const JsonValue& size : value.items()) {
+      if (size.kind() != JsonKind::kInteger || size.integer() < least) {
+        findings_.Add(code::kNumber, size.place(),
+                      "a size of a shape must be an integer of at least " +
+                          std::to_string(least));
+        return false;
+      }
+      out.push_back(size.integer());
+    }
+    return true;
+  }
+
+  void ReadType(std::string_view text) {
+    const std::string shown = ShortQuote(text);
+    if (text.starts_with('>')) SetUnreadable("is stored big-endian");
+    if (text.starts_with('<') || text.starts_with('>') ||
+        text.starts_with('|')) {
+      text.remove_prefix(1);
+    }
+    out_.dtype = ParseDtype(text);
+    if (!out_.dtype) {
+      SetUnreadable("has the data type " + shown +
+                    ", which shardc does not know");
+      return;
+    }
+    // Packed types have a byte for each element.
+    out_.element_bytes = (DtypeBits(*out_.dtype) + 7) / 8;
+  }
+
+  bool ReadSeparator(const JsonValue& value) {
+    if (!value.IsString() || (value.string() != "." && value.string() != "/")) {
+      Malformed(value, "is no separator of chunk keys");
+      return false;
+    }
+    out_.separator = value.string()[0];
+    return true;
+  }
+
+  void AddCodec(std::string_view name) {
+    if (name == "zstd") {
+      out_.codecs.push_back(Codec::kZstd);
+    } else if (name == "gzip" || name == "zlib") {
+      out_.codecs.push_back(Codec::kDeflate);
+    } else if (name == "crc32c") {
+      out_.codecs.push_back(Codec::kCrc32c);
+    } else {
+      SetUnreadable("is stored by the codec " + ShortQuote(name) +
+                    ", which shardc does not read");
+    }
+  }
+
+  // The configuration of a member {"name", "configuration"}.
+  std::optional<JsonValue> Configuration(std::string_view member,
+                                         std::string_view wanted) {
+    const auto value = Member(root_, member);
+    if (!value) return std::nullopt;
+    const auto name = Member(*value, "name");
+    if (!name) return std::nullopt;
+    if (!name->IsString() || name->string() != wanted) {
+      Malformed(*name, "is not `" + std::string(wanted) + "`");
+      return std::nullopt;
+    }
+    return Member(*value, "configuration");
+  }
+
+  bool ReadEncoding() {
+    out_.separator = '/';
+    out_.prefix = "c";
+    const auto encoding = root_.Find("chunk_key_encoding");
+    if (!encoding) return true;
+    const auto name = Member(*encoding, "name");
+    if (!name) return false;
+    const std::string_view text = name->IsString() ? name->string() : "";
+    if (text == "v2") {
+      out_.separator = '.';
+      out_.prefix.clear();
+    } else if (text != "default") {
+      Malformed(*name, "is no known encoding of chunk keys");
+      return false;
+    }
+    const auto more = encoding->Find("configuration");
+    const auto separator = more && more->IsObject()
+                               ? more->Find("separator")
+                               : std::optional<JsonValue>();
+    return !separator || ReadSeparator(*separator);
+  }
+
+  // The codecs of the array, or those of inner chunks.
+  bool ReadCodecs(const JsonValue& codecs, bool outermost) {
+    if (!codecs.IsArray()) return Malformed(codecs, "is not a list"), false;
+    bool last = false;
+    for (const JsonValue& codec : codecs.items()) {
+      if (last) {
+        SetUnreadable("is stored by a codec after `sharding_indexed`");
+        return true;
+      }
+      const auto name = codec.IsString() ? codec : Member(codec, "name");
+      if (!name) return false;
+      if (!name->IsString()) return Malformed(*name, "is not a name"), false;
+      const auto more = codec.IsObject() ? codec.Find("configuration")
+                                         : std::optional<JsonValue>();
+      if (name->string() == "bytes") {
+        ReadEndian(more);
+      } else if (name->string() == "sharding_indexed" && outermost &&
+                 out_.codecs.empty()) {
+        last = true;
+        if (!more) return Malformed(codec, "lacks its configuration"), false;
+        if (!ReadSharding(*more)) return false;
+      } else {
+        AddCodec(name->string());
+      }
+    }
+    return true;
+  }
+
+  void ReadEndian(const std::optional<JsonValue>& more) {
+    const auto endian = more && more->IsObject() ? more->Find("endian")
+                                                 : std::optional<JsonValue>();
+    if (endian && endian->IsString() && endian->string() == "big" &&
+        out_.element_bytes > 1) {
+      SetUnreadable("is stored big-endian");
+    }
+  }
+
+  bool ReadSharding(const JsonValue& more) {
+    const auto chunk = Member(more, "chunk_shape");
+    const auto inner = Member(more, "codecs");
+    const auto index = Member(more, "index_codecs");
+    if (!chunk || !inner || !index) return false;
+    out_.indexed = true;
+    out_.chunk.clear();
+    if (!ReadShape(*chunk, 1, out_.chunk)) return false;
+    const auto location = more.Find("index_location");
+    out_.index_at_start =
+        location && location->IsString() && location->string() == "start";
+    if (!index->IsArray()) return Malformed(*index, "is not a list"), false;
+    for (const JsonValue& codec : index->items()) {
+      const auto name = codec.IsString() ? codec : Member(codec, "name");
+      if (!name) return false;
+      const std::string_view text = name->IsString() ? name->string() : "";
+      if (text == "crc32c") {
+        out_.index_has_checksum = true;
+      } else if (text != "bytes") {
+        SetUnreadable("has an index of inner chunks that is stored by " +
+                      ShortQuote(text));
+      }
+    }
+    return ReadCodecs(*inner, false);
+  }
+
+  void ReadFill() {
+    const auto size = AsIndex(out_.element_bytes);
+    const auto fill = root_.Find("fill_value");
+    if (!fill || fill->IsNull() ||
+        (fill->kind() == JsonKind::kBool && !fill->boolean())) {
+      out_.fill.assign(size, '\0');
+      return;
+    }
+    const bool integer = fill->kind() == JsonKind::kInteger;
+    if (!integer && fill->kind() != JsonKind::kReal) return;
+    const double number =
+        integer ? static_cast<double>(fill->integer()) : fill->real();
+    if (number == 0 && !std::signbit(number)) {
+      out_.fill.assign(size, '\0');
+    } else if (out_.dtype == Dtype::kF32) {
+      const auto value = static_cast<float>(number);
+      out_.fill.assign(reinterpret_cast<const char*>(&value), sizeof(value));
+    } else if (out_.dtype == Dtype::kF64) {
+      out_.fill.assign(reinterpret_cast<const char*>(&number), sizeof(number));
+    }
+  }
+
+  std::optional<ZarrArray> Finish() {
+    const auto overflow = [&](std::string_view what) {
+      findings_.Add(code::kOverflow, root_.place(),
+                    "the bytes of the array's " + std::string(what) +
+                        " do not fit in 64 bits");
+      return std::nullopt;
+    };
+    if (out_.outer.size() != out_.shape.size() ||
+        out_.chunk.size() != out_.shape.size()) {
+      return Malformed(root_,
+                       "has a chunk shape of another rank than the "
+                       "array's");
+    }
+    const auto bytes_of = [&](const Shape& shape) {
+      const auto count = CheckedProduct(shape);
+      // 16 bytes is the size of an inner chunk's entry in the index.
+      return count
+                 ? CheckedMul(*count, std::max<int64_t>(out_.element_bytes, 16))
+                 : std::nullopt;
+    };
+    if (!bytes_of(out_.shape)) return overflow("shape");
+    if (!bytes_of(out_.outer) || !bytes_of(out_.chunk)) {
+      return overflow("chunks");
+    }
+    for (size_t i = 0; i < out_.chunk.size(); ++i) {
+      if (out_.outer[i] % out_.chunk[i] == 0) continue;
+      return Malformed(root_,
+                       "is an inner chunk shape that does not divide "
+                       "the shape of the chunks");
+    }
+    return std::move(out_);
+  }
+
+  JsonValue root_;
+  Findings& findings_;
+  ZarrArray out_;
+};
+
+}  // namespace
+
+std::string ZarrArray::KeyOf(const std::vector<int64_t>& place) const {
+  std::string out = prefix;
+  for (const int64_t index : place) {
+    if (!out.empty()) out += separator;
+    out += std::to_string(index);
+  }
+  return out.empty() ? "0" : out;
+}
+
+std::optional<ZarrArray> ParseZarr(const SourceRef& source, bool* group,
+                                   Findings& findings) {
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  ZarrParser parser(*document, findings);
+  return source->name().ends_with(".zarray") ? parser.Version2()
+                                             : parser.Version3(group);
+}
+
+}  // namespace shardc::stored

@@ -1,0 +1,327 @@
+// A chunk's number gives its place in the array's grid. Without inner chunks
+// that place gives the key of the value. With them the value is a shard, whose
+// index has an offset and a length for each inner chunk in row-major order:
+//
+//   shape [7, 6], shards of [4, 4], chunks of [2, 2]; chunk number 5 of the
+//   grid [4, 3] is at (1, 2): shard (0, 1), key `c/0/1`, inner chunk (1, 0),
+//   entry 2 of the index
+#include "stored/zarr_tree.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "source/checked.h"
+#include "source/index.h"
+#include "source/wording.h"
+#include "stored/codecs.h"
+#include "stored/zarr.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr int64_t kMetadataLimitBytes = int64_t{1} << 20;
+constexpr int64_t kEntryBytes = 16;
+constexpr int64_t kChecksumBytes = 4;
+constexpr uint64_t kAbsent = UINT64_MAX;
+
+uint64_t LittleEndian(std::string_view bytes) {
+  uint64_t out = 0;
+  for (size_t i = bytes.size(); i > 0; --i) {
+    out = out << 8 | static_cast<unsigned char>(bytes[i - 1]);
+  }
+  return out;
+}
+
+int64_t Product(const Shape& shape) {
+  int64_t out = 1;
+  for (const int64_t size : shape) out *= size;
+  return out;
+}
+
+}  // namespace
+
+class ZarrTree::Chunks : public ChunkReader {
+ public:
+  struct Member {
+    std::string key;
+    ZarrArray zarr;
+  };
+
+  Chunks(std::string root, std::shared_ptr<const Store> store)
+      : root_(std::move(root)), store_(std::move(store)) {}
+
+  void Add(Member member) { members_.push_back(std::move(member)); }
+
+  std::optional<std::string> Read(size_t array, int64_t chunk,
+                                  Findings& findings) const override {
+    const Member& member = members_[array];
+    const ZarrArray& zarr = member.zarr;
+    const auto part = Locate(member, chunk, findings);
+    if (!part) return std::nullopt;
+    const int64_t elements = Product(zarr.chunk);
+    const int64_t bytes = elements * zarr.element_bytes;
+    if (bytes > kValueLimitBytes) {
+      Refuse(member, *part, code::kLimit,
+             "decodes to " + BytesText(bytes) + ", more than " +
+                 BytesText(kValueLimitBytes),
+             findings);
+      return std::nullopt;
+    }
+    if (part->absent) return Filled(member, *part, elements, findings);
+    if (zarr.codecs.empty() && part->bytes != bytes) {
+      Refuse(member, *part, code::kSize,
+             "has " + CountText(part->bytes) + " bytes, and " +
+                 CountText(bytes) + " are expected",
+             findings);
+      return std::nullopt;
+    }
+    auto stored = ReadValue(part->value, part->offset, part->bytes, findings);
+    if (!stored) return std::nullopt;
+    std::string why;
+    auto out = Decode(std::move(*stored), zarr.codecs, bytes, &why);
+    if (!out) {
+      Refuse(member, *part, code::kSize, "cannot be decoded: " + why, findings);
+    }
+    return out;
+  }
+
+  std::optional<ChunkPlace> Find(size_t array, int64_t chunk,
+                                 Findings& findings) const override {
+    const Member& member = members_[array];
+    const auto part = Locate(member, chunk, findings);
+    if (!part) return std::nullopt;
+    ChunkPlace out;
+    out.file = part->value.file;
+    out.offset = part->value.offset + part->offset;
+    out.bytes = part->bytes;
+    out.raw = member.zarr.codecs.empty() && !part->absent &&
+              !part->value.file.empty();
+    return out;
+  }
+
+ private:
+  // The bytes of a chunk inside a value.
+  struct Part {
+    Value value;
+    std::string key;
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    bool absent = false;
+  };
+  // The index of one shard: offset and length of each inner chunk.
+  struct Index {
+    std::string key;
+    std::string entries;
+  };
+
+  void Refuse(const Member& member, const Part& part, const Code& code,
+              const std::string& what, Findings& findings) const {
+    const std::string& file = part.value.file;
+    findings.Add(code, {MakeSource(file.empty() ? root_ : file, {})},
+                 "the chunk " + ShortQuote(part.key) + " of " +
+                     ShortQuote(member.key) + ", at byte " +
+                     CountText(part.value.offset + part.offset) + ", " + what,
+                 "copy or save the checkpoint again");
+  }
+
+  std::optional<Part> Locate(const Member& member, int64_t chunk,
+                             Findings& findings) const {
+    const ZarrArray& zarr = member.zarr;
+    const size_t rank = zarr.shape.size();
+    std::vector<int64_t> place(rank);
+    int64_t entry = 0, weight = 1;
+    for (size_t dim = rank; dim > 0;) {
+      --dim;
+      const int64_t count = CeilDiv(zarr.shape[dim], zarr.chunk[dim]);
+      const int64_t inner = zarr.outer[dim] / zarr.chunk[dim];
+      const int64_t at = chunk % count;
+      chunk /= count;
+      place[dim] = at / inner;
+      entry += at % inner * weight;
+      weight *= inner;
+    }
+    Part out;
+    out.key = member.key.empty() ? "" : member.key + "/";
+    out.key += zarr.KeyOf(place);
+    auto value = store_->Find(out.key, findings);
+    if (!value) return std::nullopt;
+    if (!value->found) {
+      findings.Add(code::kMissing, {MakeSource(root_, {})},
+                   "the chunk " + ShortQuote(out.key) + " of " +
+                       ShortQuote(member.key) + " is missing",
+                   "copy or save the checkpoint again");
+      return std::nullopt;
+    }
+    out.value = std::move(*value);
+    out.bytes = out.value.bytes;
+    if (!zarr.indexed) return out;
+    if (!LocateInner(member, entry, weight, out, findings)) {
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  bool LocateInner(const Member& member, int64_t entry, int64_t count,
+                   Part& part, Findings& findings) const {
+    const auto index = IndexOf(member, count, part, findings);
+    if (index == nullptr) return false;
+    const std::string_view bytes =
+        std::string_view(index->entries)
+            .substr(AsIndex(entry * kEntryBytes), AsIndex(kEntryBytes));
+    const uint64_t offset = LittleEndian(bytes.substr(0, 8));
+    const uint64_t length = LittleEndian(bytes.substr(8));
+    if (offset == kAbsent && length == kAbsent) {
+      part.absent = true;
+      part.bytes = 0;
+      return true;
+    }
+    const auto size = static_cast<uint64_t>(part.value.bytes);
+    if (offset > size || length > size - offset) {
+      Refuse(member, part, code::kOffsets,
+             "has an inner chunk of " + std::to_string(length) +
+                 " bytes at its byte " + std::to_string(offset) +
+                 ", beyond its end",
+             findings);
+      return false;
+    }
+    part.offset = static_cast<int64_t>(offset);
+    part.bytes = static_cast<int64_t>(length);
+    return true;
+  }
+
+  // The index of the shard that was read last is kept: its chunks are read one
+  // after the other.
+  std::shared_ptr<const Index> IndexOf(const Member& member, int64_t count,
+                                       const Part& part,
+                                       Findings& findings) const {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (last_ != nullptr && last_->key == part.key) return last_;
+    }
+    const ZarrArray& zarr = member.zarr;
+    const int64_t bytes =
+        count * kEntryBytes + (zarr.index_has_checksum ? kChecksumBytes : 0);
+    if (bytes > part.value.bytes) {
+      Refuse(member, part, code::kSize,
+             "has " + CountText(part.value.bytes) +
+                 " bytes, too few for its index of " + CountText(bytes),
+             findings);
+      return nullptr;
+    }
+    auto stored = ReadValue(part.value,
+                            zarr.index_at_start ? 0 : part.value.bytes - bytes,
+                            bytes, findings);
+    if (!stored) return nullptr;
+    std::string why;
+    std::vector<Codec> codecs;
+    if (zarr.index_has_checksum) codecs.push_back(Codec::kCrc32c);
+    auto entries =
+        Decode(std::move(*stored), codecs, count * kEntryBytes, &why);
+    if (!entries) {
+      Refuse(member, part, code::kSize,
+             "has an index that cannot be read: " + why, findings);
+      return nullptr;
+    }
+    auto index =
+        std::make_shared<const Index>(Index{part.key, std::move(*entries)});
+    const std::scoped_lock lock(mutex_);
+    last_ = index;
+    return index;
+  }
+
+  std::optional<std::string> Filled(const Member& member, const Part& part,
+                                    int64_t elements,
+                                    Findings& findings) const {
+    const std::string& fill = member.zarr.fill;
+    if (fill.empty()) {
+      Refuse(member, part, code::kInexpressible,
+             "lacks an inner chunk, and shardc cannot write the array's fill "
+             "value",
+             findings);
+      return std::nullopt;
+    }
+    std::string out;
+    out.reserve(AsIndex(elements) * fill.size());
+    for (int64_t i = 0; i < elements; ++i) out += fill;
+    return out;
+  }
+
+  std::string root_;
+  std::shared_ptr<const Store> store_;
+  std::vector<Member> members_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Index> last_;
+};
+
+ZarrTree::ZarrTree(std::string root, std::shared_ptr<const Store> store)
+    : root_(std::move(root)),
+      store_(std::move(store)),
+      chunks_(std::make_shared<Chunks>(root_, store_)) {}
+
+ZarrTree::~ZarrTree() = default;
+
+std::shared_ptr<const ChunkReader> ZarrTree::Reader() const { return chunks_; }
+
+std::optional<Array> ZarrTree::Add(const std::string& name, bool* found,
+                                   Findings& findings) {
+  *found = false;
+  std::string key;
+  std::optional<Value> value;
+  for (const std::string_view file : {".zarray", "zarr.json"}) {
+    key = name.empty() ? std::string(file) : name + "/" + std::string(file);
+    value = store_->Find(key, findings);
+    if (!value) return std::nullopt;
+    if (value->found) break;
+  }
+  if (!value->found) return std::nullopt;
+  const std::string shown = root_ + "/" + key;
+  if (value->bytes > kMetadataLimitBytes) {
+    findings.Add(code::kLimit, {MakeSource(shown, {})},
+                 "zarr metadata of " + BytesText(value->bytes) +
+                     " is larger than " + BytesText(kMetadataLimitBytes));
+    return std::nullopt;
+  }
+  auto text = ReadValue(*value, 0, value->bytes, findings);
+  if (!text) return std::nullopt;
+  bool group = false;
+  auto zarr = ParseZarr(MakeSource(shown, std::move(*text)), &group, findings);
+  if (!zarr) return std::nullopt;
+  *found = true;
+  Array out;
+  out.name = name;
+  out.key = name;
+  out.shape = zarr->shape;
+  out.dtype = zarr->dtype;
+  out.element_bytes = zarr->element_bytes;
+  out.chunk = zarr->chunk;
+  if (!zarr->unreadable.empty()) {
+    out.unreadable = "the array " + ShortQuote(name) + " " + zarr->unreadable;
+  }
+  chunks_->Add({name, std::move(*zarr)});
+  return out;
+}
+
+bool ZarrTree::AddAll(Tree& tree, Findings& findings) {
+  const auto keys = store_->MetadataKeys(findings);
+  if (!keys) return false;
+  const size_t before = findings.errors();
+  for (const std::string& key : *keys) {
+    const size_t slash = key.rfind('/');
+    const std::string name =
+        slash == std::string::npos ? "" : key.substr(0, slash);
+    if (!tree.arrays.empty() && tree.arrays.back().key == name) continue;
+    bool found = false;
+    auto array = Add(name, &found, findings);
+    if (findings.errors() > before) return false;
+    if (!array) continue;  // a group
+    array->path = {name};
+    if (name.empty()) array->name = ".";
+    tree.arrays.push_back(std::move(*array));
+  }
+  tree.reader = Reader();
+  return true;
+}
+
+}  // namespace shardc::stored

@@ -1,0 +1,41 @@
+// Arrays of zarr in a store, as arrays of a tree.
+#ifndef SHARDC_STORED_ZARR_TREE_H_
+#define SHARDC_STORED_ZARR_TREE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "source/finding.h"
+#include "stored/store.h"
+#include "stored/tree.h"
+
+namespace shardc::stored {
+
+// Adds arrays to a tree and makes the reader of their chunks.
+class ZarrTree {
+ public:
+  // `root` is the folder that findings name.
+  ZarrTree(std::string root, std::shared_ptr<const Store> store);
+  ~ZarrTree();
+
+  // Adds the array that is stored under a name: its metadata is the value of
+  // `NAME/.zarray` or `NAME/zarr.json`. Fills the array's shape, dtype, chunks
+  // and key; returns nullopt after a finding. `*found` is set to false, without
+  // a finding, if neither key exists.
+  std::optional<Array> Add(const std::string& name, bool* found,
+                           Findings& findings);
+  // Adds all arrays of the store, named by their keys.
+  bool AddAll(Tree& tree, Findings& findings);
+  std::shared_ptr<const ChunkReader> Reader() const;
+
+ private:
+  class Chunks;
+  std::string root_;
+  std::shared_ptr<const Store> store_;
+  std::shared_ptr<Chunks> chunks_;
+};
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_ZARR_TREE_H_
