@@ -39,7 +39,7 @@ LIBRARY_ENDINGS = ("so", "dylib", "tbd")
 # Parts of a source package that are in no library.
 NOT_COMPILED = re.compile(
     r"(^|/)(debian|tests?|testing|tools|cmake|docs?|examples|contrib|amiga|"
-    r"fuzzing|benchmarks?|external/perl)(/|$)")
+    r"fuzzing|benchmarks?|external/perl|zlibWrapper)(/|$)")
 # Licences by phrases of their texts, the most specific first.
 PHRASES = (
     ("GPL-3.0-or-later WITH GCC-exception-3.1",
@@ -161,6 +161,8 @@ def licences(text):
             used.append(name)
     found = []
     for name in used:
+        # Of alternatives, the first.
+        name = name.partition(" or ")[0] if name not in texts else name
         licence = licence_of(texts.get(name, "")) or licence_of(name)
         if licence not in found:
             found.append(licence or "NOASSERTION")
