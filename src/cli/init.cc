@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 struct InitFlags {
   InputFlags inputs;
-  std::string source, folder = ".", naming = "hf";
+  std::string source, folder = ".", naming = "hf", scan_axis;
   MeshFlags mesh;
 };
 
@@ -200,6 +200,7 @@ bool IsClean(const Compiled& compiled,
 // The pack that matches the names if `check` reports nothing for it on this
 // mesh, else suggested rules.
 std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
+                              const suggest::Preferences& preferences,
                               const Common& common, Findings& findings) {
   Rules out;
   const auto pack =
@@ -213,8 +214,9 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
       return out;
     }
   }
-  const auto made =
-      SuggestFor(inputs.manifest, mesh, inputs.model, {}, common, "rules.yaml");
+  const auto made = SuggestFor(inputs.manifest, mesh, inputs.model, preferences,
+                               common, "rules.yaml");
+  PrintMessage(common, UndecidedText(made));
   if (!made.Good()) {
     Refuse(made, mesh, inputs.model, findings);
     return std::nullopt;
@@ -325,6 +327,10 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
                  findings)) {
     return kFailed;
   }
+  const auto axis = ReadScanAxis(flags.scan_axis, findings);
+  if (!axis) return kFailed;
+  suggest::Preferences preferences;
+  preferences.scan_axis = *axis;
   const auto inputs = ReadInputs(flags, findings);
   if (!inputs) return kFailed;
   std::optional<Mesh> mesh;
@@ -337,13 +343,13 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
   } else {
     const auto picked =
         PickMesh(flags.mesh, flags.inputs.devices, inputs->manifest,
-                 inputs->model, {}, common, findings);
+                 inputs->model, preferences, common, findings);
     if (!picked) return kFailed;
     if (picked->none_fits) return kFound;
     mesh = picked->mesh;
   }
   const size_t before = findings.errors();
-  const auto rules = RulesFor(*inputs, *mesh, common, findings);
+  const auto rules = RulesFor(*inputs, *mesh, preferences, common, findings);
   if (!rules) return findings.errors() > before ? kFound : kFailed;
   const auto files = FilesOf(flags, *inputs, *mesh, *rules, findings);
   if (files.empty() || !AllAreNew(flags.folder, files, findings)) {
@@ -381,6 +387,7 @@ Options OptionsOf(InitFlags& flags) {
               .help =
                   "naming of the parameters that are built from a config.json",
               .checked = true},
+             ScanAxisOption(&flags.scan_axis),
              {.name = "--header-only",
               .to = &flags.inputs.header_only,
               .help = "do not compare safetensors headers with the size of the "

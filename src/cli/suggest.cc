@@ -18,7 +18,7 @@ namespace {
 
 struct SuggestFlags {
   InputFlags inputs;
-  std::string output, prefer = "memory", naming = "hf";
+  std::string output, prefer = "memory", naming = "hf", scan_axis;
   MeshFlags mesh;
   bool place_experts = false;
   bool force = false;
@@ -85,6 +85,9 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
   suggest::Preferences preferences;
   preferences.prefer_traffic = flags.prefer == "traffic";
   preferences.place_experts = flags.place_experts;
+  const auto axis = ReadScanAxis(flags.scan_axis, findings);
+  if (!axis) return kFailed;
+  preferences.scan_axis = *axis;
   const auto inputs = ReadInputs(flags, *target, preferences, common, findings);
   if (!inputs) return kFailed;
   if (inputs->none_fits) return kFound;
@@ -121,6 +124,7 @@ Options OptionsOf(SuggestFlags& flags) {
                            .help = "naming of the parameters that are built "
                                    "from a config.json, without a manifest",
                            .checked = true}}));
+  Append(options, Under("Inputs", {ScanAxisOption(&flags.scan_axis)}));
   Append(options, ProjectInputs(flags.inputs));
   Append(options, MeshChoice(flags.mesh));
   Append(options, {OutputOption(&flags.output,
@@ -165,6 +169,11 @@ evaluated as by shardc-fit(1), under the rules that are suggested for it, with t
 settings that are printed, and with the step that the model's pack describes if
 there is one. Without a manifest, `--model` builds the parameter tree, as by
 shardc-manifest(1).
+
+A dimension that all parameters of a subtree share counts scanned layers, if
+their norms, their names or their number show that it does. It is never sharded.
+Where nothing shows it, the command prints what it assumes, and `--scan-axis`
+decides. The comment of each rule has a confidence and its evidence.
 
 The rules are proven before they are written: every parameter is won by the rule
 that is meant for it, and shardc-check(1) reports no error and no warning. If

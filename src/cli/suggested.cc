@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 
 #include "cli/lint_target.h"
 #include "cli/picked_mesh.h"
@@ -174,7 +175,49 @@ std::string SuggestionText(const SuggestedRules& rules) {
         "assumed     the size of a head; give `--model config.json` to confirm "
         "it\n";
   }
+  return out + UndecidedText(rules);
+}
+
+std::string UndecidedText(const SuggestedRules& rules) {
+  std::string out;
+  for (const LayerStack& stack : rules.suggestion.dims.stacks.stacks) {
+    if (stack.confidence != StackConfidence::kUndecided) continue;
+    out += "undecided   whether " + StackText(stack) + ": " + stack.evidence +
+           "; assumed, `--scan-axis none` or another axis decides it\n";
+  }
   return out;
+}
+
+namespace {
+
+constexpr int kMostRank = 16;
+
+}  // namespace
+
+Option ScanAxisOption(std::string* axis) {
+  return {.name = "--scan-axis",
+          .to = axis,
+          .value = "N",
+          .help =
+              "the dimension that counts scanned layers, below 0 counted "
+              "from the last one, or `none` (default: by sizes and names)"};
+}
+
+std::optional<ScanAxis> ReadScanAxis(const std::string& text,
+                                     Findings& findings) {
+  if (text.empty()) return ScanAxis{};
+  if (text == "none") return ScanAxis{.none = true, .dim = {}};
+  int dim = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, dim);
+  if (error == std::errc() && at == end && dim >= -kMostRank &&
+      dim < kMostRank) {
+    return ScanAxis{.none = false, .dim = dim};
+  }
+  findings.Add(code::kUsage, {MakeSource("--scan-axis", text), 0, text.size()},
+               ShortQuote(text) + " is no axis of scanned layers",
+               "write the dimension, such as 0, 1 or -1, or `none`");
+  return std::nullopt;
 }
 
 }  // namespace shardc::cli

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/option.h"
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/project.h"
@@ -41,6 +42,15 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
 // Adds the remaining findings, which are why the rules are not written.
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, Findings& findings);
+
+// What names and sizes leave undecided, a line each, and what was assumed.
+std::string UndecidedText(const SuggestedRules& rules);
+
+Option ScanAxisOption(std::string* axis);
+
+// The value of `--scan-axis`; adds a finding if it is none.
+std::optional<ScanAxis> ReadScanAxis(const std::string& text,
+                                     Findings& findings);
 
 // The summary: what was chosen, and what is left to do.
 std::string SuggestionText(const SuggestedRules& rules);

@@ -49,7 +49,7 @@ Sides SidesOf(const ShapedParameter& entry) {
 }
 
 // The path up to the first counter; empty for a name without one.
-std::string_view StackOf(std::string_view name) {
+std::string_view CountedStack(std::string_view name) {
   const size_t at = name.find('*');
   return at == std::string_view::npos ? std::string_view() : name.substr(0, at);
 }
@@ -120,7 +120,8 @@ Widths::Widths(std::span<const ShapedParameter> entries,
   std::map<std::string_view, Votes> votes;
   for (const ShapedParameter& entry : entries) {
     if (entry.shape == nullptr || entry.shape->empty()) continue;
-    const std::string_view stack = StackOf(entry.name);
+    const std::string_view stack =
+        entry.stack.empty() ? CountedStack(entry.name) : entry.stack;
     const int64_t count = std::min(entry.count, kMostVotes);
     if (IsMatrix(entry)) {
       const Sides sides = SidesOf(entry);
@@ -140,19 +141,20 @@ Widths::Widths(std::span<const ShapedParameter> entries,
   }
 }
 
-int64_t Widths::Of(std::string_view name, int64_t first, int64_t last) const {
+int64_t Widths::Of(std::string_view name, int64_t first, int64_t last,
+                   std::string_view stack) const {
   const auto has = [&](int64_t width) {
     return first == width || last == width;
   };
-  const std::string_view own = StackOf(name);
+  const std::string_view own = stack.empty() ? CountedStack(name) : stack;
   if (!own.empty()) {
     const auto at = by_stack_.find(own);
     return at != by_stack_.end() && has(at->second) ? at->second : 0;
   }
   int64_t best = 0;
   size_t nearest = 0;
-  for (const auto& [stack, width] : by_stack_) {
-    const size_t common = CommonPrefix(stack, name) + 1;
+  for (const auto& [other, width] : by_stack_) {
+    const size_t common = CommonPrefix(other, name) + 1;
     if (has(width) && common > nearest) {
       nearest = common;
       best = width;
@@ -187,8 +189,8 @@ std::vector<std::optional<bool>> OrientationsOf(
     }
     if (!IsMatrix(entry)) continue;
     const Sides sides = SidesOf(entry);
-    const auto width =
-        ByWidth(entry, widths.Of(entry.name, sides.first, sides.last));
+    const auto width = ByWidth(
+        entry, widths.Of(entry.name, sides.first, sides.last, entry.stack));
     if (entry.role->module_role == Role::kEmbedding) {
       out[i] = width.value_or(true);
       continue;

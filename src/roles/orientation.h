@@ -22,6 +22,8 @@ struct ShapedParameter {
   const Shape* shape = nullptr;  // null: unknown
   int64_t count = 1;
   bool packed = false;  // one number holds several weights: sizes mislead
+  // The path of scanned layers; empty: the name up to its first counter.
+  std::string_view stack = {};
 };
 
 // The width of every layer stack: the size of the activations that its blocks
@@ -37,7 +39,9 @@ class Widths {
   // The width that a matrix of these sides reads or writes: that of its stack,
   // or for a matrix in no stack that of the stack whose path has the longest
   // common prefix with its name. 0 if neither side has that size.
-  int64_t Of(std::string_view name, int64_t first, int64_t last) const;
+  // `stack` is as in ShapedParameter.
+  int64_t Of(std::string_view name, int64_t first, int64_t last,
+             std::string_view stack = {}) const;
   const std::map<std::string_view, int64_t>& by_stack() const {
     return by_stack_;
   }

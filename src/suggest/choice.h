@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/axis_rules.h"
+#include "roles/layer_stacks.h"
 
 namespace shardc::suggest {
 
@@ -15,6 +16,7 @@ struct Preferences {
   // Vocabularies that tp does not divide stay replicated over it, which takes
   // memory and saves traffic.
   bool prefer_traffic = false;
+  ScanAxis scan_axis = {};
   bool place_experts = false;  // experts over fsdp if the mesh has no ep
 };
 

@@ -67,7 +67,7 @@ Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
   for (size_t k = 0; k < dims.groups.size(); ++k) {
     const InferredDims& one = dims.groups[k];
     if (IsHeadVector(one.role)) {
-      out.groups[k] = ChooseForHeadVector(tree, k, dims, out.groups);
+      out.groups[k] = ChooseForHeadVector(k, dims, out.groups);
     } else if (IsCompanion(one.role) && one.weight >= 0) {
       out.groups[k] = ChooseForCompanion(one, dims, out.groups);
     } else if (one.role == Role::kScale && !specs.IsSmall(k)) {

@@ -42,10 +42,11 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
     if (experts) spec[i] = choice.spec[i];
   }
   if (!weight.column || !choice.inner_sharded) return;
-  const size_t last = spec.size() - 1;
   const size_t inner = AsIndex(weight.inner);
   // If the columns of a head are a dimension, the heads stand before it.
-  for (const size_t at : {last, last > 0 ? last - 1 : last}) {
+  const std::vector<size_t> own = bias.OfOneLayer();
+  for (size_t i = 0; i < std::min<size_t>(2, own.size()); ++i) {
+    const size_t at = own[own.size() - 1 - i];
     if (bias.dims[at].size != weight.dims[inner].size) continue;
     if (!spec[at].empty()) continue;
     spec[at] = {choice.spec[inner].front()};
@@ -55,8 +56,7 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
 
 // Whether the query of a block is normed head by head. Then so is the key,
 // although one KV head may be as wide as all of them.
-bool QueryIsNormedByHead(const Tree& tree, const ModelDims& dims,
-                         const std::string& block) {
+bool QueryIsNormedByHead(const ModelDims& dims, const std::string& block) {
   int64_t query = 0;
   for (const InferredDims& one : dims.groups) {
     if (one.role == Role::kQuery && one.by_name.block_path == block) {
@@ -64,9 +64,10 @@ bool QueryIsNormedByHead(const Tree& tree, const ModelDims& dims,
     }
   }
   for (size_t k = 0; k < dims.groups.size(); ++k) {
-    const ParameterGroup& group = tree.groups[k];
-    if (dims.groups[k].role == Role::kQueryNorm && group.rank() == 1 &&
-        dims.groups[k].by_name.block_path == block && group.shape[0] != query) {
+    const auto own = dims.groups[k].OfOneLayer();
+    if (dims.groups[k].role == Role::kQueryNorm && own.size() == 1 &&
+        dims.groups[k].by_name.block_path == block &&
+        dims.groups[k].dims[own[0]].size != query) {
       return true;
     }
   }
@@ -101,12 +102,12 @@ Choice ChooseForCompanion(const InferredDims& companion, const ModelDims& dims,
   return out;
 }
 
-Choice ChooseForHeadVector(const Tree& tree, size_t k, const ModelDims& dims,
+Choice ChooseForHeadVector(size_t k, const ModelDims& dims,
                            const std::vector<Choice>& weights) {
   Choice out;
-  const ParameterGroup& group = tree.groups[k];
   const InferredDims& vector = dims.groups[k];
-  if (group.rank() != 1 || group.shape[0] < 2) return out;
+  const auto own_dims = vector.OfOneLayer();
+  if (own_dims.size() != 1 || vector.dims[own_dims[0]].size < 2) return out;
   const std::string& block = vector.by_name.block_path;
   const bool norm = IsNorm(vector.role);
   for (size_t w = 0; w < dims.groups.size(); ++w) {
@@ -121,12 +122,12 @@ Choice ChooseForHeadVector(const Tree& tree, size_t k, const ModelDims& dims,
                                (!norm && weight.role == Role::kFusedQkv);
     if (!own) continue;
     const int64_t wanted = norm ? weight.inner_size : weight.units[0];
-    if (group.shape[0] != wanted) continue;
-    if (vector.role == Role::kKeyNorm &&
-        QueryIsNormedByHead(tree, dims, block)) {
+    if (vector.dims[own_dims[0]].size != wanted) continue;
+    if (vector.role == Role::kKeyNorm && QueryIsNormedByHead(dims, block)) {
       continue;
     }
-    out.spec = {{weights[w].spec[AsIndex(weight.inner)].front()}};
+    out.spec.resize(vector.dims.size());
+    out.spec[own_dims[0]] = {weights[w].spec[AsIndex(weight.inner)].front()};
     out.inner_sharded = true;
     return out;
   }

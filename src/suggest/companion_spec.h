@@ -23,7 +23,7 @@ Choice ChooseForCompanion(const InferredDims& companion, const ModelDims& dims,
 // The spec of a head vector: that of the heads of its block's projection if it
 // has a number for each of them (or for each of their columns), otherwise
 // replicated.
-Choice ChooseForHeadVector(const Tree& tree, size_t k, const ModelDims& dims,
+Choice ChooseForHeadVector(size_t k, const ModelDims& dims,
                            const std::vector<Choice>& weights);
 
 }  // namespace shardc::suggest

@@ -7,7 +7,7 @@
 //   q_proj [4096, 4096], [out, in]     ->  inner is the output, dimension 0
 //   o_proj [4096, 4096], [out, in]     ->  inner is the input, dimension 1
 //
-// The passes in their order: roles by name, stacked dimensions, matrices,
+// The passes in their order: layer stacks, roles by name, experts, matrices,
 // vocabularies, sides, companions and blocks, heads.
 #include "suggest/dims.h"
 
@@ -50,6 +50,25 @@ ModelDims NameRoles(const Tree& tree) {
   return out;
 }
 
+// A gate that another projection of its block has the shape of is no router:
+// `gate` [1024, 4096] next to `up` [1024, 4096].
+void NameGates(const Tree& tree, ModelDims& dims) {
+  std::set<std::pair<std::string_view, Shape>> inward;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    if (dims.groups[k].role == Role::kUp) {
+      inward.emplace(dims.groups[k].by_name.sibling_path, tree.groups[k].shape);
+    }
+  }
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    InferredDims& inferred = dims.groups[k];
+    if (inferred.role == Role::kRouter &&
+        inward.contains(
+            {inferred.by_name.sibling_path, tree.groups[k].shape})) {
+      inferred.role = Role::kGate;
+    }
+  }
+}
+
 int64_t OtherSide(const Matrix& matrix, int64_t width) {
   return matrix.sides[0] == width ? matrix.sides[1] : matrix.sides[0];
 }
@@ -63,7 +82,7 @@ std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const Matrix& matrix = matrices.groups[k];
     const Role role = dims.groups[k].role;
-    if (!matrix.valid() || tree.groups[k].count() > kMostTables ||
+    if (!matrix.valid() || tree.groups[k].instances() > kMostTables ||
         dims.groups[k].experts >= 0 || IsAttention(role) || IsMlp(role) ||
         role == Role::kPosition) {
       continue;
@@ -114,8 +133,8 @@ class SideFinder {
            .last = matrix.sides[1],
            .width = width,
            .vocabulary = vocabularies_.contains(OtherSide(matrix, width)) &&
-                         group.count() <= kMostTables,
-           .in_layers = !group.stack().empty() || unknown_names});
+                         group.instances() <= kMostTables,
+           .in_layers = InLayers(group) || unknown_names});
     }
     auto first = InnerIsFirst(k, width, inferred);
     const bool by_width = inferred.role == Role::kProjection ||
@@ -221,10 +240,20 @@ int64_t InferredDims::Experts() const {
   return expert_count > 1 ? expert_count : 0;
 }
 
-ModelDims InferDims(const Tree& tree, const ModelConfig* model,
-                    int64_t tensor_parts) {
+std::vector<size_t> InferredDims::OfOneLayer() const {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i].use != DimUse::kLayers) out.push_back(i);
+  }
+  return out;
+}
+
+ModelDims InferDims(const Tree& stored, const ModelConfig* model,
+                    int64_t tensor_parts, const ScanAxis& axis) {
+  LayerStacks stacks = StacksOf(stored, model, axis);
+  const Tree tree = WithoutLayers(stored, stacks);
   ModelDims out = NameRoles(tree);
-  MarkLayers(tree, model, out);
+  NameGates(tree, out);
   MarkExperts(tree, out);
   const Matrices matrices = FindMatrices(tree, model, out);
   const auto vocabularies = FindVocabularies(tree, model, out, matrices);
@@ -236,6 +265,8 @@ ModelDims InferDims(const Tree& tree, const ModelConfig* model,
   SetBlocks(tree, model, out);
   InferHeads(tree, model, tensor_parts, out);
   SetFacts(matrices.widths, out);
+  RestoreLayers(stored, stacks, out);
+  out.stacks = std::move(stacks);
   return out;
 }
 

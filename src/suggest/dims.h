@@ -9,6 +9,7 @@
 
 #include "model/project.h"
 #include "roles/classify.h"
+#include "roles/layer_stacks.h"
 #include "suggest/parameter_groups.h"
 
 namespace shardc::suggest {
@@ -50,6 +51,8 @@ struct InferredDims {
   bool IsMatrix() const { return inner >= 0 && width >= 0; }
   // The number of experts, as a dimension or as tensors; 0 for none.
   int64_t Experts() const;
+  // The dimensions that do not count layers.
+  std::vector<size_t> OfOneLayer() const;
 };
 
 // What was inferred of the model, for the comment at the head of the file.
@@ -64,12 +67,13 @@ struct ModelFacts {
 struct ModelDims {
   std::vector<InferredDims> groups;  // as in the tree
   ModelFacts facts;
+  LayerStacks stacks;  // of scanned layers; groups as in the tree
 };
 
 // `model` may be null. A value of the configuration that contradicts the shapes
 // is ignored. `tensor_parts` is the size of the tensor parallel axis.
 ModelDims InferDims(const Tree& tree, const ModelConfig* model,
-                    int64_t tensor_parts);
+                    int64_t tensor_parts, const ScanAxis& axis = {});
 
 }  // namespace shardc::suggest
 

@@ -14,7 +14,6 @@
 
 #include "roles/quantisation.h"
 #include "source/index.h"
-#include "suggest/stacked_dims.h"
 
 namespace shardc::suggest {
 namespace {
@@ -60,9 +59,36 @@ Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
   return out;
 }
 
+// A parameter of unknown role next to a query is the output of attention if it
+// is stored with the query's heads and their columns in front:
+//
+//   query [1024, 16, 64], out [16, 64, 1024]
+void NameOutputs(const Tree& tree, ModelDims& dims) {
+  std::map<std::string_view, const Shape*> queries;  // by block
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    if (dims.groups[k].role == Role::kQuery && tree.groups[k].rank() == 3) {
+      queries.try_emplace(dims.groups[k].by_name.block_path,
+                          &tree.groups[k].shape);
+    }
+  }
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    InferredDims& inferred = dims.groups[k];
+    const Shape& shape = tree.groups[k].shape;
+    const auto query = queries.find(inferred.by_name.block_path);
+    if (inferred.role != Role::kOther || shape.size() != 3 ||
+        query == queries.end()) {
+      continue;
+    }
+    const Shape& heads = *query->second;
+    if (shape == Shape{heads[1], heads[2], heads[0]}) {
+      inferred.role = Role::kOutput;
+    }
+  }
+}
+
 Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
   std::vector<int> sides;
-  for (const int dim : WithoutLayers(inferred)) {
+  for (int dim = 0; dim < group.rank(); ++dim) {
     if (dim != inferred.experts) sides.push_back(dim);
   }
   const auto size = [&](int dim) { return group.shape[AsIndex(dim)]; };
@@ -120,12 +146,14 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
         roles[k].leaf == Leaf::kOther) {
       roles[k].leaf = Leaf::kWeight;
     }
-    entries.push_back({.name = group.name,
-                       .role = &roles[k],
-                       .shape = &shapes[k],
-                       .count = group.count(),
-                       .packed = MayPack(group) || (group.rank() > 1 &&
-                                                    !Votes(matrix, inferred))});
+    entries.push_back(
+        {.name = group.name,
+         .role = &roles[k],
+         .shape = &shapes[k],
+         .count = group.instances(),
+         .packed =
+             MayPack(group) || (group.rank() > 1 && !Votes(matrix, inferred)),
+         .stack = group.stack_size ? group.stack() : std::string_view()});
   }
   out.widths = Widths(entries, model == nullptr ? std::nullopt : model->hidden);
   const auto found = OrientationsOf(entries, out.widths);
@@ -190,12 +218,15 @@ void UnpackSides(const Tree& tree, const ModelDims& dims, Matrices& out) {
 int64_t Matrices::WidthOf(const Tree& tree, size_t k) const {
   const Matrix& matrix = groups[k];
   if (!matrix.valid() || !matrix.sides_known) return 0;
-  return widths.Of(tree.groups[k].name, matrix.sides[0], matrix.sides[1]);
+  const ParameterGroup& group = tree.groups[k];
+  return widths.Of(group.name, matrix.sides[0], matrix.sides[1],
+                   group.stack_size ? group.stack() : std::string_view());
 }
 
 Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
                       ModelDims& dims) {
   Matrices out;
+  NameOutputs(tree, dims);
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     out.groups.push_back(MatrixOf(tree.groups[k], dims.groups[k]));
   }

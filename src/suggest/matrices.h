@@ -39,7 +39,7 @@ struct Matrices {
 
 // Finds the two sides of each group, and their orientation. Marks dimensions
 // that are never sharded, and gives groups that are no matrices the role of a
-// convolution. Needs MarkLayers and MarkExperts.
+// convolution. The tree is one without layers. Needs MarkExperts.
 Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
                       ModelDims& dims);
 

@@ -90,6 +90,7 @@ struct KeyHash {
 }  // namespace
 
 std::string_view ParameterGroup::stack() const {
+  if (stack_size) return std::string_view(name).substr(0, *stack_size);
   const size_t at = name.find('*');
   return at == std::string::npos ? std::string_view()
                                  : std::string_view(name).substr(0, at);

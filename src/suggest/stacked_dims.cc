@@ -1,56 +1,27 @@
-// Scanned layers have no number in their names. All groups below a path such as
-// `decoder.layers` then have one size in common, which is the number of layers;
-// if several sizes are common, the configuration's number, else the smallest:
+// Every later pass reads a tree in which each tensor is one layer: dimensions
+// of scanned layers are removed first, and put back into the result at the end:
 //
-//   layers/wi_0 [4096, 32, 14336], layers/norm [4096, 32], layers/q [...]
-//       ->  32 layers
+//   decoder/layers/wi_0 [4096, 32, 14336]  ->  32 instances of [4096, 14336]
 //
 // A dimension counts experts if the name contains `experts`, or if two groups
-// of one stack have three dimensions and share the leading size.
+// of one stack have three dimensions and share the leading size, which is
+// smaller than the other two.
 #include "suggest/stacked_dims.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "model/name.h"
 #include "source/index.h"
 
 namespace shardc::suggest {
 namespace {
 
-constexpr std::array<std::string_view, 7> kStackWords = {
-    "layers", "blocks", "h", "block", "layer", "decoder_layers", "stack"};
 // Smaller trailing dimensions are a kernel's taps rather than a matrix.
 constexpr int64_t kLeastSide = 16;
-
-int64_t SizeOfLayers(const Tree& tree, const ModelConfig* model,
-                     const std::vector<size_t>& groups) {
-  bool matrix = false;
-  std::map<int64_t, size_t> groups_with;
-  for (const size_t k : groups) {
-    const Shape& shape = tree.groups[k].shape;
-    matrix = matrix || shape.size() >= 3;
-    for (const int64_t size : std::set<int64_t>(shape.begin(), shape.end())) {
-      ++groups_with[size];
-    }
-  }
-  if (!matrix || groups.size() < 3) return 0;
-  const auto common = [&](int64_t size) {
-    const auto at = groups_with.find(size);
-    return at != groups_with.end() && at->second == groups.size();
-  };
-  if (model != nullptr && model->layers && common(*model->layers)) {
-    return *model->layers < 2 ? 0 : *model->layers;
-  }
-  for (const auto& [size, count] : groups_with) {
-    if (size >= 2 && common(size)) return size;
-  }
-  return 0;
-}
 
 void SetExperts(InferredDims& inferred, int dim) {
   inferred.experts = dim;
@@ -78,49 +49,70 @@ int64_t CountExperts(const Tree& tree, const ParameterGroup& group) {
 // Whether the leading dimension of a group of unknown name may count experts.
 bool MayLeadWithExperts(const ParameterGroup& group,
                         const InferredDims& inferred) {
-  const auto rest = WithoutLayers(inferred);
-  return rest.size() == 3 && inferred.experts < 0 && !inferred.by_name.expert &&
-         !group.stack().empty() && !inferred.by_name.attention &&
-         group.shape[AsIndex(rest[1])] > kLeastSide &&
-         group.shape[AsIndex(rest[2])] > kLeastSide;
+  return group.rank() == 3 && inferred.experts < 0 &&
+         !inferred.by_name.expert && InLayers(group) &&
+         !inferred.by_name.attention && !IsAttention(inferred.role) &&
+         group.shape[1] > kLeastSide && group.shape[2] > kLeastSide &&
+         (group.layers == 1 ||
+          group.shape[0] <= std::min(group.shape[1], group.shape[2]));
+}
+
+void RestoreDim(int at, int64_t size, InferredDims& inferred) {
+  inferred.dims.insert(inferred.dims.begin() + at,
+                       {.use = DimUse::kLayers, .size = size});
+  for (int* const dim : {&inferred.inner, &inferred.width, &inferred.experts}) {
+    if (*dim >= at) ++*dim;
+  }
 }
 
 }  // namespace
 
-std::vector<int> WithoutLayers(const InferredDims& inferred) {
-  std::vector<int> out;
-  for (size_t i = 0; i < inferred.dims.size(); ++i) {
-    if (inferred.dims[i].use != DimUse::kLayers) {
-      out.push_back(static_cast<int>(i));
+bool InLayers(const ParameterGroup& group) {
+  return !group.stack().empty() || group.stack_size;
+}
+
+LayerStacks StacksOf(const Tree& tree, const ModelConfig* model,
+                     const ScanAxis& axis) {
+  std::vector<StackCandidate> candidates;
+  for (const ParameterGroup& group : tree.groups) {
+    candidates.push_back({.name = group.name, .shape = &group.shape});
+  }
+  return FindLayerStacks(candidates, tree.separator,
+                         model == nullptr ? std::nullopt : model->layers, axis);
+}
+
+Tree WithoutLayers(const Tree& tree, const LayerStacks& stacks) {
+  Tree out;
+  out.manifest = tree.manifest;
+  out.separator = tree.separator;
+  out.groups = tree.groups;
+  out.members = tree.members;
+  out.bytes = tree.bytes;
+  out.shapeless = tree.shapeless;
+  for (size_t k = 0; k < out.groups.size(); ++k) {
+    ParameterGroup& group = out.groups[k];
+    group.parts = SplitName(group.name, tree.separator);
+    const auto& scanned = stacks.dims[k];
+    for (auto one = scanned.rbegin(); one != scanned.rend(); ++one) {
+      group.layers *= group.shape[AsIndex(one->dim)];
+      group.shape.erase(group.shape.begin() + one->dim);
+      const size_t path = stacks.stacks[one->stack].path.size();
+      group.stack_size = std::max(path, group.stack_size.value_or(0));
+    }
+    if (group.layers > 1) {
+      group.elements /= group.layers;
+      group.bytes /= group.layers;
     }
   }
   return out;
 }
 
-void MarkLayers(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
-  std::map<std::string, std::vector<size_t>> stacks;  // by path
+void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
+                   ModelDims& dims) {
   for (size_t k = 0; k < tree.groups.size(); ++k) {
-    const ParameterGroup& group = tree.groups[k];
-    if (!group.stack().empty() || group.rank() == 0) continue;
-    std::string path;
-    for (size_t i = 0; i + 1 < group.parts.size(); ++i) {
-      path += std::string(group.parts[i]) + tree.separator;
-      if (std::find(kStackWords.begin(), kStackWords.end(), group.parts[i]) !=
-          kStackWords.end()) {
-        stacks[path].push_back(k);
-        break;
-      }
-    }
-  }
-  for (const auto& [path, groups] : stacks) {
-    const int64_t layers = SizeOfLayers(tree, model, groups);
-    if (layers == 0) continue;
-    for (const size_t k : groups) {
-      auto& all = dims.groups[k].dims;
-      const auto at = std::find_if(all.begin(), all.end(), [&](const Dim& dim) {
-        return dim.size == layers;
-      });
-      if (at != all.end()) at->use = DimUse::kLayers;
+    for (const ScannedDim& one : stacks.dims[k]) {
+      RestoreDim(one.dim, tree.groups[k].shape[AsIndex(one.dim)],
+                 dims.groups[k]);
     }
   }
 }
@@ -128,25 +120,21 @@ void MarkLayers(const Tree& tree, const ModelConfig* model, ModelDims& dims) {
 void MarkExperts(const Tree& tree, ModelDims& dims) {
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     InferredDims& inferred = dims.groups[k];
-    const auto rest = WithoutLayers(inferred);
     if (inferred.by_name.counted_expert) {
       inferred.expert_count = CountExperts(tree, tree.groups[k]);
-    } else if (inferred.by_name.expert && rest.size() >= 2) {
-      SetExperts(inferred, rest.front());
+    } else if (inferred.by_name.expert && inferred.dims.size() >= 2) {
+      SetExperts(inferred, 0);
     }
   }
   std::map<std::pair<std::string_view, int64_t>, std::vector<size_t>> shared;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const ParameterGroup& group = tree.groups[k];
     if (!MayLeadWithExperts(group, dims.groups[k])) continue;
-    const int leading = WithoutLayers(dims.groups[k]).front();
-    shared[{group.stack(), group.shape[AsIndex(leading)]}].push_back(k);
+    shared[{group.stack(), group.shape.front()}].push_back(k);
   }
   for (const auto& [key, groups] : shared) {
     if (groups.size() < 2) continue;
-    for (const size_t k : groups) {
-      SetExperts(dims.groups[k], WithoutLayers(dims.groups[k]).front());
-    }
+    for (const size_t k : groups) SetExperts(dims.groups[k], 0);
   }
 }
 

@@ -2,24 +2,30 @@
 #ifndef SHARDC_SUGGEST_STACKED_DIMS_H_
 #define SHARDC_SUGGEST_STACKED_DIMS_H_
 
-#include <vector>
-
 #include "model/project.h"
+#include "roles/layer_stacks.h"
 #include "suggest/dims.h"
 #include "suggest/parameter_groups.h"
 
 namespace shardc::suggest {
 
-// Marks the dimension of layers in groups whose layers are stacked for a scan:
-// their names have no counter, and all groups below one path share a size.
-void MarkLayers(const Tree& tree, const ModelConfig* model, ModelDims& dims);
+LayerStacks StacksOf(const Tree& tree, const ModelConfig* model,
+                     const ScanAxis& axis);
+
+// A copy of the tree whose groups have the shapes of one layer.
+Tree WithoutLayers(const Tree& tree, const LayerStacks& stacks);
+
+// Puts the dimensions of layers back into what was inferred without them.
+// `tree` is the original one.
+void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
+                   ModelDims& dims);
+
+// Whether a group belongs to layers, scanned or counted in its name.
+bool InLayers(const ParameterGroup& group);
 
 // Marks the dimension of experts, or counts the tensors if each expert has its
-// own. Needs MarkLayers.
+// own.
 void MarkExperts(const Tree& tree, ModelDims& dims);
-
-// The dimensions that do not count layers.
-std::vector<int> WithoutLayers(const InferredDims& inferred);
 
 }  // namespace shardc::suggest
 

@@ -81,7 +81,8 @@ Suggestion Suggest(const Request& request) {
   Suggestion out;
   out.mesh = AxesOf(*request.mesh);
   out.tree = ParameterGroupsOf(*request.manifest);
-  out.dims = InferDims(out.tree, request.model, out.mesh.tp);
+  out.dims = InferDims(out.tree, request.model, out.mesh.tp,
+                       request.preferences.scan_axis);
   out.choices = Choose(out.tree, out.dims, out.mesh, request.preferences);
   out.rule_groups = RuleGroupsOf(out.tree, out.dims, out.choices);
   std::vector<std::vector<uint32_t>> groups;

@@ -16,6 +16,7 @@
 
 #include "source/checked.h"
 #include "source/wording.h"
+#include "suggest/evidence.h"
 #include "suggest/rule_titles.h"
 
 namespace shardc::suggest {
@@ -93,6 +94,20 @@ std::string ListText(const std::vector<int64_t>& numbers) {
   return out;
 }
 
+// What a comment states about a layer stack.
+std::string StackEvidence(const LayerStack& stack) {
+  switch (stack.confidence) {
+    case StackConfidence::kSure:
+    case StackConfidence::kLikely:
+      return "Scanned layers: " + StackText(stack) + ", because " +
+             stack.evidence + ".";
+    case StackConfidence::kUndecided:
+      break;
+  }
+  return "Undecided: whether " + StackText(stack) + " (" + stack.evidence +
+         "). The rules assume it; --scan-axis none or another axis decides.";
+}
+
 std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
   const ModelFacts& facts = suggestion.dims.facts;
   std::string read;
@@ -118,6 +133,9 @@ std::vector<std::string> Head(const Suggestion& suggestion, const Mesh& mesh) {
     for (std::string& line : Wrapped(text)) out.push_back(std::move(line));
   };
   if (!read.empty()) append("Inferred: " + read + ".");
+  for (const LayerStack& stack : suggestion.dims.stacks.stacks) {
+    append(StackEvidence(stack));
+  }
   if (facts.heads_assumed && suggestion.mesh.tp > 1) {
     append(
         "The size of a head is assumed; give the model's config.json with "
@@ -262,6 +280,10 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
       one.comments = Wrapped(text == previous ? Capital(shapes) + "."
                                               : text + " (" + shapes + ")");
       previous = text;
+      for (std::string& line :
+           Wrapped(EvidenceText(suggestion.dims, pattern.groups))) {
+        one.comments.push_back(std::move(line));
+      }
       if (MissesOtherSpecs(suggestion, pattern, *rule_group.choice)) {
         one.comments.emplace_back(
             "shardc: ignore[SHD118] names of other parameters end with this "

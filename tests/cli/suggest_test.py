@@ -44,6 +44,33 @@ OTHERS = {
         ("decoder/layers/mlp/wo/kernel", [14336, 32, 4096]),
         ("decoder/layers/pre_norm/scale", [4096, 32])],
         {"decoder/layers/mlp/wo/kernel": ["tp", None, "fsdp"]}),
+    "a scan under a name of its own": ([
+        ("tok/embedding", [32000, 1024]),
+        ("verses/lookback/query/kernel", [12, 1024, 16, 64]),
+        ("verses/lookback/key/kernel", [12, 1024, 16, 64]),
+        ("verses/lookback/value/kernel", [12, 1024, 16, 64]),
+        ("verses/lookback/out/kernel", [12, 16, 64, 1024]),
+        ("verses/mull/gate/kernel", [12, 1024, 4096]),
+        ("verses/mull/up/kernel", [12, 1024, 4096]),
+        ("verses/mull/down/kernel", [12, 4096, 1024]),
+        ("verses/calm/scale", [12, 1024])],
+        {"verses/lookback/query/kernel": [None, "fsdp", "tp", None],
+         "verses/lookback/out/kernel": [None, "tp", None, "fsdp"],
+         "verses/mull/gate/kernel": [None, "fsdp", "tp"],
+         "verses/mull/down/kernel": [None, "tp", "fsdp"]}),
+    "a scan on dimension 1 with as many heads as layers": ([
+        ("verses/attention/query/kernel", [1024, 16, 16, 64]),
+        ("verses/attention/key/kernel", [1024, 16, 16, 64]),
+        ("verses/attention/value/kernel", [1024, 16, 16, 64]),
+        ("verses/attention/out/kernel", [16, 16, 64, 1024]),
+        ("verses/attention/query/bias", [16, 16, 64]),
+        ("verses/mlp/wi/kernel", [1024, 16, 4096]),
+        ("verses/mlp/wi/bias", [4096, 16]),
+        ("verses/mlp/wo/kernel", [4096, 16, 1024]),
+        ("verses/norm/scale", [1024, 16])],
+        {"verses/attention/query/kernel": ["fsdp", None, "tp", None],
+         "verses/attention/out/kernel": ["tp", None, None, "fsdp"],
+         "verses/mlp/wi/bias": ["tp", None]}),
     "packed in columns": ([
         *layered(4, ("l.#.self_attn.q_proj.qweight", [512, 4096], "I32"),
                  ("l.#.self_attn.q_proj.scales", [32, 4096], "F16"),
@@ -294,6 +321,41 @@ class Suggest(Case):
                     rules, share = self.suggest(mesh, opaque)
                     self.assert_clean(mesh, opaque, rules)
                     self.assertLess(share, 1.12)
+
+    def test_layers_or_experts_are_printed_as_undecided(self):
+        path = self.write("trunk.json", [
+            {"name": name, "shape": shape, "dtype": "BF16"}
+            for name, shape in (("embed/embedding", [32000, 1024]),
+                                ("trunk/up/kernel", [8, 1024, 4096]),
+                                ("trunk/down/kernel", [8, 4096, 1024]))])
+        ask = ("suggest", "--no-project", "--mesh", "fsdp:4,tp:2",
+               "--manifest", path)
+        done = self.check(run(*ask), 0)
+        self.assertIn("undecided   whether dimension 0 of 2 parameters below "
+                      "`trunk/` counts 8 layers", done.err)
+        self.assertIn("# Undecided: whether dimension 0", done.out)
+        self.assertIn("Confidence: low", done.out)
+        for axis in ("0", "none"):
+            done = self.check(run(*ask, "--scan-axis", axis), 0)
+            self.assertNotIn("ndecided", done.out + done.err)
+        done = self.check(run(*ask, "--scan-axis", "first"), 2)
+        self.assertIn("`first` is no axis of scanned layers", done.err)
+
+    def test_check_reports_split_layers_whatever_they_are_called(self):
+        tensors, _ = OTHERS["a scan under a name of its own"]
+        path = self.write("verses.json", [
+            {"name": name, "shape": shape, "dtype": "BF16"}
+            for name, shape in tensors])
+        rules = self.path("split.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nseparator: '/'\nrules:\n"
+                       "  - {match: 'kernel$', spec: [FSDP]}\n"
+                       "  - {match: '.', spec: Replicated}\n")
+        done = run("check", "--no-project", "--mesh", "fsdp:4", "--manifest",
+                   path, "--rules", rules, "--format", "json")
+        found = [one for one in done.json() if one["code"] == "SHD224"]
+        self.assertIn("dimension 0", found[0]["message"])
+        self.assertIn("counts 12 layers", found[0]["message"])
 
     def test_trees_of_other_programs(self):
         for name, (tensors, wanted) in OTHERS.items():

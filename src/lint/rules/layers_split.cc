@@ -1,18 +1,20 @@
-// Scanned layers share one name: no counter follows `layers`, and all
-// parameters below it have the same first dimension.
+// roles/layer_stacks.h finds the dimension that counts scanned layers, for this
+// lint and for suggested rules:
 //
-//   layers/attn/q_proj/kernel [32, 4096, 4096], layers/norm/scale [32, 4096]
+//   verses/q_proj/kernel [32, 4096, 4096], verses/norm/scale [32, 4096]
 //     ->  dimension 0 counts layers
+//
+// Stacks that sizes and names leave undecided are not reported.
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
-#include "model/name.h"
+#include "roles/layer_stacks.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -21,59 +23,43 @@ extern const Lint kLayersSplit;
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kStacks = {
-    "layers", "blocks", "h", "block", "layer", "decoder_layers"};
 // Each stage of a pipeline holds some layers.
 constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
 
-// The name up to its layer stack; empty if it is in none or has a counter.
-std::string StackOf(std::string_view name, char separator) {
-  if (name.find('*') != std::string_view::npos) return {};
-  std::string out;
-  const auto parts = SplitName(name, separator);
-  for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    out += std::string(parts[i]) + separator;
-    if (IsAmong(parts[i], kStacks)) return out;
+LayerStacks StacksOf(const Facts& facts) {
+  std::vector<StackCandidate> candidates;
+  for (const ParameterGroup& group : facts.groups()) {
+    const auto& shape = facts.TypeOf(group).shape;
+    candidates.push_back(
+        {.name = group.name, .shape = shape ? &*shape : nullptr});
   }
-  return {};
+  return FindLayerStacks(
+      candidates, facts.separator(),
+      facts.model() == nullptr ? std::nullopt : facts.model()->layers);
 }
 
-struct Stack {
-  int64_t layers = 0;  // 0 if its members differ
-  int members = 0;
-  bool matrix = false;  // some member has rank 3: layers of matrices
-};
-
 void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
-  std::map<std::string, Stack> stacks;
-  for (const ParameterGroup& group : facts.groups()) {
-    const std::string name = StackOf(group.name, facts.separator());
-    const int rank = facts.Rank(group);
-    if (name.empty() || rank < 1) continue;
-    const int64_t first = facts.TypeOf(group).shape->front();
-    Stack& stack = stacks[name];
-    if (stack.members++ == 0) stack.layers = first;
-    if (stack.layers != first) stack.layers = 0;
-    stack.matrix = stack.matrix || rank >= 3;
-  }
-  for (const ParameterGroup& group : facts.groups()) {
-    const auto at = stacks.find(StackOf(group.name, facts.separator()));
-    if (at == stacks.end() || at->second.layers == 0 ||
-        at->second.members < 2 || !at->second.matrix || !facts.Judged(group)) {
-      continue;
+  const LayerStacks stacks = StacksOf(facts);
+  for (size_t g = 0; g < facts.groups().size(); ++g) {
+    const ParameterGroup& group = facts.groups()[g];
+    if (!facts.Judged(group)) continue;
+    for (const ScannedDim& scanned : stacks.dims[g]) {
+      const LayerStack& stack = stacks.stacks[scanned.stack];
+      if (stack.confidence == StackConfidence::kUndecided) continue;
+      AxisGroup axes = facts.AxesAt(group, scanned.dim);
+      std::erase_if(axes, [](const std::string& axis) {
+        return IsAmong(axis, kPipelines);
+      });
+      if (facts.mesh().Parts(axes).value_or(1) <= 1) continue;
+      sink.push_back(GroupFinding(
+          facts, kLayersSplit.code, group,
+          "dimension " + std::to_string(scanned.dim) + " of " +
+              ParametersText(facts, group) + " counts " +
+              std::to_string(stack.layers) + " layers and is split over " +
+              GroupText(axes) + ": every step of the scan gathers its layer",
+          "leave the layer dimension unsharded, and split another one"));
     }
-    AxisGroup axes = facts.AxesAt(group, 0);
-    std::erase_if(axes, [](const std::string& axis) {
-      return IsAmong(axis, kPipelines);
-    });
-    if (facts.mesh().Parts(axes).value_or(1) <= 1) continue;
-    sink.push_back(GroupFinding(
-        facts, kLayersSplit.code, group,
-        "dimension 0 of " + ParametersText(facts, group) + " counts " +
-            std::to_string(at->second.layers) + " layers and is split over " +
-            GroupText(axes) + ": every step of the scan gathers its layer",
-        "leave the layer dimension unsharded, and split a later one"));
   }
 }
 

@@ -1,0 +1,64 @@
+// Layer stacks: layers that a scan or a vmap stacks in one tensor, so that one
+// dimension of each parameter counts layers.
+#ifndef SHARDC_ROLES_LAYER_STACKS_H_
+#define SHARDC_ROLES_LAYER_STACKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/manifest.h"
+
+namespace shardc {
+
+// The dimension that counts scanned layers, as the user gives it.
+struct ScanAxis {
+  bool none = false;       // no dimension does
+  std::optional<int> dim;  // below 0: counted from the last; empty: by sizes
+};
+
+enum class StackConfidence : uint8_t { kUndecided, kLikely, kSure };
+
+struct LayerStack {
+  std::string path;    // of the subtree, with its last separator; may be empty
+  int dim = 0;         // below 0: counted from the last dimension
+  int64_t layers = 0;  // the size of that dimension
+  size_t members = 0;  // parameter groups
+  StackConfidence confidence = StackConfidence::kUndecided;
+  std::string evidence;  // why it is a stack, or what cannot be decided
+};
+
+// A dimension of one parameter that counts the layers of a stack.
+struct ScannedDim {
+  int dim = 0;         // of the parameter as stored
+  uint32_t stack = 0;  // index into LayerStacks::stacks
+};
+
+struct LayerStacks {
+  std::vector<LayerStack> stacks;
+  // By parameter, ascending by dimension; empty for one that is in no stack.
+  std::vector<std::vector<ScannedDim>> dims;
+};
+
+// One parameter or several that differ in counters only.
+struct StackCandidate {
+  std::string_view name;         // digit parts as `*`
+  const Shape* shape = nullptr;  // null: unknown
+};
+
+// `layers` is the number of layers that the configuration gives, if any.
+LayerStacks FindLayerStacks(std::span<const StackCandidate> parameters,
+                            char separator,
+                            std::optional<int64_t> layers = std::nullopt,
+                            const ScanAxis& axis = {});
+
+// "dimension 0 of the 9 parameters below `verses/` counts 12 layers"
+std::string StackText(const LayerStack& stack);
+
+}  // namespace shardc
+
+#endif  // SHARDC_ROLES_LAYER_STACKS_H_

@@ -1,0 +1,20 @@
+// How well the role and the layers of a parameter group are known, and why.
+#ifndef SHARDC_SUGGEST_EVIDENCE_H_
+#define SHARDC_SUGGEST_EVIDENCE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "suggest/dims.h"
+
+namespace shardc::suggest {
+
+// "Confidence: high, by names and sizes; dimension 0 counts layers." for the
+// groups of one rule: the lowest of their confidences counts.
+std::string EvidenceText(const ModelDims& dims,
+                         std::span<const uint32_t> groups);
+
+}  // namespace shardc::suggest
+
+#endif  // SHARDC_SUGGEST_EVIDENCE_H_

@@ -1,0 +1,133 @@
+#include "roles/layer_stacks.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+
+namespace shardc {
+namespace {
+
+struct Parameter {
+  std::string name;
+  Shape shape;
+  std::vector<int> layers;  // dimensions
+};
+
+struct RecordedTree {
+  std::string name;
+  std::vector<Parameter> parameters;
+};
+
+std::vector<RecordedTree> RecordedTrees() {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  std::ifstream file(std::string(root == nullptr ? "." : root) +
+                     "/testdata/stacks/trees.txt");
+  std::vector<RecordedTree> out;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    if (line.starts_with("tree ")) {
+      out.push_back({line.substr(5, line.find(':') - 5), {}});
+      continue;
+    }
+    Parameter parameter;
+    std::istringstream words(line);
+    std::string word;
+    words >> parameter.name;
+    while (words >> word && word != "|")
+      parameter.shape.push_back(std::stoll(word));
+    while (words >> word) parameter.layers.push_back(std::stoi(word));
+    out.back().parameters.push_back(std::move(parameter));
+  }
+  return out;
+}
+
+LayerStacks Find(const std::vector<Parameter>& parameters,
+                 std::optional<int64_t> layers = std::nullopt,
+                 const ScanAxis& axis = {}) {
+  std::vector<StackCandidate> candidates;
+  for (const Parameter& one : parameters) {
+    candidates.push_back({one.name, &one.shape});
+  }
+  return FindLayerStacks(candidates, '/', layers, axis);
+}
+
+std::vector<int> DimsOf(const LayerStacks& stacks, size_t parameter) {
+  std::vector<int> out;
+  for (const ScannedDim& one : stacks.dims[parameter]) out.push_back(one.dim);
+  return out;
+}
+
+TEST_CASE("recorded trees have the dimensions that count their layers") {
+  const auto trees = RecordedTrees();
+  CHECK(trees.size() >= 30);
+  for (const RecordedTree& tree : trees) {
+    CAPTURE(tree.name);
+    const LayerStacks stacks = Find(tree.parameters);
+    for (const LayerStack& stack : stacks.stacks) {
+      CHECK(stack.confidence != StackConfidence::kUndecided);
+    }
+    for (size_t i = 0; i < tree.parameters.size(); ++i) {
+      CAPTURE(tree.parameters[i].name);
+      CHECK(DimsOf(stacks, i) == tree.parameters[i].layers);
+    }
+  }
+}
+
+TEST_CASE("names do not matter for the dimension of layers") {
+  for (RecordedTree& tree : std::vector(RecordedTrees())) {
+    // Two trees have nothing but the names of their projections that shows that
+    // one dimension counts heads.
+    if (tree.name.starts_with("flax-plain")) continue;
+    CAPTURE(tree.name);
+    for (Parameter& one : tree.parameters) {
+      const size_t at = one.name.find("layers");
+      if (at != std::string::npos) one.name.replace(at, 6, "verses");
+    }
+    const LayerStacks stacks = Find(tree.parameters);
+    for (size_t i = 0; i < tree.parameters.size(); ++i) {
+      CAPTURE(tree.parameters[i].name);
+      CHECK(DimsOf(stacks, i) == tree.parameters[i].layers);
+    }
+  }
+}
+
+TEST_CASE("what may be layers or experts is undecided, and an axis decides") {
+  const std::vector<Parameter> tree = {{"trunk/up", {12, 1024, 4096}, {}},
+                                       {"trunk/down", {12, 4096, 1024}, {}},
+                                       {"embed", {32000, 1024}, {}}};
+  const LayerStacks stacks = Find(tree);
+  REQUIRE(stacks.stacks.size() == 1);
+  CHECK(stacks.stacks[0].confidence == StackConfidence::kUndecided);
+  CHECK(StackText(stacks.stacks[0]) ==
+        "dimension 0 of 2 parameters below `trunk/` counts 12 layers");
+  const LayerStacks given = Find(tree, std::nullopt, {.none = false, .dim = 0});
+  REQUIRE(given.stacks.size() == 1);
+  CHECK(given.stacks[0].confidence == StackConfidence::kSure);
+  CHECK(Find(tree, std::nullopt, {.none = true, .dim = {}}).stacks.empty());
+  const LayerStacks configured = Find(tree, 12);
+  REQUIRE(configured.stacks.size() == 1);
+  CHECK(configured.stacks[0].confidence == StackConfidence::kSure);
+}
+
+TEST_CASE("experts and single layers are no stacks") {
+  CHECK(Find({{"moe/experts/wi", {8, 1024, 4096}, {}},
+              {"moe/experts/wo", {8, 4096, 1024}, {}}})
+            .stacks.empty());
+  CHECK(Find({{"layers/q_proj/kernel", {1024, 16, 64}, {}},
+              {"layers/k_proj/kernel", {1024, 16, 64}, {}},
+              {"layers/norm/scale", {1024}, {}}})
+            .stacks.empty());
+  // Layers with numbers, whose squares and experts share the width.
+  CHECK(Find({{"layers/*/self_attn/q_proj/kernel", {512, 512}, {}},
+              {"layers/*/self_attn/o_proj/kernel", {512, 512}, {}},
+              {"layers/*/mlp/experts/up_proj/kernel", {8, 512, 2048}, {}}})
+            .stacks.empty());
+}
+
+}  // namespace
+}  // namespace shardc
