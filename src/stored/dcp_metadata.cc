@@ -44,8 +44,11 @@ std::vector<PickleGlobal> MetadataGlobals() {
       {"torch.distributed.checkpoint.filesystem", "_StorageInfo", Use::kRecord},
       {"torch", "Size", Use::kCall},
       {"torch.serialization", "_get_layout", Use::kCall},
-      {kModule, "_MEM_FORMAT_ENCODING", Use::kCall},
-      {kOlder, "MEM_FORMAT_ENCODING", Use::kCall},
+      {kModule, "_MEM_FORMAT_ENCODING", Use::kEnumeration},
+      {kOlder, "MEM_FORMAT_ENCODING", Use::kEnumeration},
+      // Python 3.11.0 to 3.11.3 take members of enumerations by name.
+      {"builtins", "getattr", Use::kMember},
+      {"__builtin__", "getattr", Use::kMember},
       {kOlder, "TensorProperties", Use::kRecord},
       {"pathlib", "PosixPath", Use::kCall},
       {"pathlib", "WindowsPath", Use::kCall},

@@ -10,10 +10,9 @@
 //   2e         STOP
 //
 // Every value is a node of 16 bytes in one table, and contains others by their
-// index, so that values that contain themselves or nest deeply need neither
-// recursion nor reference counts. Time and memory grow with the number of
-// bytes, whatever they are: every operation adds at most one node, and moves
-// each reference from the stack into a container at most once.
+// index, so that values that contain themselves or nest deeply need no
+// recursion. Time and memory grow with the number of bytes: every operation
+// adds at most one node, and a reference moves from the stack only once.
 #include "stored/pickle.h"
 
 #include <bit>
@@ -27,9 +26,9 @@ namespace {
 
 using namespace pickle;  // operations
 using Type = PickleValue::Type;
+using Use = PickleGlobal::Use;
 
 constexpr uint32_t kAbsent = PickleValue::kNoId;
-constexpr size_t kMaxFields = PickleValue::kMaxFields;
 
 }  // namespace
 
@@ -68,8 +67,7 @@ class PickleParser {
   }
   bool Truncated() { return Refuse("the pickle ends inside an operation"); }
   bool Underflow() {
-    return Refuse("an operation of the pickle needs a value, and the stack " +
-                  std::string("has none"));
+    return Refuse("an operation of the pickle needs a value that it lacks");
   }
 
   uint8_t Byte(size_t at) const { return static_cast<uint8_t>(bytes_[at]); }
@@ -197,8 +195,8 @@ class PickleParser {
     return true;
   }
   bool ExtendOne(size_t count, Type type) {
-    if (stack_.size() < count) return Underflow();
-    return Extend(stack_.size() - count, type);
+    return stack_.size() < count ? Underflow()
+                                 : Extend(stack_.size() - count, type);
   }
   bool ExtendToMark(Type type) {
     size_t begin = 0;
@@ -218,7 +216,7 @@ class PickleParser {
                   ", which checkpoints do not need; nothing of it was run");
   }
   bool GlobalByLines() {
-    std::string_view lines[2];
+    std::string_view lines[2];  // module and name
     for (std::string_view& line : lines) {
       const size_t end = bytes_.find('\n', at_);
       if (end == std::string_view::npos) return Truncated();
@@ -254,7 +252,7 @@ class PickleParser {
     uint32_t global = 0;
     if (!Pop(&arguments) || !Pop(&of) || !GlobalOf(of, &global)) return false;
     const Node& given = out_.nodes_[arguments];
-    if (options_.globals[global].use != PickleGlobal::Use::kRecord ||
+    if (options_.globals[global].use != Use::kRecord ||
         given.type != Type::kTuple || given.count != 0) {
       return Refuse("the pickle makes an object of " + NameOf(global) +
                     " in a way that checkpoints do not");
@@ -268,15 +266,24 @@ class PickleParser {
     if (!Pop(&arguments) || !Pop(&of) || !GlobalOf(of, &global)) return false;
     const Node given = out_.nodes_[arguments];
     const auto use = options_.globals[global].use;
-    if (given.type == Type::kTuple && use == PickleGlobal::Use::kCall) {
+    const bool is_call =
+        use == Use::kCall || use == Use::kEnumeration ||
+        (use == Use::kMember && IsMember(PickleValue(&out_, arguments)));
+    if (given.type == Type::kTuple && is_call) {
       return PushNew({Type::kCall, global, arguments});
     }
     if (given.type == Type::kTuple && given.count == 0 &&
-        use == PickleGlobal::Use::kDictionary) {
+        use == Use::kDictionary) {
       return PushContainer(Type::kDictionary);
     }
     return Refuse("the pickle calls " + NameOf(global) +
                   " in a way that checkpoints do not");
+  }
+  // Whether these are the arguments that name a member of an enumeration.
+  static bool IsMember(const PickleValue& arguments) {
+    return arguments.size() == 2 && arguments[0].type() == Type::kGlobal &&
+           arguments[0].Global()->use == Use::kEnumeration &&
+           arguments[1].Text().has_value();
   }
   bool Build() {
     uint32_t state = 0;
@@ -289,9 +296,9 @@ class PickleParser {
       return Refuse(
           "the pickle sets the state of a value that has none to set");
     }
-    if (PickleValue(&out_, state).size() > kMaxFields) {
+    if (PickleValue(&out_, state).size() > PickleValue::kMaxFields) {
       return Refuse("a record of the pickle has more than " +
-                    std::to_string(kMaxFields) + " fields");
+                    std::to_string(PickleValue::kMaxFields) + " fields");
     }
     node.value = state;
     return true;
@@ -326,7 +333,6 @@ class PickleParser {
     uint64_t number = 0;
     return Unsigned(bytes, &number) && Put(number);
   }
-
   bool Stop() {
     if (!marks_.empty() || stack_.size() != 1) {
       return Refuse("the pickle stops with " + std::to_string(stack_.size()) +
@@ -358,13 +364,14 @@ class PickleParser {
   bool Integer(size_t bytes, bool is_signed) {
     int64_t value = 0;
     uint64_t raw = 0;
-    if (is_signed) return Signed(bytes, &value) && PushInt(value);
-    return Unsigned(bytes, &raw) && PushInt(static_cast<int64_t>(raw));
+    return is_signed
+               ? Signed(bytes, &value) && PushInt(value)
+               : Unsigned(bytes, &raw) && PushInt(static_cast<int64_t>(raw));
   }
   bool Frame() {
     uint64_t length = 0;
-    if (!Unsigned(8, &length)) return false;
-    return length <= bytes_.size() - at_ || Truncated();
+    return Unsigned(8, &length) &&
+           (length <= bytes_.size() - at_ || Truncated());
   }
   bool Persistent() {
     uint32_t id = 0;
@@ -381,10 +388,6 @@ class PickleParser {
     marks_.push_back(stack_.size());
     return true;
   }
-  bool Discard() {
-    uint32_t id = 0;
-    return Pop(&id);
-  }
   bool TupleToMark() {
     size_t begin = 0;
     return PopMark(&begin) && MakeTuple(begin);
@@ -399,7 +402,7 @@ class PickleParser {
       case kStop:
         return Stop();
       case kPop:
-        return Discard();
+        return Pop(&discarded_);
       case kNone:
         return PushShared({Type::kNone, 0, 0}, &none_);
       case kNewTrue:
@@ -476,6 +479,7 @@ class PickleParser {
   size_t at_ = 0;
   size_t op_at_ = 0;  // of the operation, for messages
   bool stopped_ = false;
+  uint32_t discarded_ = 0;
   std::vector<uint32_t> stack_;
   std::vector<size_t> marks_;  // heights of the stack
   std::vector<uint32_t> memo_;

@@ -21,10 +21,14 @@ namespace shardc::stored {
 // A global name that a pickle may contain, and what it may be used for.
 struct PickleGlobal {
   enum class Use : uint8_t {
-    kConstant,    // as a value: torch.float32
-    kRecord,      // as the class of a record: NEWOBJ and BUILD
-    kCall,        // as a function whose arguments are kept: REDUCE
-    kDictionary,  // a call without arguments is an empty dictionary
+    kConstant,     // as a value: torch.float32
+    kRecord,       // as the class of a record: NEWOBJ and BUILD
+    kCall,         // as a function whose arguments are kept: REDUCE
+    kDictionary,   // a call without arguments is an empty dictionary
+    kEnumeration,  // as a function, and as a class whose member is taken
+    // Python's getattr, by which some versions store a member: the arguments
+    // must be an enumeration and a text.
+    kMember,
   };
   std::string_view module;
   std::string_view name;

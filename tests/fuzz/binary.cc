@@ -1,11 +1,18 @@
 // Readers of binary files, whose lengths and counts are the file's own.
 #include <array>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "fuzz/reading.h"
 #include "importers/gguf.h"
 #include "importers/safetensors.h"
 #include "source/file.h"
+#include "source/utf8.h"
+#include "stored/cover.h"
+#include "stored/dcp_metadata.h"
+#include "stored/pickle.h"
+#include "stored/torch_archive.h"
 
 namespace shardc::fuzz {
 namespace {
@@ -56,8 +63,68 @@ void Gzip(std::string_view bytes) {
           "no more than asked for");
 }
 
-constexpr std::array<NamedTarget, 3> kTargets = {{
+// Any walk over the values ends: of those that contain themselves too, as no
+// value is visited twice.
+void VisitAll(const stored::PickleValue& root) {
+  std::set<uint32_t> seen;
+  std::vector<stored::PickleValue> left = {root};
+  while (!left.empty()) {
+    const stored::PickleValue value = left.back();
+    left.pop_back();
+    if (value.type() == stored::PickleValue::Type::kAbsent ||
+        !seen.insert(value.id()).second) {
+      continue;
+    }
+    Require(!value.Text() || IsUtf8(*value.Text()), "a text in UTF-8");
+    const bool pairs = value.type() == stored::PickleValue::Type::kDictionary;
+    for (size_t i = 0; i < value.size(); ++i) {
+      left.push_back(pairs ? value.Key(i) : value[i]);
+      if (pairs) left.push_back(value.Value(i));
+    }
+    left.push_back(value.Content());
+  }
+}
+
+void Pickle(std::string_view bytes) {
+  using Use = stored::PickleGlobal::Use;
+  static constexpr stored::PickleGlobal kGlobals[] = {
+      {"m", "c", Use::kConstant},    {"m", "r", Use::kRecord},
+      {"m", "f", Use::kCall},        {"m", "d", Use::kDictionary},
+      {"m", "e", Use::kEnumeration}, {"m", "g", Use::kMember}};
+  std::string why;
+  const auto pickle = stored::Pickle::Parse(
+      bytes, {.globals = kGlobals, .persistent = true, .max_values = 1 << 20},
+      &why);
+  Require(pickle.has_value() == why.empty(), "a pickle or a reason");
+  if (pickle) VisitAll(pickle->root());
+}
+
+// `.metadata` of PyTorch DCP, and the pickle of a tensor.
+void Dcp(std::string_view bytes) {
+  std::string key;
+  std::string why;
+  const auto tensor = stored::ParseTorchTensor(bytes, &key, &why);
+  Require(tensor.has_value() == why.empty(), "a tensor or a reason");
+  CheckReader(bytes, [&](const SourceRef& source, Findings& findings) {
+    const auto metadata = stored::ParseDcpMetadata(source, findings);
+    if (!metadata) return false;
+    for (const stored::DcpTensor& one : metadata->tensors) {
+      std::vector<Box> boxes;
+      for (const stored::DcpPiece& piece : one.pieces) {
+        Require(piece.file < metadata->files.size() && piece.bytes >= 0,
+                "a piece in a file");
+        boxes.push_back({piece.box.offset, piece.box.shape});
+      }
+      stored::WhyNotCovered(one.shape, boxes);
+    }
+    return true;
+  });
+}
+
+constexpr std::array<NamedTarget, 5> kTargets = {{
     {"safetensors", Safetensors},
+    {"pickle", Pickle},
+    {"dcp", Dcp},
     {"gguf", Gguf},
     {"gzip", Gzip},
 }};

@@ -176,6 +176,16 @@ def files():
                         yield target, data
 
 
+def stored():
+    """The metadata of checkpoints that PyTorch wrote."""
+    folder = os.path.join(ROOT, "testdata", "stored")
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name, ".metadata")
+        if os.path.exists(path) and os.path.getsize(path) <= LARGEST:
+            with open(path, "rb") as file:
+                yield "dcp", file.read()
+
+
 def kept():
     for name in sorted(os.listdir(CORPUS)) if os.path.isdir(CORPUS) else []:
         with open(os.path.join(CORPUS, name), encoding="ascii") as file:
@@ -202,6 +212,7 @@ def main():
     out = sys.argv[1]
     inputs = [(target, text.encode()) for target, text in texts()]
     inputs += list(files())
+    inputs += list(stored())
     inputs += list(kept())
     inputs += [("yaml", data) for target, data in inputs
                if target in ("project", "settings")]

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "stored/pickle_bytes.h"
 
@@ -16,6 +17,8 @@ constexpr PickleGlobal kGlobals[] = {
     {"torch", "float32", PickleGlobal::Use::kConstant},
     {"m", "Record", PickleGlobal::Use::kRecord},
     {"collections", "OrderedDict", PickleGlobal::Use::kDictionary},
+    {"m", "Colour", PickleGlobal::Use::kEnumeration},
+    {"builtins", "getattr", PickleGlobal::Use::kMember},
 };
 
 std::string WhyRefused(const std::string& bytes) {
@@ -98,6 +101,26 @@ TEST_CASE("pickle: globals that are not listed are refused by name") {
   CHECK(WhyRefused(
             PickleOf(Call(Global("collections", "OrderedDict"), {List({})})))
             .starts_with("the pickle calls `collections.OrderedDict`"));
+}
+
+TEST_CASE("pickle: getattr names members of listed enumerations only") {
+  const std::string getattr = Global("builtins", "getattr");
+  const std::string colour = Global("m", "Colour");
+  CHECK(WhyRefused(PickleOf(Call(getattr, {colour, Text("RED")}))).empty());
+  CHECK(WhyRefused(PickleOf(Call(colour, {Int(0)}))).empty());
+  const std::vector<std::vector<std::string>> others = {
+      {Global("m", "Record"), Text("__init__")},
+      {Text("text"), Text("join")},
+      {colour, Int(1)},
+      {colour},
+      {colour, Text("RED"), "N"},
+      {}};
+  for (const std::vector<std::string>& arguments : others) {
+    CHECK(WhyRefused(PickleOf(Call(getattr, arguments)))
+              .starts_with("the pickle calls `builtins.getattr`"));
+  }
+  CHECK(WhyRefused(PickleOf(getattr + "N\x85R"))
+            .starts_with("the pickle calls `builtins.getattr`"));
 }
 
 TEST_CASE("pickle: other operations are refused by name") {
