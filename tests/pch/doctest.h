@@ -1,6 +1,5 @@
 // As src/pch/standard.h, for the tests.
-#include <doctest/doctest.h>
-
 #include <random>
 
 #include "../../src/pch/standard.h"
+#include "../printing.h"

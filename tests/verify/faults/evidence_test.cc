@@ -2,9 +2,17 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace shardc::verify {
+
+static std::string Printed(const Evidence& x) {
+  return "digest " + std::to_string(std::bit_cast<uint64_t>(x));
+}
+
 namespace {
 
 exec::Buffer Ones() {
