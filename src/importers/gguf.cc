@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "importers/gguf_types.h"
+#include "model/name_fault.h"
 #include "source/checked.h"
 #include "source/input_file.h"
 #include "source/utf8.h"
@@ -305,6 +306,9 @@ bool GgufHeaderReader::ReadTensors() {
 bool GgufHeaderReader::ReadTensor() {
   Stored tensor;
   if (!String("a tensor's name", &tensor.name)) return false;
+  if (std::string fault = ParameterNameFault(tensor.name); !fault.empty()) {
+    return Refuse(code::kName, std::move(fault));
+  }
   if (!names_.insert(tensor.name).second) {
     return Refuse(code::kDuplicateKey,
                   "the tensor `" + tensor.name + "` is described twice");

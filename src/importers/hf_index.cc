@@ -9,6 +9,7 @@
 
 #include "importers/safetensors.h"
 #include "importers/set_folder.h"
+#include "model/name_fault.h"
 #include "source/file.h"
 #include "source/json.h"
 #include "source/plain_json.h"
@@ -52,9 +53,8 @@ std::string_view Fault(std::string_view name) {
 }
 
 bool CheckName(const JsonMember& member, Findings& findings) {
-  if (member.name().find('\0') != std::string_view::npos) {
-    findings.Add(code::kName, member.value.place(),
-                 "the name " + ShortQuote(member.name()) + " holds a NUL");
+  if (std::string fault = ParameterNameFault(member.name()); !fault.empty()) {
+    findings.Add(code::kName, member.value.place(), std::move(fault));
     return false;
   }
   if (!member.value.IsString()) {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "importers/plain_header.h"
+#include "model/name_fault.h"
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/index.h"
@@ -200,10 +201,8 @@ class HeaderReader {
   }
 
   void ReadEntry(const JsonMember& tensor) {
-    // C code would truncate the name at the NUL.
-    if (tensor.name().find('\0') != std::string_view::npos) {
-      Refuse(code::kName, tensor.value,
-             "the name " + Quoted(tensor.name()) + " holds a NUL");
+    if (std::string fault = ParameterNameFault(tensor.name()); !fault.empty()) {
+      Refuse(code::kName, tensor.value, std::move(fault));
       return;
     }
     if (!tensor.value.IsObject()) {

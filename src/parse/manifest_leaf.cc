@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/block_types.h"
+#include "model/name_fault.h"
 #include "source/checked.h"
 #include "source/wording.h"
 #include "yaml/error.h"
@@ -131,21 +132,11 @@ std::string DescribeJson(const JsonValue& value) {
 
 bool CheckParameterName(std::string_view name, const JsonValue& at,
                         Findings& findings) {
-  if (name.empty()) {
-    findings.Add(code::kName, at.place(), "the name of a parameter is empty");
-    return false;
-  }
-  for (size_t i = 0; i < name.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(name[i]);
-    const auto next =
-        static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
-    const bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
-    if (byte >= 0x20 && byte != 0x7f && !c1) continue;
-    findings.Add(code::kName, at.place(),
-                 "the name " + ShortQuote(name) + " holds a control character");
-    return false;
-  }
-  return true;
+  std::string fault = name.empty() ? "the name of a parameter is empty"
+                                   : ParameterNameFault(name);
+  if (fault.empty()) return true;
+  findings.Add(code::kName, at.place(), std::move(fault));
+  return false;
 }
 
 std::optional<TensorType> ReadTensorType(const JsonValue& leaf,

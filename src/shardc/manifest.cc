@@ -9,6 +9,7 @@
 
 #include "importers/manifest.h"
 #include "model/block_types.h"
+#include "model/name_fault.h"
 #include "parse/manifest.h"
 #include "parse/plain_manifest.h"
 #include "shardc/manifest.h"
@@ -90,6 +91,9 @@ std::optional<Manifest> MakeManifest(std::span<const Tensor> tensors,
   for (const Tensor& tensor : tensors) {
     if (tensor.name.empty()) {
       all.Add(code::kName, {}, "a parameter has no name");
+    } else if (std::string fault = ParameterNameFault(tensor.name);
+               !fault.empty()) {
+      all.Add(code::kName, {}, std::move(fault));
     } else if (!names.insert(tensor.name).second) {
       all.Add(code::kDuplicateKey, {}, "`" + tensor.name + "` occurs twice");
     }

@@ -240,7 +240,8 @@ TEST_CASE("a manifest of the program's own is judged as one that is read") {
            {{{"a/b", shardc::Shape{1LL << 62}, "F32"}}, "SHD024"},
            {{{"a/b", shardc::Shape{1}, "float"}}, "SHD051"},
            {{{"a/b", {}, ""}, {"a/b", {}, ""}}, "SHD020"},
-           {{{"", {}, ""}}, "SHD025"}}) {
+           {{{"", {}, ""}}, "SHD025"},
+           {{{"a\x7f", {}, ""}}, "SHD025"}}) {
     Findings findings;
     CHECK_FALSE(shardc::MakeManifest(tensors, findings));
     REQUIRE(findings.size() == 1);
