@@ -279,6 +279,37 @@ TEST_CASE("without a shape only the axes are judged") {
          100});
 }
 
+TEST_CASE("eformer pads a spec to the rank, and others leave it as it is") {
+  struct Row {
+    Spec spec;
+    std::string eformer, other;
+  };
+  const Row kRows[] = {
+      {{}, "[]", "[]"},
+      {{{"tp"}}, R"(["tp", null, null])", R"(["tp"])"},
+      {{{}, {"tp"}}, R"([null, "tp", null])", R"([null, "tp"])"},
+      {{{}}, "[]", "[null]"},
+      {{{}, {}, {}}, "[]", "[null, null, null]"},
+  };
+  for (const Row& row : kRows) {
+    for (const IllegalPolicy policy : {kError, kDrop, kShrink}) {
+      Check({row.spec, Shape{8, 8, 8}, policy, row.eformer, "", "",
+             Compat::kEformer});
+      for (const Compat compat : {Compat::kNone, Compat::kFjformer}) {
+        Check({row.spec, Shape{8, 8, 8}, policy, row.other, "", "", compat});
+      }
+    }
+  }
+  // A spec with a problem stays as it was written.
+  Check({{{"tp"}, {"tp"}},
+         Shape{8, 8, 8},
+         kError,
+         R"(["tp", "tp"])",
+         "",
+         R"(1 "tp" -> null repeated_axis tp)",
+         Compat::kEformer});
+}
+
 TEST_CASE("an edit has the numbers of its message") {
   const Legal legal = Legalize({{"fsdp", "dp"}}, Shape{12}, Small(), {});
   REQUIRE(legal.problems.size() == 1);

@@ -296,6 +296,22 @@ TEST_CASE("registrations that cannot be") {
         "SHD029 registrations refer to each other in a circle: `tp` -> `tp`");
   rules.registrations = {Reg("A", {"B", "B"}), Reg("B", {"tp"})};
   CHECK(Made(rules) == "ok");
+  // A mesh axis, or an axis rule, of a registration's name is not the
+  // registration.
+  Registration axis = Reg("tp", {"tp"});
+  axis.rule.names[0].forced_axis = true;
+  rules.registrations = {axis};
+  CHECK(Made(rules) == "ok");
+  axis = Reg("A", {"B"});
+  axis.rule.names[0].forced_axis = true;
+  rules.registrations = {axis, Reg("B", {"A"})};
+  CHECK(Made(rules) == "ok");
+  rules.registrations = {Reg("batch", {"batch"})};
+  CHECK(Made(rules) == "ok");
+  rules.registrations = {Reg("A", {"B"}), Reg("B", {"C"}), Reg("C", {"A"})};
+  CHECK(Made(rules) ==
+        "SHD029 registrations refer to each other in a circle:"
+        " `A` -> `B` -> `C` -> `A`");
   Registration late = Reg("A", {"tp"});
   late.generation = RuleOf({"A"});
   rules.registrations = {late};

@@ -27,8 +27,8 @@ bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
     findings.Add(
         code::kInexpressible, param.place,
         "`vllm` loads one contiguous piece per rank, and other axes split `" +
-            SpecText(param.SpecOf(mode)) + "` of `" + param.name + "` before `" +
-            axis + "`",
+            SpecText(param.SpecOf(mode)) + "` of `" + param.name +
+            "` before `" + axis + "`",
         "put `" + axis + "` first in the group");
     return false;
   }

@@ -1,0 +1,288 @@
+// Small works whose bytes and operations can be computed by hand, one for each
+// factor and boundary of the formulas.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "cost/communication.h"
+#include "cost/fit.h"
+#include "cost/memory.h"
+#include "cost/models.h"
+#include "cost/time.h"
+#include "verify/step/random_models.h"
+
+namespace shardc::cost {
+namespace {
+
+int64_t SentBy(const Communication& communication, std::string_view part,
+               Collective kind, bool backward) {
+  int64_t out = 0;
+  for (const Transfer& one : communication.transfers) {
+    if (one.part == part && one.kind == kind && one.backward == backward) {
+      out += one.sent;
+    }
+  }
+  return out;
+}
+
+TEST_CASE("gathered memory is that of the largest group") {
+  CostInputs work = TrainingOn(MeshOf({{"fsdp", 2}, {"tp", 2}}), {"fsdp"});
+  const auto gathered = [&] {
+    return MemoryOf(work, {}).most.Of(Component::kGathered);
+  };
+  const ParamClass up = ClassOf("layers.*.mlp.up_proj.weight", {64, 16},
+                                Dtype::kBF16, {{"tp"}, {"fsdp"}}, 4);
+  const ParamClass down = ClassOf("layers.*.mlp.down_proj.weight", {16, 64},
+                                  Dtype::kBF16, {{"fsdp"}, {"tp"}}, 4);
+  work.params = {up};
+  // tp shards no tokens and stays: 64 * 16 / 2 elements of one of four layers.
+  CHECK(gathered() == 1024);
+  // The weights of a layer are gathered together,
+  work.params = {up, down};
+  CHECK(gathered() == 2048);
+  // and an embedding by itself.
+  work.params.push_back(ClassOf("embed_tokens.weight", {100, 16}, Dtype::kBF16,
+                                {{"fsdp"}, {"tp"}}));
+  CHECK(gathered() == 2048);
+  work.params.back() = ClassOf("embed_tokens.weight", {200, 16}, Dtype::kBF16,
+                               {{"fsdp"}, {"tp"}});
+  CHECK(gathered() == 3200);
+  // Norms are too small to count.
+  work.params = {up, ClassOf("norm.weight", {4000}, Dtype::kBF16, {{"fsdp"}})};
+  CHECK(gathered() == 1024);
+  // What is not gathered takes nothing.
+  work.params = {ClassOf("layers.*.mlp.up_proj.weight", {64, 16}, Dtype::kBF16,
+                         {{"tp"}, {}}, 4)};
+  CHECK(gathered() == 0);
+}
+
+// One projection to 64 features of 16, which its activation follows.
+CostInputs OneLayer(int64_t layers) {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 2}}), {"dp"});
+  work.params = {ClassOf("layers.*.mlp.up_proj.weight", {64, 16}, Dtype::kBF16,
+                         {}, layers),
+                 ClassOf("layers.*.mlp.down_proj.weight", {16, 64},
+                         Dtype::kBF16, {}, layers)};
+  ModelConfig model;
+  model.hidden = 16;
+  work.model = model;
+  return work;
+}
+
+TEST_CASE("activations are kept for each layer and one micro-batch") {
+  const auto kept = [](int64_t layers, int64_t batch, int64_t microbatches) {
+    Settings settings;
+    settings.batch = batch;
+    settings.length = 8;
+    settings.microbatches = microbatches;
+    return MemoryOf(OneLayer(layers), settings).activations->kept;
+  };
+  // A row of 8 tokens on each device: input 16, up 64, activation 64.
+  const int64_t row = 8 * (16 + 64 + 64) * 2;
+  CHECK(kept(1, 2, 1) == row);
+  CHECK(kept(3, 2, 1) == 3 * row);
+  CHECK(kept(1, 16, 1) == 8 * row);
+  CHECK(kept(1, 16, 4) == 2 * row);
+  CHECK(kept(3, 16, 8) == 3 * row);
+  // Rows that do not divide: the fullest device has the larger share.
+  CHECK(kept(1, 6, 2) == 2 * row);
+  CHECK(kept(1, 5, 1) == 3 * row);
+}
+
+TEST_CASE(
+    "gradients of K and V are also reduced over the axes of the queries") {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"tp", 4}}), {"dp"});
+  work.query[2] = {"tp"};
+  const auto reduced = [&](const std::string& name) {
+    work.params = {ClassOf(name, {64, 16}, Dtype::kBF16, {})};
+    return SentBy(CommunicationOf(work, {}), "gradients",
+                  Collective::kAllReduce, true);
+  };
+  const int64_t bytes = 64 * 16 * 2;
+  CHECK(reduced("layers.*.self_attn.q_proj.weight") == bytes);
+  CHECK(reduced("layers.*.self_attn.k_proj.weight") == 2 * bytes * 7 / 8);
+  CHECK(reduced("layers.*.self_attn.v_proj.weight") == 2 * bytes * 7 / 8);
+  CHECK(reduced("layers.*.self_attn.o_proj.weight") == bytes);
+}
+
+TEST_CASE("serving gathers the logits of the last token only") {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"tp", 4}}), {"dp"});
+  work.params = {
+      ClassOf("lm_head.weight", {1000, 16}, Dtype::kBF16, {{"tp"}, {}})};
+  ModelConfig model;
+  model.hidden = 16;
+  work.model = model;
+  Settings settings;
+  settings.batch = 4;
+  settings.length = 10;
+  settings.kv_length = 10;
+  for (const Mode mode : {Mode::kPrefill, Mode::kDecode}) {
+    CAPTURE(mode);
+    work.mode = mode;
+    // Two rows of 250 numbers of four bytes, to three others.
+    CHECK(SentBy(CommunicationOf(work, settings), "logits",
+                 Collective::kAllGather, false) == 2 * 250 * 4 * 3);
+    CHECK(MemoryOf(work, settings).most.Of(Component::kLogits) == 2 * 250 * 4);
+  }
+  work.mode = Mode::kTrain;
+  // Three numbers for each of 20 tokens, all-reduced over four devices.
+  CHECK(SentBy(CommunicationOf(work, settings), "logits",
+               Collective::kAllReduce, false) == 3 * 20 * 4 * 2 * 3 / 4);
+  CHECK(MemoryOf(work, settings).most.Of(Component::kLogits) == 20 * 250 * 4);
+}
+
+int64_t OptimizerBytes(Optimizer optimizer, const std::string& name,
+                       Shape shape, Spec spec = {}) {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 1}, {"tp", 2}}), {"dp"});
+  work.params = {ClassOf(name, std::move(shape), Dtype::kF32, std::move(spec))};
+  Settings settings;
+  settings.optimizer = optimizer;
+  return MemoryOf(work, settings).most.Of(Component::kOptimizer).value_or(-1);
+}
+
+TEST_CASE("adafactor factors matrices of 128 rows and columns or more") {
+  const auto bytes = [](Shape shape, Spec spec = {}) {
+    return OptimizerBytes(Optimizer::kAdafactor, "mlp.up_proj.weight",
+                          std::move(shape), std::move(spec));
+  };
+  CHECK(bytes({128, 256}) == (128 + 256) * 4);
+  CHECK(bytes({256, 128}) == (128 + 256) * 4);
+  CHECK(bytes({127, 256}) == 127 * 256 * 4);
+  CHECK(bytes({256, 127}) == 127 * 256 * 4);
+  CHECK(bytes({3, 128, 256}) == 3 * (128 + 256) * 4);
+  CHECK(bytes({1000}) == 1000 * 4);
+  // The unsharded sizes decide, and each vector is sharded as its dimension.
+  CHECK(bytes({128, 256}, {{"tp"}, {}}) == (64 + 256) * 4);
+}
+
+TEST_CASE("muon has one moment for matrices, and adam's for the others") {
+  const auto moments = [](const std::string& name, Shape shape) {
+    int64_t elements = 1;
+    for (int64_t size : shape) elements *= size;
+    return OptimizerBytes(Optimizer::kMuon, name, std::move(shape)) / elements /
+           4;
+  };
+  CHECK(moments("layers.*.mlp.up_proj.weight", {64, 32}) == 1);
+  CHECK(moments("lm_head.weight", {64, 32}) == 2);
+  CHECK(moments("embed_tokens.weight", {64, 32}) == 2);
+  CHECK(moments("layers.*.norm.weight", {64}) == 2);
+}
+
+TEST_CASE(
+    "rows, tokens, cache tokens and heads that do not divide are reasons") {
+  const verify::Model model = ModelOf(verify::kFamilies[0]);
+  const Mesh mesh = MeshOf({{"dp", 2}, {"tp", 2}});
+  const auto compiled = verify::CompiledOn(mesh, verify::kFamilies[0], model);
+  const auto reasons = [&](Mode mode, auto change) {
+    CostInputs work = MakeCostInputs(*compiled, model.config, mode);
+    work.query[1] = work.key[1] = {"tp"};
+    work.query[2] = work.key[2] = {};
+    Settings settings;
+    settings.batch = settings.length = settings.kv_length = 8;
+    change(work, settings);
+    const std::optional<ModelConfig> config = model.config;
+    StepTraffic traffic(*compiled, config, settings);
+    return FitOf(*compiled, work, settings, traffic).reasons;
+  };
+  using Texts = std::vector<std::string>;
+  const auto nothing = [](CostInputs&, Settings&) {};
+  for (const Mode mode : {Mode::kTrain, Mode::kPrefill, Mode::kDecode}) {
+    CAPTURE(mode);
+    CHECK(reasons(mode, nothing) == Texts());
+    CHECK(reasons(mode, [](CostInputs&, Settings& s) { s.batch = 7; }) ==
+          Texts{"7 rows are not divisible by 2"});
+    CHECK(reasons(mode, [](CostInputs&, Settings& s) {
+            s.microbatches = 2;
+            s.batch = 6;
+          }) == Texts{"3 rows of a device are not divisible by 2"});
+  }
+  const auto length = [](CostInputs&, Settings& s) { s.length = 7; };
+  const Texts tokens = {"7 tokens are not divisible by 2"};
+  CHECK(reasons(Mode::kTrain, length) == tokens);
+  CHECK(reasons(Mode::kPrefill, length) == tokens);
+  CHECK(reasons(Mode::kDecode, length) == Texts());
+  const auto cache = [](CostInputs&, Settings& s) { s.kv_length = 7; };
+  const Texts cached = {"7 tokens of the cache are not divisible by 2"};
+  CHECK(reasons(Mode::kTrain, cache) == Texts());
+  CHECK(reasons(Mode::kPrefill, cache) == cached);
+  CHECK(reasons(Mode::kDecode, cache) == cached);
+  CHECK(reasons(Mode::kTrain,
+                [](CostInputs& work, Settings&) {
+                  work.query[1] = work.key[1] = {};
+                  work.query[2] = work.key[2] = {"tp"};
+                  work.model->heads = 5;
+                  work.model->kv_heads = 3;
+                }) == Texts{"5 heads are not divisible by 2",
+                            "3 KV heads are not divisible by 2"});
+}
+
+double GatherSeconds(const char* profile, int64_t side) {
+  const Mesh mesh = MeshOf({{"X", side}});
+  Network network = NetworkOf(*FindDeviceProfile(profile), mesh);
+  network.start = network.step = network.far_step = 0;
+  network.link_rate = 1e9;
+  const auto n = static_cast<double>(side);
+  return CollectiveSeconds(network, PlaceOf(mesh, network, {"X"}),
+                           Collective::kAllGather, 1e9 * (n - 1) / n);
+}
+
+// A ring that closes sends both ways, half the way round.
+TEST_CASE("which sides of a torus are rings that close") {
+  CHECK(GatherSeconds("tpu-v5e", 16) == doctest::Approx(8.0 / 16));
+  CHECK(GatherSeconds("tpu-v5e", 15) == doctest::Approx(14.0 / 15));
+  CHECK(GatherSeconds("tpu-v5e", 8) == doctest::Approx(7.0 / 8));
+  CHECK(GatherSeconds("tpu-v5e", 4) == doctest::Approx(3.0 / 4));
+  CHECK(GatherSeconds("tpu-v4", 4) == doctest::Approx(2.0 / 4));
+  CHECK(GatherSeconds("tpu-v4", 8) == doctest::Approx(4.0 / 8));
+  CHECK(GatherSeconds("tpu-v4", 6) == doctest::Approx(5.0 / 6));
+}
+
+TEST_CASE("an all-reduce passes twice, and sends by the ring's factor") {
+  const Mesh mesh = MeshOf({{"X", 4}});
+  Network network = NetworkOf(*FindDeviceProfile("h100-sxm"), mesh);
+  network.start = network.step = network.far_step = 0;
+  network.device_rate = 1e9;
+  const Place place = PlaceOf(mesh, network, {"X"});
+  const auto seconds = [&](Collective kind, double sent) {
+    return CollectiveSeconds(network, place, kind, sent);
+  };
+  CHECK(seconds(Collective::kAllGather, 3e9) == doctest::Approx(3));
+  CHECK(seconds(Collective::kReduceScatter, 3e9) == doctest::Approx(3));
+  CHECK(seconds(Collective::kAllReduce, 6e9) == doctest::Approx(6));
+  CHECK(seconds(Collective::kAllToAll, 3e9) == doctest::Approx(3));
+  CHECK(seconds(Collective::kPpermute, 1e9) == doctest::Approx(1));
+}
+
+TEST_CASE("windowed layers attend to their window only") {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"tp", 2}}), {"dp"});
+  work.query[2] = {"tp"};
+  ModelConfig model;
+  model.heads = 8;
+  model.head_dim = 4;
+  model.layers = 4;
+  model.sliding_window = 16;
+  model.windowed_layers = 1;
+  work.model = model;
+  Settings settings;
+  settings.batch = 12;
+  settings.length = settings.kv_length = 64;
+  const auto flops = [&](Mode mode) {
+    work.mode = mode;
+    return FlopsOf(work, settings, MemoryOf(work, settings));
+  };
+  // Six rows, four heads of four: 4 operations for each key that is seen.
+  CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (3 * 64 + 16));
+  // Causal: half of the keys on average.
+  CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 16));
+  CHECK(flops(Mode::kTrain) == 3 * 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 16));
+  work.model->sliding_window = 40;
+  CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 32));
+  work.model->sliding_window = std::nullopt;
+  CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64));
+  // Of a cache that is split over its length, a device sees its part.
+  work.key[1] = {"tp"};
+  CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64) / 2);
+}
+
+}  // namespace
+}  // namespace shardc::cost
