@@ -260,6 +260,7 @@ def navigation(manual, playground):
         {"Guides": [
             {"A first plan": guide("first-plan")},
             {"Rules for a model of your own": guide("rules")},
+            {"Scanned layers": guide("scanned-layers")},
             {"Sharding in CI": guide("ci")},
             {"KV heads that do not divide": guide("kv-heads")},
             {"What a plan costs": guide("cost")},
@@ -267,6 +268,7 @@ def navigation(manual, playground):
             {"A report": "pictures/report.html"},
             {"JAX and PyTorch": guide("python")},
             {"Checkpoints": guide("checkpoints")},
+            {"What is in a checkpoint": guide("contents")},
             {"Verification": guide("verification")},
             {"A complete step": guide("step")},
             {"The model section": guide("model-section")},
