@@ -180,7 +180,7 @@ class RoundTrips(Case):
                 out[f"{stem}.weight"] = ([16, 8], cut)
                 continue
             if kind == "experts":
-                cut = rng.choice([["tp", None, None], [None, None, "tp"]]
+                cut = rng.choice([[None, "tp", None], [None, None, "tp"]]
                                  ) if layer == 0 else cut
                 out[f"model.layers.{layer}.moe{i}.experts.down_proj"] = (
                     [4, 8, 16], cut)

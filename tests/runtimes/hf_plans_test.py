@@ -124,7 +124,9 @@ class Plans(unittest.TestCase):
         done = self.run_program(
             "export", "hf-tp-plan", "--no-project", "--mesh", "fsdp:2,tp:2",
             "--rules", rules, "--manifest", manifest)
-        self.assertEqual(json.loads(done.stdout), {"down": "rowwise"})
+        self.assertEqual(json.loads(done.stdout), {
+            "down": "rowwise_split_input", "up": "replicate",
+            "norm": "replicate", "wide": "replicate", "h.*.w": "replicate"})
         for words in ("`up` replicated: `colwise` shards the bias",
                       "`norm` replicated: styles shard matrices",
                       "`wide` replicated: other axes shard the dimension",
@@ -132,6 +134,94 @@ class Plans(unittest.TestCase):
                       "different shardings"):
             self.assertIn(words, done.stderr)
         self.assertEqual(done.stderr.count("warning["), 4)
+
+    def exported(self, params, rules, *more, mesh="tp:2"):
+        """The styles of the plan of these shapes and rules, and the errors."""
+        manifest = self.path("m.json", {
+            "schema": "shardc.manifest/v1",
+            "params": {name: {"shape": shape, "dtype": "F32"}
+                       for name, shape in params.items()}})
+        path = self.path("r.json", {"version": 1, "rules": [
+            *({"match": match, "spec": spec} for match, spec in rules),
+            {"match": ".*", "spec": []}]})
+        done = self.run_program("export", "hf-tp-plan", "--no-project",
+                                "--mesh", mesh, "--rules", path, "--manifest",
+                                manifest, *more)
+        return json.loads(done.stdout), done.stderr
+
+    def block(self, name, **shapes):
+        return {f"model.layers.0.{name}.{part}.weight": shape
+                for part, shape in shapes.items()}
+
+    def test_only_known_blocks_stay_local(self):
+        rules = [("(q|k|v|qkv|up|gate|gate_up)_proj.weight|query_key_value",
+                  ["tp"]), ("(o|down)_proj.weight|dense.weight", [None, "tp"])]
+        square = {part + "_proj": [8, 8] for part in "qkvo"}
+        cases = (
+            (self.block("self_attn", **square), "colwise", "rowwise"),
+            (self.block("self_attn", **square, q_norm=[4]), "colwise",
+             "rowwise"),
+            (self.block("self_attn", **square, q_norm=[8]),
+             "colwise_gather_output", "rowwise_split_input"),
+            (self.block("self_attn", **square, g_proj=[8, 8]),
+             "colwise_gather_output", "rowwise_split_input"),
+            (self.block("self_attn", qkv_proj=[24, 8], o_proj=[8, 8]),
+             "colwise_gather_output", "rowwise_split_input"),
+            (self.block("attention", query_key_value=[24, 8], dense=[8, 8]),
+             "colwise", "rowwise"),
+            (self.block("mlp", up_proj=[16, 8], gate_proj=[16, 8],
+                        down_proj=[8, 16]), "colwise", "rowwise"),
+            (self.block("mlp", up_proj=[16, 8], norm=[16], down_proj=[8, 16]),
+             "colwise_gather_output", "rowwise_split_input"),
+            (self.block("mlp", gate_up_proj=[32, 8], down_proj=[8, 16]),
+             "colwise_gather_output", "rowwise_split_input"))
+        for params, first, last in cases:
+            styles, _ = self.exported(params, rules)
+            for name, style in styles.items():
+                part = name.rpartition(".")[2]
+                if "norm" in part or part == "g_proj":
+                    continue
+                self.assertEqual(style, last if part in (
+                    "o_proj", "dense", "down_proj") else first, params)
+        styles, _ = self.exported(cases[1][0], rules)
+        self.assertEqual(styles["model.layers.*.self_attn.q_norm"],
+                         "replicated_with_grad_allreduce")
+        styles, _ = self.exported(cases[2][0], rules)
+        self.assertEqual(styles["model.layers.*.self_attn.q_norm"],
+                         "replicate")
+
+    def test_experts_and_what_sums_them(self):
+        up, down = ("model.layers.0.mlp.experts." + name
+                    for name in ("gate_up_proj", "down_proj"))
+        key = "model.layers.*.mlp.experts"
+        for rules, want, words in (
+                ([("gate_up", [None, "tp"]), ("down", [None, None, "tp"])],
+                 ["packed_colwise", "rowwise", "moe_tp_experts"], ""),
+                ([("experts", ["tp"])],
+                 ["grouped_gemm", "grouped_gemm", "ep_dispatch_experts"], ""),
+                ([("gate_up", [None, "tp"])], ["replicate"] * 3,
+                 "not sharded over one inner width"),
+                ([("experts", ["tp"]), ("up_proj", ["tp"])],
+                 ["replicate"] * 3, "expert parallel plan"),
+                ([], ["replicate"] * 3, "")):
+            styles, said = self.exported(
+                {up: [4, 32, 8], down: [4, 8, 16],
+                 "model.layers.0.mlp.up_proj.weight": [16, 8]}, rules)
+            self.assertEqual([styles[key + end] for end in (
+                ".gate_up_proj", ".down_proj", "")], want, rules)
+            self.assertIn(words, said)
+        styles, _ = self.exported(
+            {up: [4, 8, 32], down: [4, 16, 8]},
+            [("gate_up", [None, None, "tp"]), ("down", [None, "tp"])])
+        self.assertEqual(list(styles.values()),
+                         ["colwise", "packed_rowwise", "moe_tp_experts"])
+
+    def test_a_tied_head_follows_its_embedding(self):
+        params = {"model.embed_tokens.weight": [16, 8]}
+        for spec, style in ((["tp"], None), ([], "replicate"),
+                            ([None, "tp"], "rowwise_split_input")):
+            styles, _ = self.exported(params, [("embed", spec)])
+            self.assertEqual(styles.get("lm_head"), style)
 
     def test_words_of_versions(self):
         manifest = self.path("m.json", {

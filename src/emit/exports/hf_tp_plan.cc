@@ -1,22 +1,27 @@
 // The tensor parallel plan of transformers: a style for each module name, with
 // `*` for the numbers in it. A style fixes the sharding of a module's weight
-// and of its bias, so both are compared:
+// and of its bias, and what is communicated before and after the module:
 //
 //   h.0.up.weight ["tp"], h.0.up.bias ["tp"]         ->  "h.*.up": "colwise"
 //   h.0.down.weight [null, "tp"], .bias replicated   ->  "h.*.down": "rowwise"
+//   h.0.norm.weight replicated                       ->  "h.*.norm":
+//   "replicate"
 //
-// Only the axis of tensor parallelism counts. A module whose sharding no style
-// expresses is left out with a finding; transformers then replicates it.
+// Outside of the blocks of hf_blocks.h, outputs are gathered and inputs split:
+// `colwise_gather_output`, `rowwise_split_input`. From version 5.16 on,
+// transformers adds the plan to the model's own one, so that a module without a
+// style would keep the style that it has there: everything has a style. Only
+// the axis of tensor parallelism counts. A module whose sharding no style
+// expresses is replicated, with a finding.
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
-#include <vector>
 
+#include "emit/exports/hf_blocks.h"
+#include "emit/exports/hf_experts.h"
+#include "emit/exports/hf_modules.h"
 #include "emit/exports/tensor_parallel.h"
 #include "emit/exports/view.h"
 #include "model/name.h"
@@ -28,25 +33,11 @@
 namespace shardc::exports {
 namespace {
 
-// How the tensor parallel axis shards one tensor.
-struct AxisSharding {
-  std::optional<Split> split;
-  size_t rank = 0;
-  bool placed = false;
-
-  bool operator<(const AxisSharding& other) const {
-    return Key() < other.Key();
-  }
-  std::tuple<int64_t, int64_t, size_t, bool> Key() const {
-    return {split ? split->dim : -1, split ? split->stride : 1, rank, placed};
-  }
-};
-
-// Modules whose names differ only in numbers, with the sharding of each of
-// their tensors by the last part of the tensor's name.
-struct Module {
-  std::map<std::string, std::set<AxisSharding>> tensors;
-  Place place;
+// The styles that a version of transformers has.
+enum class Vocabulary : uint8_t {
+  kFirst,    // until 5.0
+  kRenamed,  // from 5.1 on
+  kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
 // A style, or the reason why none fits.
@@ -55,159 +46,226 @@ struct StyleOrReason {
   std::string reason;
 };
 
-std::string_view LastPart(std::string_view name) {
-  return AfterLast(name, '.');
-}
-
 class TpPlanWriter {
  public:
-  TpPlanWriter(const Request& request, std::string axis, bool renamed)
-      : request_(request), axis_(std::move(axis)), renamed_(renamed) {}
+  TpPlanWriter(const Request& request, std::string axis, Vocabulary vocabulary)
+      : axis_(std::move(axis)),
+        vocabulary_(vocabulary),
+        modules_(ModulesOf(request, axis_)),
+        blocks_(LocalBlocksOf(modules_, request.plan.mesh.SizeOf(axis_))) {}
 
   void Write(Sink& out, Findings& findings) {
-    Gather();
     JsonWriter json(out);
     json.BeginObject(JsonLayout::kLines);
-    for (const std::string& key : order_) {
-      const Module& module = modules_.at(key);
-      const StyleOrReason answer = StyleOf(key, module);
-      if (!answer.style.empty()) json.Member(key, answer.style);
-      if (answer.reason.empty()) continue;
-      Finding finding;
-      finding.code = &code::kInexpressible;
-      finding.level = Level::kWarning;
-      finding.place = module.place;
-      finding.message = "`hf-tp-plan` leaves " + ShortQuote(key) +
-                        " replicated: " + answer.reason;
-      findings.Add(std::move(finding));
+    for (const std::string& name : modules_.order) {
+      const HfModule& module = modules_.of.at(name);
+      if (HoldsExperts(name)) {
+        Experts(name, module, json, findings);
+      } else {
+        OneModule(name, module, json, findings);
+      }
     }
+    TiedHead(json);
     json.EndObject();
     out.Put('\n');
   }
 
  private:
-  void Gather() {
-    for (const ReadParam& param : request_.plan.params) {
-      const std::string name = NameTemplate(param.name, '.');
-      // Experts are tensors that have no module of their own.
-      const size_t dot = name.rfind('.');
-      const bool alone =
-          dot == std::string::npos ||
-          LastPart(std::string_view(name).substr(0, dot)) == "experts";
-      const std::string key = alone ? name : name.substr(0, dot);
-      const auto [at, fresh] = modules_.try_emplace(key);
-      if (fresh) {
-        order_.push_back(key);
-        at->second.place = param.place;
+  bool renamed() const { return vocabulary_ != Vocabulary::kFirst; }
+
+  void Replicate(const std::string& name, JsonWriter& json) const {
+    if (vocabulary_ == Vocabulary::kMerged) json.Member(name, "replicate");
+  }
+
+  static void Unsaid(const std::string& name, const std::string& reason,
+                     const Place& place, Findings& findings) {
+    Finding finding;
+    finding.code = &code::kInexpressible;
+    finding.level = Level::kWarning;
+    finding.place = place;
+    finding.message =
+        "`hf-tp-plan` leaves " + ShortQuote(name) + " replicated: " + reason;
+    findings.Add(std::move(finding));
+  }
+
+  void OneModule(const std::string& name, const HfModule& module,
+                 JsonWriter& json, Findings& findings) const {
+    bool is_module = false;  // or only the owner of parameters
+    for (const auto& [leaf, tensor] : module.tensors) {
+      const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;
+      const auto hook = blocks_.hooks.find(of_leaf);
+      if (leaf == "weight" || leaf == "bias") {
+        is_module = true;
+      } else if (hook != blocks_.hooks.end() && renamed()) {
+        json.Member(of_leaf, hook->second);
+      } else {
+        if (tensor.AnySplit()) {
+          Unsaid(of_leaf, "no style covers this parameter", module.place,
+                 findings);
+        }
+        Replicate(of_leaf, json);
       }
-      const Spec& spec = param.SpecOf(request_.options.mode);
-      const size_t rank = param.type.shape ? param.type.shape->size()
-                                           : std::max<size_t>(spec.size(), 1);
-      at->second.tensors[alone ? "" : std::string(LastPart(name))].insert(
-          {SplitBy(request_.plan.mesh, axis_, spec), rank,
-           param.placement.has_value()});
+    }
+    const auto hook = blocks_.hooks.find(name);
+    if (hook != blocks_.hooks.end()) {
+      if (vocabulary_ == Vocabulary::kMerged) json.Member(name, hook->second);
+      return;
+    }
+    if (!is_module) return;
+    const StyleOrReason answer = StyleOf(name, module);
+    if (!answer.reason.empty()) {
+      Unsaid(name, answer.reason, module.place, findings);
+    }
+    if (answer.style.empty()) {
+      Replicate(name, json);
+    } else {
+      json.Member(name, answer.style);
     }
   }
 
-  static bool AnySplit(const Module& module) {
+  void Experts(const std::string& name, const HfModule& module,
+               JsonWriter& json, Findings& findings) const {
+    ExpertStyles styles;
+    if (module.AnySplit()) {
+      styles = StylesOfExperts(module, renamed());
+      if (styles.by_expert && SplitsOtherModules()) {
+        styles.reason =
+            "the axis shards whole experts, which is an expert parallel plan, "
+            "and other modules; export a plan with `" +
+            axis_ + "` on the experts only for `ep_plan`";
+      }
+      if (!styles.reason.empty()) {
+        Unsaid(name, styles.reason, module.place, findings);
+      }
+    }
+    const bool said = module.AnySplit() && styles.reason.empty();
+    for (const auto& [leaf, tensor] : module.tensors) {
+      if (said) {
+        json.Member(name + "." + leaf, styles.leaves.at(leaf));
+      } else {
+        Replicate(name + "." + leaf, json);
+      }
+    }
+    // The hook sums what devices compute, so replicated experts have none.
+    if (!said) {
+      Replicate(name, json);
+    } else if (renamed()) {
+      json.Member(name, styles.module);
+    }
+  }
+
+  bool SplitsOtherModules() const {
     return std::any_of(
-        module.tensors.begin(), module.tensors.end(), [](const auto& tensor) {
-          return std::any_of(tensor.second.begin(), tensor.second.end(),
-                             [](const AxisSharding& sharding) {
-                               return sharding.split || sharding.placed;
-                             });
+        modules_.of.begin(), modules_.of.end(), [](const auto& module) {
+          return !HoldsExperts(module.first) && module.second.AnySplit();
         });
   }
 
-  StyleOrReason StyleOf(const std::string& key, const Module& module) const {
-    if (!AnySplit(module)) return {};
-    for (const auto& [leaf, shardings] : module.tensors) {
-      if (shardings.size() > 1)
+  // A head that shares the embedding's weight is not in the plan, but it is in
+  // the model's own plan, with a style for a sharded vocabulary.
+  void TiedHead(JsonWriter& json) const {
+    if (vocabulary_ != Vocabulary::kMerged) return;
+    const HfModule* embedding = nullptr;
+    for (const auto& [name, module] : modules_.of) {
+      const Role role = RoleOfModule(name);
+      if (role == Role::kHead) return;
+      if (role == Role::kEmbedding && name.starts_with("model.") &&
+          AfterLast(name, '.') == "embed_tokens") {
+        embedding = &module;
+      }
+    }
+    const HfTensor* const weight =
+        embedding == nullptr ? nullptr : embedding->Find("weight");
+    const AxisSharding* const same =
+        weight == nullptr ? nullptr : weight->Same();
+    if (same == nullptr || same->dim == 0) return;
+    json.Member("lm_head", same->split() ? "rowwise_split_input" : "replicate");
+  }
+
+  StyleOrReason StyleOf(const std::string& name, const HfModule& module) const {
+    if (!module.AnySplit()) return {};
+    for (const auto& [leaf, tensor] : module.tensors) {
+      const AxisSharding* const sharding = tensor.Same();
+      if (sharding == nullptr) {
         return {"", "modules of this name have different shardings"};
-      const AxisSharding& sharding = *shardings.begin();
-      if (sharding.placed) {
+      }
+      if (sharding->placed) {
         return {"", "its tensors are placed at one coordinate of an axis"};
       }
-      if (sharding.split && sharding.split->stride > 1) {
+      if (sharding->split() && sharding->stride > 1) {
         return {"", "other axes shard the dimension before `" + axis_ + "`"};
       }
-      if (leaf != "" && leaf != "weight" && leaf != "bias") {
+      if (leaf != "weight" && leaf != "bias") {
         return {"", "no style covers its " + ShortQuote(leaf)};
       }
     }
-    const auto alone = module.tensors.find("");
-    if (alone != module.tensors.end()) {
-      return OfExperts(key, *alone->second.begin());
+    const HfTensor* const weight = module.Find("weight");
+    const HfTensor* const bias = module.Find("bias");
+    if (weight == nullptr || !weight->Same()->split()) {
+      return {"", "only its bias is sharded"};
     }
-    const auto weight = module.tensors.find("weight");
-    if (weight == module.tensors.end()) return {"", "only its bias is sharded"};
-    return OfModule(LastPart(key), *weight->second.begin(), BiasOf(module));
+    if (IsConv1d(name, *weight, bias)) {
+      return {"", "styles shard linear layers, and it is a `Conv1D`"};
+    }
+    return OfWeight(name, *weight->Same(),
+                    bias == nullptr ? nullptr : bias->Same());
   }
 
-  static const AxisSharding* BiasOf(const Module& module) {
-    const auto bias = module.tensors.find("bias");
-    return bias == module.tensors.end() ? nullptr : &*bias->second.begin();
+  // By its name, unless its bias is as long as the first dimension, which a
+  // linear layer's is.
+  static bool IsConv1d(const std::string& name, const HfTensor& weight,
+                       const HfTensor* bias) {
+    if (!Classify(name + ".weight", '.').conv1d) return false;
+    if (bias == nullptr || bias->shapes.size() != 1 ||
+        weight.shapes.size() != 1) {
+      return true;
+    }
+    const Shape& shape = *weight.shapes.begin();
+    const int64_t size = bias->shapes.begin()->front();
+    return shape.size() != 2 || size != shape[0] || size == shape[1];
   }
 
-  StyleOrReason OfExperts(const std::string& key,
-                          const AxisSharding& sharding) const {
-    const auto from_end =
-        static_cast<int64_t>(sharding.rank) - 1 - sharding.split->dim;
-    if (sharding.split->dim == 0) return {"grouped_gemm", ""};
-    if (sharding.rank != 3) return {"", "no style shards this dimension"};
-    if (from_end == 0) return {"rowwise", ""};
-    if (LastPart(key).find("gate_up") == std::string_view::npos) {
-      return {"colwise", ""};
-    }
-    if (!renamed_) {
-      return {"",
-              "it packs two projections, which this version of transformers "
-              "cannot shard"};
-    }
-    return {"packed_colwise", ""};
-  }
-
-  StyleOrReason OfModule(std::string_view name, const AxisSharding& weight,
+  StyleOrReason OfWeight(const std::string& name, const AxisSharding& weight,
                          const AxisSharding* bias) const {
-    const bool bias_split = bias != nullptr && bias->split.has_value();
-    if (!weight.split) return {"", "only its bias is sharded"};
     if (weight.rank != 2) {
       return {"", "styles shard matrices, and it has " +
-                      Counted(static_cast<int64_t>(weight.rank), "dimension")};
+                      Counted(weight.rank, "dimension")};
     }
-    const Role role = Classify(name, '.').module_role;
-    if (role != Role::kHead && NamesEmbedding(name)) {
-      return {Embedding(weight.split->dim), ""};
+    const ParameterRole role = Classify(name + ".weight", '.');
+    if (role.module_role == Role::kRouter) {
+      return {"", "each device needs the router's scores of all experts"};
     }
-    if (weight.split->dim == 1) {
+    const std::string_view part = AfterLast(name, '.');
+    if (role.module_role != Role::kHead && NamesEmbedding(part)) {
+      return {(renamed() ? "embedding_" : "") +
+                  std::string(weight.dim == 0 ? "rowwise" : "colwise"),
+              ""};
+    }
+    const bool bias_split = bias != nullptr && bias->split();
+    const bool local = blocks_.projections.count(name) != 0;
+    if (weight.dim == 1) {
       if (bias_split) return {"", "`rowwise` replicates the bias"};
-      return {"rowwise", ""};
+      if (local) return {"rowwise", ""};
+      return {renamed() ? "rowwise_split_input" : "rowwise_rep", ""};
     }
     if (bias != nullptr && !bias_split) {
       return {"", "`colwise` shards the bias with its weight"};
     }
-    // The loss and sampling after the head need the whole vocabulary.
-    if (role != Role::kHead) return {"colwise", ""};
-    return {renamed_ ? "colwise_gather_output" : "colwise_rep", ""};
+    if (local) return {"colwise", ""};
+    return {renamed() ? "colwise_gather_output" : "colwise_rep", ""};
   }
 
-  std::string Embedding(int64_t dim) const {
-    const std::string_view kind = dim == 0 ? "rowwise" : "colwise";
-    return (renamed_ ? "embedding_" : "") + std::string(kind);
-  }
-
-  const Request& request_;
   std::string axis_;
-  bool renamed_;  // style names of transformers 5.1 and later
-  std::map<std::string, Module> modules_;
-  std::vector<std::string> order_;
+  Vocabulary vocabulary_;
+  HfModules modules_;
+  LocalBlocks blocks_;
 };
 
-// Whether version `4.57`, `5` or `5.16.1` uses the style names of 5.1. Returns
-// nullopt and adds a finding if the text is not a version.
-std::optional<bool> HasNewWords(const std::string& version,
-                                Findings& findings) {
-  if (version.empty()) return true;
+// The styles of version `4.57`, `5` or `5.16.1`. Returns nullopt and adds a
+// finding if the text is not a version.
+std::optional<Vocabulary> VocabularyOf(const std::string& version,
+                                       Findings& findings) {
+  if (version.empty()) return Vocabulary::kMerged;
   const size_t dot = version.find('.');
   const auto number = [](std::string_view text) -> std::optional<int> {
     if (text.empty() || text.size() > 3) return std::nullopt;
@@ -221,7 +279,7 @@ std::optional<bool> HasNewWords(const std::string& version,
   const std::string_view all = version;
   const auto major = number(all.substr(0, dot));
   const std::string_view rest =
-      dot == std::string::npos ? "1" : all.substr(dot + 1);
+      dot == std::string::npos ? "99" : all.substr(dot + 1);
   const auto minor = number(rest.substr(0, rest.find('.')));
   if (!major || !minor || *major < 4 || (*major == 4 && *minor < 50)) {
     findings.Add(
@@ -232,13 +290,15 @@ std::optional<bool> HasNewWords(const std::string& version,
         "give 4.50 or a later version");
     return std::nullopt;
   }
-  return *major > 5 || (*major == 5 && *minor >= 1);
+  if (*major < 5 || (*major == 5 && *minor < 1)) return Vocabulary::kFirst;
+  return *major == 5 && *minor < 16 ? Vocabulary::kRenamed
+                                    : Vocabulary::kMerged;
 }
 
 void WriteHfTpPlan(const Request& request, Sink& out, Findings& findings) {
   const auto axis = TensorAxis(request, findings);
-  const auto renamed = HasNewWords(request.options.version, findings);
-  if (!axis || !renamed) return;
+  const auto vocabulary = VocabularyOf(request.options.version, findings);
+  if (!axis || !vocabulary) return;
   if (SeparatorOf(request.plan) != '.') {
     findings.Add(code::kInexpressible, {},
                  "`hf-tp-plan` needs the module names of PyTorch, which are "
@@ -246,7 +306,7 @@ void WriteHfTpPlan(const Request& request, Sink& out, Findings& findings) {
                  "compile the plan from the manifest of the PyTorch model");
     return;
   }
-  TpPlanWriter(request, *axis, *renamed).Write(out, findings);
+  TpPlanWriter(request, *axis, *vocabulary).Write(out, findings);
 }
 
 }  // namespace

@@ -1,16 +1,34 @@
-// The sizes of query, key and value follow from the model's heads, or from an
-// output size of three times the input size; gate and up are halves:
+// The sizes of query, key and value follow from the model's heads, from an
+// output size of three times the input size, or from the input size of the
+// block's output projection, which is the size of the queries; gate and up are
+// halves:
 //
 //   c_attn [1600, 4800]: queries, keys and values of 1600 each, dimension 1
 #include "lint/analysis/fused.h"
 
 #include "lint/analysis/heads.h"
+#include "roles/classify.h"
+#include "source/index.h"
 
 namespace shardc {
 namespace {
 
-std::vector<FusedPart> QkvParts(const Facts& facts, int64_t size,
-                                int64_t other) {
+// The input size of the output projection of the same attention block, which is
+// the size of its queries; 0 if there is no such projection.
+int64_t QueriesOf(const Facts& facts, const ParameterGroup& group) {
+  for (const ParameterGroup& output : facts.groups()) {
+    if (output.role.role != Role::kOutput || facts.Rank(output) != 2 ||
+        output.role.block_path != group.role.block_path) {
+      continue;
+    }
+    const int dim = InDim(output.role, 2);
+    if (dim >= 0) return (*facts.TypeOf(output).shape)[AsIndex(dim)];
+  }
+  return 0;
+}
+
+std::vector<FusedPart> QkvParts(const Facts& facts, const ParameterGroup& group,
+                                int64_t size, int64_t other) {
   if (facts.model() != nullptr) {
     const auto heads = HeadsOf(*facts.model());
     if (heads &&
@@ -21,6 +39,12 @@ std::vector<FusedPart> QkvParts(const Facts& facts, int64_t size,
   }
   // As many KV heads as query heads, together as wide as the model.
   if (size == 3 * other) return {{"queries, keys and values each", other}};
+  // Grouped queries: what the queries leave is keys and values.
+  const int64_t queries = QueriesOf(facts, group);
+  const int64_t rest = size - queries;
+  if (queries > 0 && rest > 0 && rest % 2 == 0 && rest / 2 <= queries) {
+    return {{"queries", queries}, {"keys", rest / 2}};
+  }
   return {};
 }
 
@@ -56,7 +80,7 @@ std::optional<Fused> FusedOf(const Facts& facts, const ParameterGroup& group) {
   } else if (group.role.module_role == Role::kFusedQkv && rank == 2) {
     out.dim = OutDim(group.role, rank);
     if (out.dim < 0) return std::nullopt;
-    out.parts = QkvParts(facts, shape[static_cast<size_t>(out.dim)],
+    out.parts = QkvParts(facts, group, shape[static_cast<size_t>(out.dim)],
                          shape[static_cast<size_t>(1 - out.dim)]);
   }
   if (out.parts.empty()) return std::nullopt;

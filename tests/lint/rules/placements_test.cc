@@ -46,11 +46,18 @@ constexpr std::string_view kBloom = R"({"schema": "shardc.manifest/v1",
   "separator": ".", "params": {
   "h.0.self_attention.query_key_value.weight": {"shape": [3072, 1024], "dtype": "BF16"},
   "h.0.self_attention.dense.weight": {"shape": [1024, 1024], "dtype": "BF16"}}})";
+// Phi-3 with grouped queries: 1024 queries, 256 keys and 256 values.
+constexpr std::string_view kPhi =
+    R"({"schema": "shardc.manifest/v1", "params": {
+  "model.layers.0.self_attn.qkv_proj.weight": {"shape": [1536, 1024],
+                                               "dtype": "BF16"},
+  "model.layers.0.self_attn.o_proj.weight": {"shape": [1024, 1024],
+                                             "dtype": "BF16"}}})";
 constexpr std::string_view kColumns = R"(version: 1
 rules:
   - match: 'gate_up_proj'
     spec: [FSDP, TP]
-  - match: 'query_key_value'
+  - match: 'query_key_value|qkv_proj'
     spec: [TP, FSDP]
   - match: '.'
     spec: Replicated
@@ -80,6 +87,15 @@ TEST_CASE(
         .model = R"({"model_type": "gpt_oss"})"},
        "SHD230",
        {}},
+      {"keys and values are what the queries leave",
+       {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kPhi},
+       "SHD230",
+       {"note: dimension 0 of `model.layers.0.self_attn.qkv_proj.weight` "
+        "stores "
+        "several parts one after the other and is split as one over \"tp\": no "
+        "shard has its share of each part, so that a compiler gathers the "
+        "output, 2.25 KiB a token and layer, and in training the same "
+        "backward"}},
       {"BLOOM interleaves by head",
        {.mesh = "fsdp:2,tp:4", .rules = kColumns, .manifest = kBloom},
        "SHD230",

@@ -1,0 +1,26 @@
+// The styles of experts that are tensors of one module: `mlp.experts` with
+// `gate_up_proj` [experts, 2 * inner, width] and `down_proj`.
+#ifndef SHARDC_EMIT_EXPORTS_HF_EXPERTS_H_
+#define SHARDC_EMIT_EXPORTS_HF_EXPERTS_H_
+
+#include <map>
+#include <string>
+
+#include "emit/exports/hf_modules.h"
+
+namespace shardc::exports {
+
+struct ExpertStyles {
+  std::string module;                         // of the module's forward
+  std::map<std::string, std::string> leaves;  // of its tensors
+  std::string reason;      // why no styles express the sharding, or empty
+  bool by_expert = false;  // each device has some of the experts
+};
+
+// `packed` is whether the version of transformers has styles for tensors that
+// hold two projections.
+ExpertStyles StylesOfExperts(const HfModule& experts, bool packed);
+
+}  // namespace shardc::exports
+
+#endif  // SHARDC_EMIT_EXPORTS_HF_EXPERTS_H_

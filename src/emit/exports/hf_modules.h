@@ -1,0 +1,72 @@
+// The modules of a plan as transformers' tensor parallel plans name them.
+#ifndef SHARDC_EMIT_EXPORTS_HF_MODULES_H_
+#define SHARDC_EMIT_EXPORTS_HF_MODULES_H_
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emit/exports/exporter.h"
+#include "model/manifest.h"
+#include "roles/classify.h"
+
+namespace shardc::exports {
+
+// How the tensor parallel axis shards one tensor.
+struct AxisSharding {
+  int64_t dim = -1;    // -1 if it does not
+  int64_t stride = 1;  // shards of that dimension by axes before it
+  int64_t rank = 0;    // that of the spec if the shape is unknown
+  bool placed = false;
+
+  bool split() const { return dim >= 0; }
+  auto operator<=>(const AxisSharding&) const = default;
+};
+
+// Tensors whose names differ only in numbers.
+struct HfTensor {
+  std::set<AxisSharding> shardings;
+  std::set<Shape> shapes;  // without those that are unknown
+
+  // The sharding, if all of them have the same one.
+  const AxisSharding* Same() const;
+  bool AnySplit() const;
+  // Whether all are known to have one dimension or one element.
+  bool AllVectors() const;
+  bool AllScalars() const;
+};
+
+// Modules whose names differ only in numbers, with each of their own tensors by
+// the last part of its name: `weight`, `bias`, `sinks`.
+struct HfModule {
+  std::map<std::string, HfTensor, std::less<>> tensors;
+  Place place;
+
+  const HfTensor* Find(std::string_view leaf) const;
+  bool AnySplit() const;
+};
+
+struct HfModules {
+  std::map<std::string, HfModule, std::less<>> of;  // by name, numbers as `*`
+  std::vector<std::string> order;                   // of the plan
+};
+
+HfModules ModulesOf(const Request& request, const std::string& axis);
+
+// `model.layers.*.mlp` of `model.layers.*.mlp.up_proj`; empty for one part.
+std::string_view ParentOf(std::string_view name);
+
+// The role of a module by its name; other than sure roles are kOther.
+Role RoleOfModule(const std::string& name);
+
+// Whether the module holds experts in tensors of its own: `mlp.experts` with
+// `gate_up_proj` and `down_proj`, which have a leading dimension of experts.
+bool HoldsExperts(std::string_view name);
+
+}  // namespace shardc::exports
+
+#endif  // SHARDC_EMIT_EXPORTS_HF_MODULES_H_
