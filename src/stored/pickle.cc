@@ -49,11 +49,10 @@ class PickleParser {
     at_ = 2;
     while (!stopped_) {
       op_at_ = at_;
-      if (at_ == bytes_.size()) {
-        Refuse("the pickle ends without a STOP");
-        return std::nullopt;
-      }
-      if (!Step(Byte(at_++))) return std::nullopt;
+      const bool good = at_ < bytes_.size()
+                            ? Step(Byte(at_++))
+                            : Refuse("the pickle ends without a STOP");
+      if (!good) return std::nullopt;
     }
     return std::move(out_);
   }
@@ -171,7 +170,9 @@ class PickleParser {
   bool PushContainer(Type type) {
     // Three of twenty values are containers in real files, and each costs as
     // much as two other values.
-    if (out_.lists_.size() >= options_.max_values / 4) return TooMany();
+    if (out_.lists_.size() >= options_.max_values / 4) {
+      return Refuse("the pickle holds too many lists and dictionaries");
+    }
     const Node node{type, 0, out_.lists_.size()};
     out_.lists_.emplace_back();
     return PushNew(node);
