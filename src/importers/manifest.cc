@@ -86,7 +86,11 @@ std::optional<Manifest> FromSet(std::optional<SafetensorsSet> set,
   return manifest;
 }
 
-// Several formats join the keys of a path by `/`.
+// Some formats join the keys of a path by `/`, others by dots.
+bool IsJoinedBySlashes(const stored::Array& array) {
+  return array.path.size() > 1 && array.name.starts_with(array.path[0] + "/");
+}
+
 std::optional<Manifest> FromTree(std::optional<stored::Tree> tree,
                                  const std::string& path) {
   if (!tree) return std::nullopt;
@@ -94,7 +98,7 @@ std::optional<Manifest> FromTree(std::optional<stored::Tree> tree,
   bool joined = false;
   for (const stored::Array& array : tree->arrays) {
     builder.Add(array.name, {array.shape, array.dtype});
-    joined = joined || array.path.size() > 1;
+    joined = joined || IsJoinedBySlashes(array);
   }
   Manifest manifest = builder.Take();
   if (joined) manifest.separator = '/';

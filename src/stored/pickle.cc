@@ -393,7 +393,6 @@ class PickleParser {
     size_t begin = 0;
     return PopMark(&begin) && MakeTuple(begin);
   }
-
   bool Step(uint8_t op) {
     switch (op) {
       case kFrame:

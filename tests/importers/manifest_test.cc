@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
+#include <cstdlib>
+
 #include "importers/gguf.h"
 #include "importers/safetensors.h"
 #include "importers/safetensors_set.h"
@@ -62,6 +64,22 @@ std::string Read(const std::string& path, ManifestOptions options = {}) {
   }
   for (const std::string& note : manifest->notes) out += "(" + note + ")";
   return out;
+}
+
+TEST_CASE("manifest: the separator of stored trees is that of their names") {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  const std::string samples =
+      std::string(root == nullptr ? "." : root) + "/testdata/stored/";
+  const auto separator = [&](const char* name) {
+    Findings findings;
+    const auto manifest = ReadManifest(samples + name, nullptr, {}, findings);
+    REQUIRE(manifest);
+    return manifest->separator;
+  };
+  CHECK(separator("orbax_trainstate") == '/');
+  // Not known from the tree: found from the names, which have dots.
+  CHECK(separator("dcp_4ranks") == 0);
+  CHECK(separator("dcp_hf_4ranks") == 0);
 }
 
 TEST_CASE("manifest: the kind is found by content") {
