@@ -173,11 +173,19 @@ TEST_CASE("pickle: malformed pickles are refused") {
 
 TEST_CASE("pickle: the number of values is limited") {
   std::string why;
-  const std::string bytes = PickleOf("(" + std::string(100, ']') + "t");
+  std::string texts = "(";
+  for (int i = 0; i < 100; ++i) texts += Text("a");
+  const std::string bytes = PickleOf(texts + "t");
   CHECK_FALSE(
       Pickle::Parse(bytes, {.globals = kGlobals, .max_values = 50}, &why));
   CHECK(why.find("more than 50 values") != std::string::npos);
   CHECK(Pickle::Parse(bytes, {.globals = kGlobals, .max_values = 500}, &why));
+  // Containers cost more than other values.
+  const std::string lists = PickleOf("(" + std::string(100, ']') + "t");
+  CHECK_FALSE(
+      Pickle::Parse(lists, {.globals = kGlobals, .max_values = 300}, &why));
+  CHECK(why.find("too many lists and dictionaries") != std::string::npos);
+  CHECK(Pickle::Parse(lists, {.globals = kGlobals, .max_values = 500}, &why));
 }
 
 }  // namespace
