@@ -162,7 +162,7 @@ class Libraries(unittest.TestCase):
         self.assertIn("GCC RUNTIME LIBRARY EXCEPTION", notices)
 
     def test_archives_have_their_digests(self):
-        for name in ("re2", "zlib", "openssl", "yaml-cpp"):
+        for name in ("re2", "zlib", "openssl", "yaml-cpp", "libzstd"):
             if not options()["prefer_static"]:
                 self.skipTest("archives are not linked")
             [digest] = self.listed[name]["hashes"]

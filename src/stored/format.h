@@ -22,6 +22,9 @@ struct Format {
   std::optional<Tree> (*open)(const Folder& folder, Findings& findings);
 };
 
+// Returns whether a name in the folder ends so.
+bool HasEnding(const Folder& folder, std::string_view ending);
+
 // All formats, in the order in which they are tried.
 std::span<const Format* const> Formats();
 

@@ -123,7 +123,7 @@ std::vector<std::pair<int64_t, std::string>> StepsIn(const Folder& folder) {
 
 bool IsRoot(const Folder& folder) {
   const auto steps = StepsIn(folder);
-  if (steps.empty()) return false;
+  if (steps.empty() || HasEnding(folder, ".safetensors")) return false;
   const auto last = ReadFolder(folder.PathOf(steps.back().second));
   return last &&
          (IsStep(*last) || IsOrbaxTree(*last) || !TreesIn(*last).empty());

@@ -10,6 +10,7 @@
 // which is base64.
 #include "stored/orbax_metadata.h"
 
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <utility>
@@ -17,15 +18,20 @@
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "source/utf8.h"
 #include "source/wording.h"
+#include "stored/store.h"
 
 namespace shardc::stored {
 namespace {
 
-constexpr int64_t kLimitBytes = int64_t{1} << 30;
+constexpr int64_t kLimitBytes = int64_t{128} << 20;
 
 std::unique_ptr<const JsonDocument> Parse(const std::string& path,
                                           Findings& findings) {
+  // Messages quote these files: a link must not lead to another one.
+  const auto folder = std::filesystem::path(path).parent_path().string();
+  if (!IsInside(folder, path, findings)) return nullptr;
   const SourceRef source = ReadSource(path, findings, kLimitBytes);
   if (source == nullptr) return nullptr;
   auto document = JsonDocument::Parse(source, findings);
@@ -156,7 +162,7 @@ std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
   std::map<std::string, Sharding> out;
   for (const JsonMember& member : document->root().members()) {
     const auto name = DecodeUrlBase64(member.name());
-    if (!name || !member.value.IsString()) {
+    if (!name || !IsUtf8(*name) || !member.value.IsString()) {
       return Refuse(member.key, "a sharding must be a text, named in base64",
                     findings);
     }

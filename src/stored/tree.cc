@@ -97,6 +97,12 @@ bool Folder::Has(std::string_view name) const {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
+bool HasEnding(const Folder& folder, std::string_view ending) {
+  return std::any_of(
+      folder.names.begin(), folder.names.end(),
+      [&](const std::string& name) { return name.ends_with(ending); });
+}
+
 std::string Folder::PathOf(std::string_view name) const {
   std::string out = path;
   if (!out.ends_with('/')) out += '/';

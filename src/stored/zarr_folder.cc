@@ -43,6 +43,8 @@ bool IsZarr(const Folder& folder) {
       folder.Has(".zgroup")) {
     return true;
   }
+  // A set of safetensors files stays one, whatever folders are in it.
+  if (HasEnding(folder, ".safetensors")) return false;
   size_t tried = 0;
   for (const std::string& name : folder.names) {
     if (++tried > kNamesTried) break;

@@ -14,6 +14,7 @@
 
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/utf8.h"
 #include "source/wording.h"
 #include "stored/codecs.h"
 #include "stored/zarr.h"
@@ -22,6 +23,8 @@ namespace shardc::stored {
 namespace {
 
 constexpr int64_t kMetadataLimitBytes = int64_t{1} << 20;
+// Fill values take memory without being in any file.
+constexpr int64_t kFillLimitBytes = int64_t{1} << 30;
 constexpr int64_t kEntryBytes = 16;
 constexpr int64_t kChecksumBytes = 4;
 constexpr uint64_t kAbsent = UINT64_MAX;
@@ -235,6 +238,13 @@ class ZarrTree::Chunks : public ChunkReader {
                                     int64_t elements,
                                     Findings& findings) const {
     const std::string& fill = member.zarr.fill;
+    if (elements * member.zarr.element_bytes > kFillLimitBytes) {
+      Refuse(member, part, code::kLimit,
+             "lacks an inner chunk that is larger than " +
+                 BytesText(kFillLimitBytes),
+             findings);
+      return std::nullopt;
+    }
     if (fill.empty()) {
       Refuse(member, part, code::kInexpressible,
              "lacks an inner chunk, and shardc cannot write the array's fill "
@@ -312,6 +322,12 @@ bool ZarrTree::AddAll(Tree& tree, Findings& findings) {
     const std::string name =
         slash == std::string::npos ? "" : key.substr(0, slash);
     if (!tree.arrays.empty() && tree.arrays.back().key == name) continue;
+    if (!IsUtf8(name)) {
+      findings.Add(
+          code::kEncoding, {MakeSource(root_, {})},
+          "the name of an array, " + ShortQuote(name) + ", is not UTF-8");
+      return false;
+    }
     bool found = false;
     auto array = Add(name, &found, findings);
     if (findings.errors() > before) return false;

@@ -1,0 +1,47 @@
+// Writes OCDBT databases, valid and hostile.
+#ifndef SHARDC_TESTS_STORED_OCDBT_BYTES_H_
+#define SHARDC_TESTS_STORED_OCDBT_BYTES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardc::stored::test {
+
+inline constexpr uint32_t kManifestMagic = 0x0cdb3a2a;
+inline constexpr uint32_t kNodeMagic = 0x0cdb20de;
+
+std::string Varint(uint64_t value);
+// Little-endian.
+std::string Fixed(uint64_t value, int bytes);
+// A complete block around a body; compression 1 takes the body as a zstd frame.
+std::string Block(uint32_t magic, std::string_view body,
+                  uint64_t compression = 0);
+// Table of files with these paths, without bases.
+std::string Files(const std::vector<std::string>& paths);
+
+struct Reference {
+  std::string path = "d/n";
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+// The body of a manifest with one version.
+std::string ManifestBody(const Reference& root, uint64_t keys,
+                         uint64_t height = 0);
+// The body of a leaf that holds its values.
+std::string LeafBody(
+    const std::vector<std::pair<std::string, std::string>>& values);
+// The body of a leaf with one value that is in a file.
+std::string LeafBody(const std::string& key, const Reference& value);
+// The body of a node above the leaves with one child.
+std::string InnerBody(uint64_t height, const Reference& child);
+
+// `.zarray` of uncompressed float32.
+std::string Zarray(std::string_view shape, std::string_view chunks,
+                   std::string_view compressor = "null");
+
+}  // namespace shardc::stored::test
+
+#endif  // SHARDC_TESTS_STORED_OCDBT_BYTES_H_
