@@ -62,7 +62,7 @@ int Main(int argc, char** argv) {
   int64_t all = 0;
   for (const auto targets :
        {TextTargets(), JsonTargets(), BinaryTargets(), GeneratedTargets(),
-        EditorTargets(), CommandTargets()}) {
+        EditorTargets(), CommandTargets(), StoredTargets()}) {
     for (const NamedTarget& target : targets) {
       if (!only.empty() &&
           std::find(only.begin(), only.end(), target.name) == only.end()) {

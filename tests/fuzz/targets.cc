@@ -8,7 +8,7 @@ namespace shardc::fuzz {
 Target FindTarget(std::string_view name) {
   for (const auto targets :
        {TextTargets(), JsonTargets(), BinaryTargets(), GeneratedTargets(),
-        EditorTargets(), CommandTargets()}) {
+        EditorTargets(), CommandTargets(), StoredTargets()}) {
     for (const NamedTarget& target : targets) {
       if (target.name == name) return target.run;
     }

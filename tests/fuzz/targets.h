@@ -24,6 +24,8 @@ std::span<const NamedTarget> BinaryTargets();
 std::span<const NamedTarget> GeneratedTargets();
 std::span<const NamedTarget> EditorTargets();
 std::span<const NamedTarget> CommandTargets();
+// Readers of the checkpoints of other systems.
+std::span<const NamedTarget> StoredTargets();
 
 // By name; null where there is none.
 Target FindTarget(std::string_view name);
