@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
+import records
 from records import RECORDS
 
 BIN = os.environ["SHARDC_BIN"]
@@ -222,6 +223,35 @@ class Plans(unittest.TestCase):
                             ([None, "tp"], "rowwise_split_input")):
             styles, _ = self.exported(params, [("embed", spec)])
             self.assertEqual(styles.get("lm_head"), style)
+
+    def test_exports_are_those_whose_logits_were_compared(self):
+        """The plans of every architecture are exported as they were when
+        transformers ran them on two processes."""
+        record = records.load("transformers/tp_logits")
+        self.assertGreater(len(record["cases"]), 100)
+        for case in record["cases"]:
+            manifest = self.path("m.json", {
+                "schema": "shardc.manifest/v1",
+                "params": {name: {"shape": shape, "dtype": "F32"}
+                           for name, shape in case["params"].items()}})
+            rules = self.path("rules.yaml")
+            for name, plan in case["plans"].items():
+                if name == "own":
+                    self.run_program("import", "hf-tp-plan", self.path(
+                        "own.json", plan["given"]), "-o", rules)
+                else:
+                    with open(rules, "w", encoding="utf-8") as file:
+                        file.write(record["rules"][name])
+                done = self.run_program(
+                    "export", "hf-tp-plan", "--no-project", "--mesh", "tp:2",
+                    "--rules", rules, "--manifest", manifest)
+                self.assertEqual(json.loads(done.stdout), plan["exported"],
+                                 (case["model_type"], name))
+                # transformers refuses the others before it computes anything.
+                if "error" not in plan:
+                    self.assertLess(plan["logits"], 1e-6)
+                if "gradients" in plan:
+                    self.assertLess(plan["gradients"], 1e-5)
 
     def test_words_of_versions(self):
         manifest = self.path("m.json", {

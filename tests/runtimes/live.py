@@ -19,6 +19,7 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "parity": "live", "dtensor": "record", "dcp": "record", "tree": "record", "flax": "flax",
             "package": "live", "states": "live", "package_torch": "record",
             "sources": "sources", "cost": "live", "step": "record",
+            "tp_logits": "record",
             "xla": "live",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh",
             "maxtext": "maxtext"}

@@ -54,6 +54,13 @@ def cut_by_transformers():
     return total
 
 
+def logits():
+    """Plans that transformers ran, and those among them that it refused."""
+    plans = [plan for case in records.load("transformers/tp_logits")["cases"]
+             for plan in case["plans"].values()]
+    return plans, sum("error" in plan for plan in plans)
+
+
 def flax_trees():
     """The least that families_test.cc compares: not all have the naming."""
     path = os.path.join(records.HERE, "families_test.cc")
@@ -62,55 +69,61 @@ def flax_trees():
 
 
 def rows():
-    """(record, what, how many, differences)"""
+    """(record, what is compared, of what, how many, differences)"""
     vectors = records.load("eformer/vectors")
     small, known = trees()
-    yield ("jax/shardings", "slices of devices, over random meshes and specs",
+    yield ("jax/shardings", "slices", "slices of devices, over random meshes and specs",
            devices(), 0)
-    yield ("jax/shardings", "XLA's text in three forms, and Shardy's",
+    yield ("jax/shardings", "texts", "XLA's text in three forms, and Shardy's",
            4 * cases("jax/shardings"), 0)
-    yield "jax/refusals", "specs that are refused", cases("jax/refusals"), 0
-    yield ("jax/slice_meshes", "device orders of meshes of several slices",
+    yield "jax/refusals", "specs", "specs that are refused", cases("jax/refusals"), 0
+    yield ("jax/slice_meshes", "device order", "device orders of meshes of several slices",
            cases("jax/slice_meshes"), 0)
-    yield ("jax/cost", "bytes of what compiled training steps hold", cases("jax/cost"),
+    yield ("jax/cost", "bytes", "bytes of what compiled training steps hold", cases("jax/cost"),
            0)
-    yield ("states/optax", "owners of the arrays of train states",
+    yield ("states/optax", "names", "owners of the arrays of train states",
            sum(len(case["arrays"])
                for case in records.load("states/optax")["cases"]), 0)
-    yield ("eformer/vectors", "answers of its functions",
+    yield ("eformer/vectors", "results", "answers of its functions",
            sum(vectors["asked"].values()), len(vectors["differences"]))
-    yield ("eformer/corpus", "public rule sets over public trees",
+    yield ("eformer/corpus", "specs", "public rule sets over public trees",
            cases("eformer/corpus"), 0)
-    yield ("dtensor/shardings", "local data of every rank, by our placements",
+    yield ("dtensor/shardings", "data", "local data of every rank, by our placements",
            cases("dtensor/shardings"), 0)
-    yield ("dtensor/placements", "placements as they come, uneven and strided",
+    yield ("dtensor/placements", "data", "placements as they come, uneven and strided",
            cases("dtensor/placements"), 0)
-    yield "transformers/index", "trees of models in small sizes", small, 0
-    yield "transformers/index", "trees of published models", known, 0
-    yield ("transformers/index", "parameters that its plans cut",
+    yield "transformers/index", "names, shapes", "trees of models in small sizes", small, 0
+    yield "transformers/index", "names, shapes", "trees of published models", known, 0
+    yield ("transformers/index", "split dimension", "parameters that its plans cut",
            cut_by_transformers(), 0)
-    yield "flax/small", "trees of its Flax classes, at least", flax_trees(), 0
-    yield ("levanter/trainer", "specs of named axes, older form",
+    plans, refused = logits()
+    yield ("transformers/tp_logits", "logits",
+           "exported plans on two processes, against one device's", len(plans), refused)
+    yield ("transformers/tp_logits", "gradients",
+           "exported plans on two processes, against one device's",
+           sum("gradients" in plan for plan in plans), 0)
+    yield "flax/small", "names, shapes", "trees of its Flax classes, at least", flax_trees(), 0
+    yield ("levanter/trainer", "specs", "specs of named axes, older form",
            specs("levanter/trainer"), 0)
-    yield ("levanter/mesh", "specs of named axes, newer form",
+    yield ("levanter/mesh", "specs", "specs of named axes, newer form",
            specs("levanter/mesh"), 0)
-    yield ("maxtext/models", "specs of its models' parameters",
+    yield ("maxtext/models", "specs", "specs of its models' parameters",
            specs("maxtext/models"), 0)
     steps = records.load("xla/steps")["cases"]
-    yield ("xla/steps", "training steps, what XLA's partitioner makes of them",
+    yield ("xla/steps", "collectives", "training steps, what XLA's partitioner makes of them",
            len(steps), sum("free" in case for case in steps))
-    yield ("xla/steps", "gradients that devices compute under it",
+    yield ("xla/steps", "gradients", "gradients that devices compute under it",
            sum(len(case["computed"]["gradients"]) for case in steps), 0)
 
 
 def table():
-    lines = [["system", "compared", "cases", "differences", "record"],
-             ["---", "---", "--:", "--:", "---"]]
-    for name, what, count, differences in rows():
+    lines = [["system", "compared", "of", "cases", "differences", "record"],
+             ["---", "---", "---", "--:", "--:", "---"]]
+    for name, kind, what, count, differences in rows():
         used = records.load(name)["versions"]
         lines.append([", ".join(f"{package} {version}" for package, version
                                 in used.items()),
-                      what, f"{count:,}", str(differences), f"`{name}`"])
+                      kind, what, f"{count:,}", str(differences), f"`{name}`"])
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
