@@ -2,6 +2,7 @@
 the plan gives every device; and a change in it would be seen."""
 
 import json
+import math
 import os
 import random
 import sys
@@ -10,6 +11,7 @@ import unittest
 
 import device_lists
 import random_shardings
+import records
 import shardc_answers
 
 MESHES = int(os.environ.get("SHARDC_EXPORT_MESHES", "60"))
@@ -65,6 +67,52 @@ class Exports(unittest.TestCase):
                     case)
                 compared += 1
         self.assertEqual(compared, MESHES * PARAMS)
+
+    def test_every_format_has_the_devices_of_several_slices(self):
+        """The meshes are those whose device order JAX gave."""
+        for case in records.load("jax/slice_meshes")["cases"]:
+            inner, outer = case["inner"], case["outer"]
+            axes = {f"a{i}": a * b for i, (a, b) in
+                    enumerate(zip(inner, outer))}
+            slices = math.prod(outer)
+            if slices == 1:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                path = {name: os.path.join(folder, name) for name in (
+                    "mesh.json", "rules.json", "tree.json", "plan.json")}
+                for name, value in (
+                        ("mesh.json", {
+                            "axes": axes, "slices": slices,
+                            "dcn": dict(zip(axes, outer)),
+                            "processes": slices}),
+                        ("rules.json", {"version": 1, "rules": [
+                            {"match": "w", "spec": [list(axes)]}]}),
+                        ("tree.json", {
+                            "schema": "shardc.manifest/v1", "params": {
+                                "w": {"shape": [math.prod(axes.values())],
+                                      "dtype": "F32"}}})):
+                    with open(path[name], "w", encoding="utf-8") as file:
+                        json.dump(value, file)
+                shardc_answers.run(
+                    "plan", "--no-project", "--quiet", "--mesh",
+                    path["mesh.json"], "--rules", path["rules.json"],
+                    "--manifest", path["tree.json"], "-o", path["plan.json"])
+                self.same_devices(path["plan.json"], case["devices"])
+
+    def same_devices(self, plan, devices):
+        usual = devices == sorted(devices)
+        for name in ("jax-json", "dtensor"):
+            mesh = json.loads(export(name, plan, "--format", "json"))["mesh"]
+            self.assertEqual(mesh.get("devices", sorted(devices)), devices)
+        (text,) = json.loads(export("orbax", plan)).values()
+        grid = json.loads(text).get("device_mesh", {}).get("mesh")
+        while grid and isinstance(grid[0], list):
+            grid = [one for part in grid for one in part]
+        self.assertEqual(None if usual else devices,
+                         grid and [one["id"] for one in grid])
+        numbers = ", ".join(map(str, devices))
+        module = export("dtensor", plan, "--format", "text")
+        self.assertEqual(f"DEVICES = [{numbers}]" in module, not usual)
 
     def test_another_text_would_be_seen(self):
         mesh, shape = {"a": 2, "b": 4}, [8, 8]

@@ -7,6 +7,7 @@
 //   Shard(0)
 #include <algorithm>
 
+#include "emit/exports/device_order.h"
 #include "emit/exports/exporter.h"
 #include "emit/exports/python.h"
 #include "emit/exports/view.h"
@@ -74,17 +75,29 @@ bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
 }
 
 constexpr std::string_view kDtensorImports = R"(
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 )";
 
-constexpr std::string_view kDtensorFunctions = R"(
+constexpr std::string_view kOneSlice = R"(
 
 def mesh(device_type="cuda"):
-    """The device mesh; a process group of as many ranks is needed."""
+    """The device mesh; a process group of as many ranks is needed. Rank n is
+    device n of the plan."""
     return init_device_mesh(device_type, tuple(AXES.values()),
                             mesh_dim_names=tuple(AXES))
+)";
 
+constexpr std::string_view kSlices = R"(
+
+def mesh(device_type="cuda"):
+    """The device mesh; a process group of as many ranks is needed. Rank n is
+    device n of the plan, which numbers one slice before the next."""
+    return DeviceMesh(device_type,
+                      torch.tensor(DEVICES).reshape(tuple(AXES.values())),
+                      mesh_dim_names=tuple(AXES))
+)";
+
+constexpr std::string_view kDtensorFunctions = R"(
 
 def distribute(tensors, on=None, **options):
     """{name: DTensor} of {name: tensor} over the mesh `on`."""
@@ -108,14 +121,29 @@ void WritePython(const Request& request, Sink& out) {
              " parameters, " + std::string(ModeName(request.options.mode)) +
              ".\n\nMade by `shardc export dtensor` from plan\n" +
              plan.fingerprint + ".\n\"\"\"\n");
+  const std::vector<int64_t> devices = DeviceOrder(plan.mesh);
+  out.Append(devices.empty()
+                 ? "\nfrom torch.distributed.device_mesh import "
+                   "init_device_mesh"
+                 : "\nimport torch\nfrom torch.distributed.device_mesh import "
+                   "DeviceMesh");
   out.Append(kDtensorImports);
   if (lines.find("_StridedShard(") != std::string::npos) {
     out.Append(
         "from torch.distributed.tensor.placement_types import "
         "_StridedShard\n");
   }
-  out.Append("\nAXES = " + AxesText(plan.mesh) + "\n\nPLACEMENTS = {\n" +
-             lines + "}\n");
+  out.Append("\nAXES = " + AxesText(plan.mesh) + "\n");
+  if (!devices.empty()) {
+    std::string numbers;
+    for (const int64_t device : devices) {
+      numbers += (numbers.empty() ? "" : ", ") + std::to_string(device);
+    }
+    out.Append("# In row-major order of the mesh.\nDEVICES = [" + numbers +
+               "]\n");
+  }
+  out.Append("\nPLACEMENTS = {\n" + lines + "}\n");
+  out.Append(devices.empty() ? kOneSlice : kSlices);
   out.Append(kDtensorFunctions);
 }
 
@@ -129,6 +157,10 @@ void WriteJson(const Request& request, Sink& out) {
   json.Array(plan.mesh.axes, &MeshAxis::name);
   json.Key("shape");
   json.Array(plan.mesh.axes, &MeshAxis::size);
+  if (const auto devices = DeviceOrder(plan.mesh); !devices.empty()) {
+    json.Key("devices");
+    json.Array(devices);
+  }
   json.EndObject();
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);

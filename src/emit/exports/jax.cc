@@ -13,34 +13,40 @@ namespace shardc::exports {
 namespace {
 
 constexpr std::string_view kImports = R"(import jax
+import numpy
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 )";
 
-constexpr std::string_view kOneSlice = R"(
+constexpr std::string_view kDevices = R"(
 
 def mesh(devices=None):
-    """The mesh over `devices`, by default the first available ones."""
+    """The mesh. Device n of the plan is the n-th of `devices`, or of all
+    devices by their ids."""
     count = math.prod(AXES.values())
-    devices = list(jax.devices() if devices is None else devices)
+    if devices is None:
+        devices = sorted(jax.devices(), key=lambda device: device.id)
+    devices = list(devices)[:count]
     if len(devices) < count:
         raise ValueError(f"{count} devices are needed, {len(devices)} given")
-    return jax.make_mesh(tuple(AXES.values()), tuple(AXES),
-                         axis_types=tuple(AxisType[t] for t in AXIS_TYPES),
-                         devices=devices[:count])
 )";
 
-constexpr std::string_view kSlices = R"(
+constexpr std::string_view kOneSlice =
+    R"(    grid = numpy.array(devices, dtype=object).reshape(tuple(AXES.values()))
+)";
 
-def mesh(devices=None):
-    """The mesh over `devices` of several slices, which DCN counts by axis."""
-    from jax.experimental import mesh_utils
-    inner = [size // DCN[axis] for axis, size in AXES.items()]
-    grid = mesh_utils.create_hybrid_device_mesh(
-        inner, list(DCN.values()),
-        list(jax.devices() if devices is None else devices))
-    return Mesh(grid, tuple(AXES),
+// One slice is numbered before the next, and each axis has its slices outside.
+constexpr std::string_view kSlices =
+    R"(    slices, rank = tuple(DCN.values()), len(AXES)
+    inner = tuple(size // DCN[axis] for axis, size in AXES.items())
+    grid = numpy.array(devices, dtype=object).reshape(slices + inner)
+    grid = grid.transpose([i + part for i in range(rank) for part in (0, rank)])
+    grid = grid.reshape(tuple(AXES.values()))
+)";
+
+constexpr std::string_view kMesh =
+    R"(    return Mesh(grid, tuple(AXES),
                 axis_types=tuple(AxisType[t] for t in AXIS_TYPES))
 )";
 
@@ -207,7 +213,9 @@ void WriteJax(const Request& request, Sink& out, Findings& findings) {
   out.Append("SEPARATOR = " + PythonString(std::string(1, SeparatorOf(plan))) +
              "\n");
   WriteSpecs(plan, out);
+  out.Append(kDevices);
   out.Append(plan.mesh.slices == 1 ? kOneSlice : kSlices);
+  out.Append(kMesh);
   out.Append("\n");
   out.Append(shared.code);
   out.Append(kFunctions);

@@ -1,4 +1,5 @@
 // Mesh and specs as JSON, for programs that cannot run the Python module.
+#include "emit/exports/device_order.h"
 #include "emit/exports/exporter.h"
 #include "source/json_writer.h"
 
@@ -16,6 +17,10 @@ void WriteMeshOf(JsonWriter& json, const Mesh& mesh) {
   json.Key("axis_types");
   json.Array(mesh.axes,
              [](const MeshAxis& axis) { return AxisTypeName(axis.type); });
+  if (const auto devices = DeviceOrder(mesh); !devices.empty()) {
+    json.Key("devices");
+    json.Array(devices);
+  }
   json.EndObject();
 }
 

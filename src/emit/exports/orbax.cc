@@ -1,8 +1,10 @@
 // The `_sharding` file of an orbax checkpoint: a JSON object whose keys are
 // parameter names in base64 and whose values are JSON strings. Device ids are
-// left out, so that the checkpoint restores on any devices of the same number:
+// left out of a mesh of one slice, so that the checkpoint restores on any
+// devices of the same number; those of several slices are in their order:
 //
 //   {"dw": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
+#include "emit/exports/device_order.h"
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "source/json_writer.h"
@@ -36,6 +38,22 @@ std::string OrbaxName(std::string name, char separator) {
   return name;
 }
 
+// Devices as nested lists, one level for each axis.
+void WriteGrid(JsonWriter& json, const Mesh& mesh, size_t axis,
+               const std::vector<int64_t>& devices, size_t& next) {
+  if (axis == mesh.axes.size()) {
+    json.BeginObject();
+    json.Member("id", devices[next++]);
+    json.EndObject();
+    return;
+  }
+  json.BeginArray();
+  for (int64_t i = 0; i < mesh.axes[axis].size; ++i) {
+    WriteGrid(json, mesh, axis + 1, devices, next);
+  }
+  json.EndArray();
+}
+
 std::string ShardingText(const Mesh& mesh, const Spec& spec) {
   return JsonText([&](JsonWriter& json) {
     json.BeginObject();
@@ -52,6 +70,14 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec) {
     });
     json.Key("partition_spec");
     WriteSpec(json, spec);
+    if (const auto devices = DeviceOrder(mesh); !devices.empty()) {
+      json.Key("device_mesh");
+      json.BeginObject();
+      json.Key("mesh");
+      size_t next = 0;
+      WriteGrid(json, mesh, 0, devices, next);
+      json.EndObject();
+    }
     json.EndObject();
   });
 }
