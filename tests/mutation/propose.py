@@ -1,6 +1,7 @@
-"""Proposes small changes of single expressions, for the list in mutants.py.
+"""Proposes small changes of single expressions, for the lists in mutants.py and,
+with `--rooms`, room_mutants.py.
 
-    tests/mutation/propose.py NUMBER [--seed N] [--only TEXT]
+    tests/mutation/propose.py NUMBER [--seed N] [--only TEXT] [--rooms A,B]
 
 Comparisons become their neighbours, sums differences, numbers one more, least
 becomes most, conditions their opposites, and calls are left out. What is
@@ -14,7 +15,7 @@ import random
 import re
 import sys
 
-from trial import ROOT, Compiler, Mutant, sources
+from trial import ROOMS, ROOT, Compiler, Mutant, sources
 
 TERM = (r"(?:[A-Za-z_]\w*|\d+)(?:::\w+)*"
         r"(?:\.\w+|->\w+|\[[^\[\]]*\]|\([^()]*\))*")
@@ -82,8 +83,8 @@ def changes(line):
         yield line[:-1], ""
 
 
-def proposals():
-    for path in sources():
+def proposals(rooms):
+    for path in sources(rooms):
         with open(os.path.join(ROOT, "src", path), encoding="utf-8") as file:
             lines = [line.strip() for line in file]
         for line in lines:
@@ -99,8 +100,9 @@ def main():
     parser.add_argument("number", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--rooms", default=",".join(ROOMS))
     args = parser.parse_args()
-    every = [m for m in proposals() if args.only in m.file]
+    every = [m for m in proposals(args.rooms.split(",")) if args.only in m.file]
     random.Random(args.seed).shuffle(every)
     chosen = sorted(every[:args.number])
     good = Compiler(chosen).that_compile()

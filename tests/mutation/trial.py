@@ -1,7 +1,8 @@
 """Measures whether `verify`, its self-test and the tests detect small changes to
-the executor, the judge and the dense reference.
+the executor, the judge and the dense reference; with `--rooms`, whether each
+other room's tests detect changes to that room.
 
-    tests/mutation/trial.py [--sample N] [--only TEXT] [--after N]
+    tests/mutation/trial.py [--rooms] [--sample N] [--only TEXT] [--after N]
                             [--threads N] [--all]
 
 Every change of mutants.py becomes `(Mutant(17) ? new : old)` in a copy of its
@@ -12,8 +13,12 @@ verify; only the first of them without `--all`. Verify itself must detect those
 that have no reason in the list, the tests those whose reason is that only they
 do, and nothing may detect the others; otherwise the exit status is 1.
 
+With `--rooms` the changes are those of room_mutants.py. A change of src/cost is
+detected by the test program cost_test, unless the list names the test that
+detects it or the reason why none can.
+
 `--sample N` takes N that verify itself must detect, others wherever the sources
-or the list differ, and runs no tests; `--after N` continues a run that was
+or the list differ, and runs no tests, or with `--rooms` N of one room; `--after N` continues a run that was
 stopped; `--check` only checks whether every change applies.
 """
 
@@ -30,6 +35,7 @@ import time
 import zlib
 
 from mutants import MUTANTS, ONLY_TESTS
+from room_mutants import ROOM_MUTANTS
 
 ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
@@ -229,10 +235,10 @@ class Place:
         return line
 
 
-def sources():
+def sources(rooms=ROOMS):
     """Paths below src that may be changed."""
     out = []
-    for room in ROOMS:
+    for room in rooms:
         for here, _, names in os.walk(os.path.join(ROOT, "src", room)):
             out += [os.path.relpath(os.path.join(here, name),
                                     os.path.join(ROOT, "src"))
@@ -413,6 +419,99 @@ class Judges:
         return False
 
 
+class RoomTests:
+    """Whether the test that the list names detects a change of a room: the
+    room's own test program, or a Python test that runs the command."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def detects(self, number, test):
+        if test.endswith(".py"):
+            command = [sys.executable, "-W", "ignore",
+                       os.path.join(ROOT, test), "-f"]
+        else:
+            command = [os.path.join(TRIAL, test), "--abort-after=1"]
+        env = {**os.environ, "SHARDC_MUTANT": str(number),
+               "SHARDC_SOURCE_ROOT": ROOT, "SHARDC_BUILD_ROOT": BUILD,
+               "SHARDC_BIN": os.path.join(TRIAL, "shardc")}
+        try:
+            done = subprocess.run(command, env=env, check=False, cwd=TRIAL,
+                                  stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL,
+                                  timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        return done.returncode != 0
+
+
+def own_test(mutant):
+    return mutant.file.split("/")[0] + "_test"
+
+
+def test_of(mutant):
+    """The test that must detect it; the room's own where none can."""
+    named = mutant.reason.split(" ")[0]
+    return (named if named.endswith((".py", "_test")) else own_test(mutant))
+
+
+def sample_of_rooms(mutants, count):
+    """`count` changes of one room that its own tests must detect. Which room
+    follows from the sources, so that all have their turn."""
+    digest = zlib.crc32(repr(mutants).encode())
+    rooms = sorted({m.file.split("/")[0] for m in mutants})
+    for path in sources(rooms):
+        with open(os.path.join(ROOT, "src", path), "rb") as file:
+            digest = zlib.crc32(file.read(), digest)
+    room = rooms[digest % len(rooms)]
+    sound = [m for m in mutants
+             if not m.reason and m.file.split("/")[0] == room]
+    step = max(1, len(sound) // count)
+    return sound[digest % step::step][:count]
+
+
+def trial_of_rooms(args):
+    mutants = [Mutant(*row) for row in ROOM_MUTANTS]
+    mutants = [m for m in mutants if args.only in m.file][args.after:]
+    if args.sample:
+        mutants = sample_of_rooms(mutants, args.sample)
+    compiler = Compiler(mutants)
+    tests = sorted({test_of(m) for m in mutants})
+    compiler.build([f"tests/{test}" for test in tests
+                    if not test.endswith(".py")] +
+                   (["src/cli/shardc"] if any(test.endswith(".py")
+                                              for test in tests) else []))
+    judge = RoomTests(args.seconds)
+    for test in tests:
+        if judge.detects(0, test):
+            raise Broken(f"{test} fails without a change")
+    started = time.monotonic()
+    table, missed = {}, []
+
+    def work(mutant):
+        return mutant, judge.detects(compiler.numbers[mutant], test_of(mutant))
+    with concurrent.futures.ThreadPoolExecutor(args.threads) as pool:
+        for mutant, detected in pool.map(work, mutants):
+            must = not mutant.reason or " " not in mutant.reason
+            counts = table.setdefault(mutant.file.split("/")[0], [0, 0, 0])
+            counts[0] += must
+            counts[1] += detected and test_of(mutant) == own_test(mutant)
+            counts[2] += detected
+            verdict = test_of(mutant) if detected else "nobody"
+            if detected != must:
+                verdict += " (NOT AS LISTED)"
+                missed.append(mutant)
+            print(f"{verdict:<24}  {mutant.file}: {mutant.old} -> "
+                  f"{mutant.new or 'nothing'}   in `{mutant.line}`"
+                  + ("" if must else f"; {mutant.reason}"), flush=True)
+    for room, (all_, own, by_any) in sorted(table.items()):
+        print(f"{room}: {all_} changes of a result, {own} detected by its own "
+              f"tests, {by_any} by the tests listed")
+    print(f"{len(missed)} are not as listed. {time.monotonic() - started:.0f} s")
+    return 1 if missed else 0
+
+
 def sample(mutants, count):
     """`count` of those that must be detected, spread over the list; where they
     begin follows from what is tried."""
@@ -450,9 +549,13 @@ def main():
     parser.add_argument("--seconds", type=int, default=900)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--rooms", action="store_true")
     args = parser.parse_args()
+    if args.rooms:
+        return trial_of_rooms(args)
     mutants = [Mutant(*row) for row in MUTANTS]
     if args.check:
+        mutants += [Mutant(*row) for row in ROOM_MUTANTS]
         if overlapping(mutants):
             raise Broken("changes overlap: "
                          f"{sorted(overlapping(mutants))[0]}")
