@@ -143,7 +143,11 @@ TEST_CASE("hf-tp-plan writes a style for each module") {
   CHECK(Exported(Small(), "hf-tp-plan") ==
         R"text({
   "layers.*.up": "colwise",
-  "layers.*.down": "rowwise"
+  "layers.*.down": "rowwise",
+  "embed": "replicate",
+  "norm": "replicate",
+  "odd\\name\"": "replicate",
+  "step": "replicate"
 }
 )text");
 }
