@@ -107,7 +107,7 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
   }
   if (!SelfTestMayRun(flags.self_test, ranks, findings)) return kFailed;
   if (flags.self_test) return RunSelfTestCommand(common, findings);
-  auto work = MakeVerifyWork(flags, findings);
+  auto work = MakeVerifyWork(flags, ranks.count(), findings);
   bool begins = work && HasDevices(*work, ranks, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
   if (begins && dumps) begins = MakeFolder(flags.dump, findings);
@@ -176,8 +176,10 @@ run. Layouts are proven first with unique ids, and the bytes that each device
 sends by each kind of collective must equal closed formulas.
 
 Sizes are reduced to the smallest that keep which axes divide heads, lengths,
-batch and packed tokens, and how heads nest in devices; `--full` runs the sizes
-given. A case that cannot run at the sizes given is reported with those sizes,
+batch and packed tokens, and how heads nest in devices. The longest axes of a
+mesh of more than 8 devices are shortened as well, where sizes exist that the
+shorter axes divide in the same way. `--full` runs the sizes and the mesh given.
+A case that cannot run at the sizes given is reported with those sizes,
 and the last column is what the given sizes would send, by formula. One long
 case in bfloat16 always runs; a note reports it where `--dtype` names other dtypes.
 

@@ -16,6 +16,7 @@
 #include "parse/project.h"
 #include "source/wording.h"
 #include "verify/cases/limits.h"
+#include "verify/cases/reduced_mesh.h"
 
 namespace shardc::cli {
 namespace {
@@ -382,6 +383,7 @@ Options OptionsOf(VerifyFlags& flags) {
 }
 
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
+                                         int64_t processes,
                                          Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;
@@ -423,7 +425,16 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   if (!verify::CheckWork(request, *mesh, findings)) return std::nullopt;
 
   VerifyWork out;
-  out.matrix = verify::BuildMatrix(request, *resolver, *mesh);
+  std::optional<verify::SmallMesh> small;
+  const Mesh fewer = verify::ReducedMesh(
+      *mesh, std::max(verify::kMostAttentionDevices, processes));
+  if (!request.full && fewer.devices < mesh->devices) {
+    const auto its = Resolver::Make(*rules, fewer, findings);
+    if (!its) return std::nullopt;
+    small = verify::SmallMesh{fewer, *its};
+  }
+  out.matrix =
+      verify::BuildMatrix(request, *resolver, *mesh, small ? &*small : nullptr);
   out.request = std::move(request);
   out.asked = !flags.operations.empty() || !input.operations.empty();
   return out;

@@ -41,9 +41,10 @@ struct VerifyWork {
 };
 
 // Returns nullopt, and adds findings (usage, reading), where a flag or a file
-// is wrong or the work is more than a simulation can hold.
+// is wrong or the work is more than a simulation can hold. The reduced mesh has
+// a device for each of the processes.
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
-                                         Findings& findings);
+                                         int64_t processes, Findings& findings);
 
 }  // namespace shardc::cli
 

@@ -229,6 +229,11 @@ Report RunMatrix(const Request& request, Matrix matrix, int threads,
   out.used = matrix.used;
   out.reduced = matrix.reduced;
   out.remarks = request.remarks;
+  if (matrix.used_mesh.devices < matrix.given_mesh.devices) {
+    out.remarks.push_back("reduced mesh: " + MeshText(matrix.used_mesh) +
+                          " for " + MeshText(matrix.given_mesh) +
+                          " (--full runs it)");
+  }
   out.cases = std::move(matrix.cases);
   Runner runner(matrix, progress, keep, transport, out);
   runner.From(0, threads);

@@ -272,6 +272,22 @@ class Verify(Case):
         self.assertIn("reduced sizes", " ".join(report["remarks"]))
         self.assertEqual(report["summary"]["fail"], 0)
 
+    def test_a_large_mesh_is_reduced(self):
+        ask = ("--operation", "vanilla", "--mode", "train,decode",
+               "--layout", "bthd", "--dtype", "float32", "--format", "json")
+        sizes = {"mesh": "fsdp:8,tp:4", "attention":
+                 "heads=8,kv_heads=4,head_dim=16,batch=16,q_len=8"}
+        few = self.verify(*ask, **sizes).json()
+        self.assertIn("reduced mesh: fsdp=2 tp=4 for fsdp=8 tp=4 (--full "
+                      "runs it)", few["remarks"])
+        full = self.verify(*ask, "--full", **sizes).json()
+        self.assertFalse([one for one in full["remarks"] if "mesh" in one])
+        self.assertEqual(few["summary"], full["summary"])
+        for one, other in zip(few["cases"], full["cases"]):
+            if other["shapes"]["key"][1] == 8:
+                self.assertEqual(one["communication_in_full"],
+                                 other["communication"])
+
     def test_a_length_that_does_not_divide_names_its_axis(self):
         """At reduced and full sizes, and over a cache."""
         for full in ((), ("--full",)):
@@ -383,6 +399,14 @@ class Verify(Case):
             "--dtype", "float32", "--format", "json", mesh="dp:8,sp:8,tp:8",
             attention="heads=64,kv_heads=8,head_dim=128,batch=16,"
                       "q_len=8192,kv_len=8192").json()
+        self.assertEqual(report["cases"][0]["mesh"]["devices"], 8)
+        self.assertEqual(report["summary"]["fail"], 0)
+        report = self.verify(
+            "--mode", "train", "--operation", "ring", "--layout", "bthd",
+            "--dtype", "float32", "--format", "json", "--full",
+            mesh="dp:8,sp:8,tp:8",
+            attention="heads=64,kv_heads=8,head_dim=16,batch=8,"
+                      "q_len=64,kv_len=64").json()
         self.assertEqual(report["cases"][0]["mesh"]["devices"], 512)
         self.assertEqual(report["summary"]["fail"], 0)
 

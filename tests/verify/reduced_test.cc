@@ -15,6 +15,7 @@
 #include "verify/cases/features.h"
 #include "verify/cases/grid.h"
 #include "verify/cases/matrix.h"
+#include "verify/cases/reduced_mesh.h"
 #include "verify/judge/given.h"
 #include "verify/report.h"
 #include "verify/traces/trace_layouts.h"
@@ -180,17 +181,35 @@ std::string Verdict(const CaseResult& result) {
   return out + " over `" + result.axis + "`";
 }
 
-// What differs, a line each.
+struct Compared {
+  int64_t verdicts = 0;
+  int64_t meshes = 0;  // settings that ran on a smaller mesh
+};
+
+// What differs, a line each. With `most_devices` the mesh is reduced as well.
 std::vector<std::string> Differences(const Setting& setting,
-                                     int64_t& compared) {
+                                     std::optional<int64_t> most_devices,
+                                     Compared& compared) {
   Findings findings;
   const auto resolver = Resolver::Make(setting.rules, setting.mesh, findings);
   REQUIRE(resolver);
   Request full = setting.request;
   full.full = true;
   Matrix given = BuildMatrix(full, *resolver, setting.mesh);
-  Matrix small = BuildMatrix(setting.request, *resolver, setting.mesh);
+  std::optional<SmallMesh> mesh;
+  if (most_devices) {
+    const Mesh fewer = ReducedMesh(setting.mesh, *most_devices);
+    const auto its = Resolver::Make(setting.rules, fewer, findings);
+    REQUIRE(its);
+    mesh = SmallMesh{fewer, *its};
+  }
+  Matrix small = BuildMatrix(setting.request, *resolver, setting.mesh,
+                             mesh ? &*mesh : nullptr);
   std::vector<std::string> out;
+  if (most_devices) {
+    if (small.used_mesh.devices == setting.mesh.devices) return out;
+    ++compared.meshes;
+  }
   if (!small.reduced) return out;
   // What is known of the given sizes beforehand takes no part.
   const Matrix sent = small;
@@ -205,7 +224,7 @@ std::vector<std::string> Differences(const Setting& setting,
       out.push_back(name + ": not among those at reduced sizes");
       break;
     }
-    ++compared;
+    ++compared.verdicts;
     const std::string small_one = Verdict(a.results[i]);
     const std::string full_one = Verdict(b.results[i]);
     if (small_one != full_one) {
@@ -243,18 +262,32 @@ int64_t Number(const char* name, int64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoll(text, nullptr, 10);
 }
 
-TEST_CASE("reduced sizes get the verdict of the given ones") {
+void CompareSettings(std::optional<int64_t> most_devices, int64_t settings) {
   const int64_t first = Number("SHARDC_FIRST_SETTING", 0);
-  const int64_t settings = Number("SHARDC_SETTINGS", 40);
-  int64_t compared = 0;
+  settings = Number("SHARDC_SETTINGS", settings);
+  Compared compared;
   for (int64_t i = first; i < first + settings; ++i) {
     const Setting setting = RandomSetting(static_cast<uint64_t>(i));
-    for (const std::string& line : Differences(setting, compared)) {
+    for (const std::string& line :
+         Differences(setting, most_devices, compared)) {
       FAIL_CHECK("setting " << i << ": " << setting.text << "\n    " << line);
     }
   }
-  MESSAGE(compared << " verdicts of " << settings << " settings compared");
-  CHECK(compared > settings);
+  MESSAGE(compared.verdicts << " verdicts of " << settings
+                            << " settings compared");
+  if (most_devices) {
+    MESSAGE(compared.meshes << " ran on a smaller mesh");
+    CHECK(compared.meshes > settings / 4);
+  }
+  CHECK(compared.verdicts > settings / 2);
+}
+
+TEST_CASE("reduced sizes get the verdict of the given ones") {
+  CompareSettings(std::nullopt, 40);
+}
+
+TEST_CASE("a reduced mesh gets the verdicts of the given one") {
+  CompareSettings(2, 40);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The matrix: every operation in every requested mode, layout and dtype, each
 // with its own test data; then, for each named feature, the same cases with the
 // feature. Sizes are reduced to the smallest that keep the effect of the
-// shardings (reduced_sizes.h).
+// shardings (reduced_sizes.h), and so is the mesh (reduced_mesh.h).
 //
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
 #include "verify/cases/matrix.h"
@@ -133,13 +133,18 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Request& request, const Resolver& resolver, const Mesh& mesh)
+  Builder(const Request& request, const Resolver& resolver, const Mesh& mesh,
+          const SmallMesh* small)
       : request_(request), resolver_(resolver), mesh_(mesh) {
     out_.given = request.sizes;
-    out_.splits = SplitsOf(request, resolver, mesh);
-    out_.least = ReducedSizes(request.sizes, out_.splits);
+    if (request.full) small = nullptr;
+    if (!small || !Reduce(small->resolver, small->mesh)) {
+      Reduce(resolver, mesh);
+    }
     out_.used = request.full ? request.sizes : out_.least;
-    out_.reduced = !(out_.used == out_.given);
+    out_.reduced = !(out_.used == out_.given) || used_mesh_ != &mesh;
+    out_.given_mesh = mesh;
+    out_.used_mesh = *used_mesh_;
   }
 
   void Add() {
@@ -174,11 +179,23 @@ class Builder {
   }
 
   Matrix Take() {
-    AddTraces(request_, resolver_, mesh_, out_);
+    AddTraces(request_, resolver_, *used_resolver_, out_);
     return std::move(out_);
   }
 
  private:
+  // Chooses the sizes for a mesh. Returns whether there are such sizes.
+  bool Reduce(const Resolver& resolver, const Mesh& mesh) {
+    MeshSplits splits = SplitsOf(request_, resolver_, mesh_, mesh);
+    const auto least = ReducedSizes(request_.sizes, splits.given, splits.used);
+    out_.least = least.value_or(request_.sizes);
+    out_.splits = std::move(splits.used);
+    out_.given_splits = std::move(splits.given);
+    used_resolver_ = &resolver;
+    used_mesh_ = &mesh;
+    return least.has_value();
+  }
+
   struct Kind {
     const exec::Operation* operation;
     Mode mode;
@@ -202,7 +219,7 @@ class Builder {
     const uint64_t seed = exec::Random(request_.seed).Split(number_++).key();
     const bool small = !Expands(kind);
     const Sizes& used = small ? out_.least : out_.used;
-    Case test = CaseAt(kind, used, seed);
+    Case test = CaseAt(kind, used, !small && !out_.reduced, seed);
     if (small) {
       test.remarks.emplace_back(
           "the full sizes' keys and values of every head are too many to "
@@ -210,15 +227,17 @@ class Builder {
       std::rotate(test.remarks.begin(), test.remarks.end() - 1,
                   test.remarks.end());
     }
-    if (!(used == out_.given)) {
-      test.given = std::make_shared<const Case>(CaseAt(kind, out_.given, seed));
+    if (small || out_.reduced) {
+      test.given =
+          std::make_shared<const Case>(CaseAt(kind, out_.given, true, seed));
     }
     return test;
   }
 
-  Case CaseAt(const Kind& kind, const Sizes& sizes, uint64_t seed) const {
+  // `given`: at the sizes and on the mesh that were given.
+  Case CaseAt(const Kind& kind, const Sizes& sizes, bool given,
+              uint64_t seed) const {
     const exec::Operation& operation = *kind.operation;
-    const bool given = sizes == out_.given;
     Case test;
     test.operation = &operation;
     test.mode = kind.mode;
@@ -229,7 +248,7 @@ class Builder {
     if (test.kv_dtype == Dtype::kI8 && !HasInt8Pages(test)) {
       test.kv_dtype.reset();
     }
-    test.mesh = mesh_;
+    test.mesh = given ? mesh_ : *used_mesh_;
     test.sizes = SizesOfMode(sizes, kind.mode);
     if (operation.latent) SizeLatent(test.sizes);
     test.settings = request_.settings;
@@ -248,13 +267,16 @@ class Builder {
       FitBlocks(record, SizesOfMode(request_.sizes, kind.mode), test);
     }
     test.seed = seed;
-    test.specs = ResolveSpecs(resolver_, test, request_.illegal);
+    test.specs = ResolveSpecs(given ? resolver_ : *used_resolver_, test,
+                              request_.illegal);
     return test;
   }
 
   const Request& request_;
   const Resolver& resolver_;
   const Mesh& mesh_;
+  const Resolver* used_resolver_ = nullptr;
+  const Mesh* used_mesh_ = nullptr;
   Matrix out_;
   uint64_t number_ = 0;
 };
@@ -262,8 +284,8 @@ class Builder {
 }  // namespace
 
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
-                   const Mesh& mesh) {
-  Builder builder(request, resolver, mesh);
+                   const Mesh& mesh, const SmallMesh* small) {
+  Builder builder(request, resolver, mesh, small);
   builder.Add();
   for (const Feature feature : request.more) builder.Vary(feature);
   return builder.Take();

@@ -60,9 +60,11 @@ using Trace = std::variant<std::monostate, CacheTrace, PagedTrace>;
 
 struct Matrix {
   Sizes given, used;
-  bool reduced = false;  // `used` are smaller
+  Mesh given_mesh, used_mesh;
+  bool reduced = false;  // `used`, or its mesh, is smaller
   Sizes least;           // the reduced sizes, even if not used
-  Splits splits;         // of the request's layouts
+  Splits splits;         // of the request's layouts on the mesh used
+  Splits given_splits;   // and on the one given
   std::vector<Case> cases;
   // The trace of each case by index, or nullopt.
   std::vector<Trace> traces;
@@ -80,8 +82,14 @@ struct Matrix {
 // Builds operations x modes x layouts x dtypes, in that order, without
 // meaningless combinations: a decoding operation in training, packed tokens in
 // it.
+// With `small`, whose mesh has the same axes, cases run on that mesh if it has
+// sizes that are split as the given ones are on `mesh`.
+struct SmallMesh {
+  Mesh mesh;
+  Resolver resolver;
+};
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
-                   const Mesh& mesh);
+                   const Mesh& mesh, const SmallMesh* small = nullptr);
 
 // Returns the specs of a mode and layout by the axis rules, legalised by the
 // policy where a dimension does not divide. Operations that shard key and value

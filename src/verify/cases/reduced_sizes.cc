@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 namespace shardc::verify {
@@ -115,48 +116,49 @@ int64_t Enough(const std::vector<int64_t>& splits) {
 // Returns candidate sizes from `least` up to the real one, ascending.
 template <class Predicates>
 std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
-                                const Predicates& of) {
+                                const Bits& want, const Predicates& of) {
   std::vector<int64_t> out;
-  const Bits want = of(real);
   for (int64_t n = std::min(real, least); n < std::min(real, enough); ++n) {
     if (of(n) == want) out.push_back(n);
   }
-  out.push_back(real);
+  if (of(real) == want) out.push_back(real);
   return out;
 }
 
-// Reduces batch, query and key length of `out` from those of `real`.
-void ReduceTokens(const Sizes& real, const Splits& splits, Sizes& out) {
+// Reduces batch, query and key length of `out` from those of `real`. Returns
+// whether there are such sizes.
+bool ReduceTokens(const Sizes& real, const Splits& given, const Splits& splits,
+                  Sizes& out) {
   std::vector<int64_t> all = splits.length;
   for (const auto* more : {&splits.batch, &splits.tokens}) {
     all.insert(all.end(), more->begin(), more->end());
   }
   const int64_t enough = Enough(all);
   const auto lengths = [&](int64_t length) {
-    return Candidates(length, 8, enough, [&](int64_t n) {
-      return LengthPredicates(n, splits.length);
-    });
+    return Candidates(
+        length, 8, enough, LengthPredicates(length, given.length),
+        [&](int64_t n) { return LengthPredicates(n, splits.length); });
   };
-  const auto batches = Candidates(real.batch, 1, enough, [&](int64_t n) {
-    return BatchPredicates(n, splits.batch);
-  });
+  const auto batches = Candidates(
+      real.batch, 1, enough, BatchPredicates(real.batch, given.batch),
+      [&](int64_t n) { return BatchPredicates(n, splits.batch); });
   const auto queries = lengths(real.query_length);
   const auto keys = lengths(real.key_length);
   const auto packs = [&](int64_t batch, int64_t length, int64_t real_length) {
     return TokenPredicates(batch * length, splits) ==
-           TokenPredicates(real.batch * real_length, splits);
+           TokenPredicates(real.batch * real_length, given);
   };
   const bool self = real.query_length == real.key_length;
   // While decoding there are as many packed queries as rows.
-  const auto rows = [&](int64_t batch) {
+  const auto rows = [](int64_t batch, const Splits& of) {
     Bits each;
-    for (const int64_t n : splits.tokens) {
+    for (const int64_t n : of.tokens) {
       each.insert(each.end(), {batch % n == 0, batch % (2 * n) == 0});
     }
     return each;
   };
   for (const int64_t b : batches) {
-    if (rows(b) != rows(real.batch)) continue;
+    if (rows(b, splits) != rows(real.batch, given)) continue;
     for (const int64_t q : queries) {
       if (!packs(b, q, real.query_length)) continue;
       for (const int64_t s : keys) {
@@ -165,29 +167,33 @@ void ReduceTokens(const Sizes& real, const Splits& splits, Sizes& out) {
         out.batch = b;
         out.query_length = q;
         out.key_length = s;
-        return;
+        return true;
       }
     }
   }
+  return false;
 }
 
-}  // namespace
-
-std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
-                                         const Splits& splits) {
-  const Bits want = HeadPredicates(heads, key_heads, splits);
-  for (int64_t h = 1; h < heads; ++h) {
+std::optional<std::pair<int64_t, int64_t>> FindHeads(int64_t heads,
+                                                     int64_t key_heads,
+                                                     const Splits& given,
+                                                     const Splits& used) {
+  const Bits want = HeadPredicates(heads, key_heads, given);
+  for (int64_t h = 1; h <= heads; ++h) {
     for (int64_t k = 1; k <= h; ++k) {
-      if (h % k != 0) continue;
-      if (HeadPredicates(h, k, splits) == want) return {h, k};
+      if (h % k == 0 && HeadPredicates(h, k, used) == want) {
+        return std::pair(h, k);
+      }
     }
   }
-  return {heads, key_heads};
+  if (HeadPredicates(heads, key_heads, used) != want) return std::nullopt;
+  return std::pair(heads, key_heads);
 }
 
-int64_t ReducedDim(int64_t dim, const Splits& splits) {
+std::optional<int64_t> FindDim(int64_t dim, const Splits& given,
+                               const Splits& used) {
   constexpr int64_t kSharesRow = 64;
-  const auto pattern = [&](int64_t d) {
+  const auto pattern = [&](int64_t d, const Splits& splits) {
     Bits out = {d % 2 == 0, !splits.words.empty() && d == kSharesRow};
     for (int64_t n : splits.dim) {
       out.push_back(d % n == 0);
@@ -196,25 +202,38 @@ int64_t ReducedDim(int64_t dim, const Splits& splits) {
     }
     return out;
   };
-  const Bits want = pattern(dim);
-  for (int64_t d = std::min<int64_t>(dim, 16); d < dim; ++d) {
-    if (pattern(d) == want) return d;
+  const Bits want = pattern(dim, given);
+  for (int64_t d = std::min<int64_t>(dim, 16); d <= dim; ++d) {
+    if (pattern(d, used) == want) return d;
   }
-  return dim;
+  return std::nullopt;
 }
 
-Sizes ReducedSizes(const Sizes& real, const Splits& splits) {
+}  // namespace
+
+std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
+                                         const Splits& splits) {
+  return FindHeads(heads, key_heads, splits, splits)
+      .value_or(std::pair(heads, key_heads));
+}
+
+int64_t ReducedDim(int64_t dim, const Splits& splits) {
+  return FindDim(dim, splits, splits).value_or(dim);
+}
+
+std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
+                                  const Splits& used) {
   Sizes out = real;
-  std::tie(out.heads, out.key_heads) =
-      ReducedHeads(real.heads, real.key_heads, splits);
-  ReduceTokens(real, splits, out);
-  out.head_dim = ReducedDim(real.head_dim, splits);
-  out.value_dim = real.value_dim > 0 ? ReducedDim(real.value_dim, splits) : 0;
-  if (real.latent_rank > 0) {
-    out.latent_rank = ReducedDim(real.latent_rank, splits);
-  }
-  if (real.latent_value_dim > 0) {
-    out.latent_value_dim = ReducedDim(real.latent_value_dim, splits);
+  const auto heads = FindHeads(real.heads, real.key_heads, given, used);
+  if (!heads || !ReduceTokens(real, given, used, out)) return std::nullopt;
+  std::tie(out.heads, out.key_heads) = *heads;
+  for (int64_t Sizes::*const dim :
+       {&Sizes::head_dim, &Sizes::value_dim, &Sizes::latent_rank,
+        &Sizes::latent_value_dim}) {
+    if (real.*dim <= 0) continue;
+    const auto found = FindDim(real.*dim, given, used);
+    if (!found) return std::nullopt;
+    out.*dim = *found;
   }
   // No axis shards it: keep its fraction of the head.
   if (real.latent_rope_dim > 0) {
@@ -222,6 +241,10 @@ Sizes ReducedSizes(const Sizes& real, const Splits& splits) {
         1, real.latent_rope_dim * out.head_dim / real.head_dim);
   }
   return out;
+}
+
+Sizes ReducedSizes(const Sizes& real, const Splits& splits) {
+  return ReducedSizes(real, splits, splits).value_or(real);
 }
 
 int64_t LengthLike(int64_t like, int64_t least,

@@ -25,6 +25,7 @@
 #define SHARDC_VERIFY_CASES_REDUCED_SIZES_H_
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,10 @@ int64_t ReducedDim(int64_t dim, const Splits& splits);
 // Batch: two rows a shard where there are as many. A query that is shorter than
 // its keys stays shorter.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
+// The smallest sizes that `used` splits as `given` splits the real ones, where
+// both list the same axes on two meshes; nothing if there are none.
+std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
+                                  const Splits& used);
 
 // Returns the smallest length from `least` on with the same divisibility by
 // each of `splits` as `like`.

@@ -21,6 +21,23 @@ void AddOnce(std::vector<T>& to, T value) {
   }
 }
 
+// Numbers of shards by one list of axes on two meshes.
+struct Parts {
+  int64_t given = 1, used = 1;
+  bool operator==(const Parts&) const = default;
+};
+
+// Adds a pair of entries unless the same pair stands at one index.
+template <class T>
+void AddPair(std::vector<T>& to_given, std::vector<T>& to_used, T given,
+             T used) {
+  for (size_t i = 0; i < to_given.size(); ++i) {
+    if (to_given[i] == given && to_used[i] == used) return;
+  }
+  to_given.push_back(std::move(given));
+  to_used.push_back(std::move(used));
+}
+
 AxisGroup Without(const AxisGroup& axes, const AxisGroup& taken) {
   AxisGroup out = axes;
   std::erase_if(out, [&](const std::string& axis) {
@@ -31,8 +48,9 @@ AxisGroup Without(const AxisGroup& axes, const AxisGroup& taken) {
 
 class Splitter {
  public:
-  Splitter(const Request& request, const Resolver& resolver, const Mesh& mesh)
-      : request_(request), resolver_(resolver), mesh_(mesh) {
+  Splitter(const Request& request, const Resolver& resolver, const Mesh& given,
+           const Mesh& used)
+      : request_(request), resolver_(resolver), mesh_(given), used_(used) {
     for (const Feature feature : request.more) {
       masks_ = masks_ || feature == Feature::kBias ||
                feature == Feature::kBiasByHead || feature == Feature::kMask ||
@@ -43,7 +61,7 @@ class Splitter {
     masks_ = masks_ || f.bias || f.mask || f.additive_mask || f.masked_row;
   }
 
-  Splits Run() {
+  MeshSplits Run() {
     const auto& layouts = request_.layouts;
     const bool packed = std::find(layouts.begin(), layouts.end(),
                                   Layout::kThd) != layouts.end();
@@ -66,25 +84,34 @@ class Splitter {
  private:
   // Returns the shardings that a list may be reduced to: itself, and with a
   // policy that drops or shrinks, none or each of its prefixes.
-  std::vector<int64_t> PartsOf(const AxisGroup& axes) const {
-    std::vector<int64_t> out{mesh_.Parts(axes).value_or(1)};
-    if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, int64_t{1});
+  std::vector<Parts> PartsOf(const AxisGroup& axes) const {
+    std::vector<Parts> out{Count(axes)};
+    if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, Parts{});
     if (request_.illegal != IllegalPolicy::kShrink) return out;
     AxisGroup begin = axes;
     while (!begin.empty()) {
       begin.pop_back();
-      AddOnce(out, mesh_.Parts(begin).value_or(1));
+      AddOnce(out, Count(begin));
     }
     return out;
   }
 
-  void AddParts(const AxisGroup& axes, std::vector<int64_t>& to) const {
-    for (const int64_t n : PartsOf(axes)) AddOnce(to, n);
+  Parts Count(const AxisGroup& axes) const {
+    return {mesh_.Parts(axes).value_or(1), used_.Parts(axes).value_or(1)};
+  }
+
+  void AddParts(const AxisGroup& axes, std::vector<int64_t> Splits::*to) {
+    for (const Parts& n : PartsOf(axes)) {
+      AddPair(out_.given.*to, out_.used.*to, n.given, n.used);
+    }
   }
 
   void AddHeads(const AxisGroup& query, const AxisGroup& key) {
-    for (const int64_t a : PartsOf(query)) {
-      for (const int64_t c : PartsOf(key)) AddOnce(out_.heads, {a, c});
+    for (const Parts& a : PartsOf(query)) {
+      for (const Parts& c : PartsOf(key)) {
+        AddPair(out_.given.heads, out_.used.heads, std::pair(a.given, c.given),
+                std::pair(a.used, c.used));
+      }
     }
   }
 
@@ -101,12 +128,12 @@ class Splitter {
     const exec::Laid key = exec::InBthd(Shape(Rank(layout)), specs.key, layout);
     for (const Spec* spec : {&query.spec, &key.spec}) {
       if (layout == Layout::kThd) {
-        AddParts((*spec)[1], out_.tokens);
+        AddParts((*spec)[1], &Splits::tokens);
       } else {
-        AddParts((*spec)[0], out_.batch);
-        AddParts((*spec)[1], out_.length);
+        AddParts((*spec)[0], &Splits::batch);
+        AddParts((*spec)[1], &Splits::length);
       }
-      AddParts((*spec)[3], out_.dim);
+      AddParts((*spec)[3], &Splits::dim);
     }
     AddHeads(query.spec[2], key.spec[2]);
     if (masks_) AddMasks(specs, layout);
@@ -119,10 +146,11 @@ class Splitter {
 
   // Adds [batch, heads, query length, key length] of masks in any layout.
   void AddMasks(const exec::AttentionSpecs& specs, Layout layout) {
-    auto& lengths = layout == Layout::kThd ? out_.tokens : out_.length;
+    const auto lengths =
+        layout == Layout::kThd ? &Splits::tokens : &Splits::length;
     for (const Spec& given : {specs.bias, specs.mask}) {
       const Spec spec = exec::PadSpec(given, 4);
-      if (layout != Layout::kThd) AddParts(spec[0], out_.batch);
+      if (layout != Layout::kThd) AddParts(spec[0], &Splits::batch);
       AddHeads(spec[1], {});
       AddParts(spec[2], lengths);
       AddParts(spec[3], lengths);
@@ -138,45 +166,53 @@ class Splitter {
     if (operation.exchanges_heads) {
       const auto& ring = request_.RecordOf(operation).ring_axes;
       const AxisGroup lengths = Without(query[1], ring.value_or(AxisGroup{}));
-      for (const int64_t n : PartsOf(lengths)) {
-        if (n > 1) AddExchange(query[2], key[2], n);
+      for (const Parts& n : PartsOf(lengths)) {
+        if (n.given > 1) AddExchange(query[2], key[2], n);
       }
     }
     // The query's heads are gathered over axes that they share with lengths.
     if (operation.context_parallel) AddHeads(Without(query[2], key[1]), key[2]);
     if (operation.pages &&
         operation.pages->format == exec::PageFormat::kPacked) {
-      for (const int64_t n : PartsOf(query[2])) AddWords(n);
+      for (const Parts& n : PartsOf(query[2])) AddWords(n);
     }
   }
 
-  void AddExchange(const AxisGroup& query, const AxisGroup& key, int64_t n) {
-    for (const int64_t a : PartsOf(query)) {
-      for (const int64_t c : PartsOf(key)) {
-        AddOnce(out_.exchanges, {.heads = a, .keys = c, .parts = n});
+  void AddExchange(const AxisGroup& query, const AxisGroup& key,
+                   const Parts& n) {
+    for (const Parts& a : PartsOf(query)) {
+      for (const Parts& c : PartsOf(key)) {
+        AddPair(
+            out_.given.exchanges, out_.used.exchanges,
+            Splits::Exchange{
+                .heads = a.given, .keys = c.given, .parts = n.given},
+            Splits::Exchange{.heads = a.used, .keys = c.used, .parts = n.used});
       }
     }
   }
 
-  void AddWords(int64_t n) {
+  void AddWords(const Parts& n) {
     for (const Dtype dtype : request_.dtypes) {
       const Dtype stored = request_.kv_dtype.value_or(dtype);
-      AddOnce(out_.words, {n, 32 / DtypeBits(stored)});
+      const int64_t heads = 32 / DtypeBits(stored);
+      AddPair(out_.given.words, out_.used.words, std::pair(n.given, heads),
+              std::pair(n.used, heads));
     }
   }
 
   const Request& request_;
   const Resolver& resolver_;
   const Mesh& mesh_;
+  const Mesh& used_;
   bool masks_ = false;
-  Splits out_;
+  MeshSplits out_;
 };
 
 }  // namespace
 
-Splits SplitsOf(const Request& request, const Resolver& resolver,
-                const Mesh& mesh) {
-  return Splitter(request, resolver, mesh).Run();
+MeshSplits SplitsOf(const Request& request, const Resolver& resolver,
+                    const Mesh& given, const Mesh& used) {
+  return Splitter(request, resolver, given, used).Run();
 }
 
 }  // namespace shardc::verify

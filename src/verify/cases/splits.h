@@ -9,8 +9,14 @@ namespace shardc::verify {
 
 // Covers every mode and layout that runs, a cache's prefill among them, and
 // every tensor; also the splits that a policy shrinks another split to.
-Splits SplitsOf(const Request& request, const Resolver& resolver,
-                const Mesh& mesh);
+struct MeshSplits {
+  // On the mesh given and on the one that is used: the same list of axes stands
+  // at the same index in both.
+  Splits given, used;
+};
+// `resolver` is that of the mesh given.
+MeshSplits SplitsOf(const Request& request, const Resolver& resolver,
+                    const Mesh& given, const Mesh& used);
 
 }  // namespace shardc::verify
 

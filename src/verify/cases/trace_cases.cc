@@ -22,13 +22,13 @@ constexpr int64_t kChunk = 256, kRollingChunk = 8;
 class Adder {
  public:
   Adder(const Request& request, const Resolver& resolver, const Mesh& mesh,
-        const Splits& splits, const Sizes& sizes)
+        const Splits& splits, const Sizes& sizes, bool given)
       : request_(request),
         resolver_(resolver),
         mesh_(mesh),
         splits_(splits),
         sizes_(sizes),
-        given_(sizes == request.sizes) {}
+        given_(given) {}
 
   struct Traced {
     Case test;
@@ -186,13 +186,17 @@ class Adder {
 }  // namespace
 
 void AddTraces(const Request& request, const Resolver& resolver,
-               const Mesh& mesh, Matrix& matrix) {
-  const auto at = [&](const Sizes& sizes) {
-    return Adder(request, resolver, mesh, matrix.splits, sizes).Run();
-  };
-  std::vector<Adder::Traced> used = at(matrix.used);
+               const Resolver& used_resolver, Matrix& matrix) {
+  std::vector<Adder::Traced> used =
+      Adder(request, used_resolver, matrix.used_mesh, matrix.splits,
+            matrix.used, !matrix.reduced)
+          .Run();
   std::vector<Adder::Traced> given;
-  if (matrix.reduced) given = at(matrix.given);
+  if (matrix.reduced) {
+    given = Adder(request, resolver, matrix.given_mesh, matrix.given_splits,
+                  matrix.given, true)
+                .Run();
+  }
   matrix.given_traces.resize(matrix.cases.size());
   for (size_t i = 0; i < used.size(); ++i) {
     Case test = std::move(used[i].test);

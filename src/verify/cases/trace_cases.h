@@ -12,7 +12,7 @@ namespace shardc::verify {
 // a sliding window; and pages that requests share for each paged operation
 // whose pages the rules do not shard by length.
 void AddTraces(const Request& request, const Resolver& resolver,
-               const Mesh& mesh, Matrix& matrix);
+               const Resolver& used_resolver, Matrix& matrix);
 
 }  // namespace shardc::verify
 

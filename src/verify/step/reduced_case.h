@@ -12,12 +12,9 @@
 
 #include "model/mesh.h"
 #include "step/program.h"
+#include "verify/cases/reduced_mesh.h"
 
 namespace shardc::verify {
-
-// Returns the mesh with its longest axes shortened until it has at most
-// `most_devices`. Axes of several devices keep at least two.
-Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
 
 // Returns the smallest sizes at which a program that was lowered at `real`
 // sizes shards every dimension as it does there. `program` has the axes of the

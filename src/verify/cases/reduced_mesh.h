@@ -1,0 +1,20 @@
+// A smaller mesh with the same axes.
+#ifndef SHARDC_VERIFY_CASES_REDUCED_MESH_H_
+#define SHARDC_VERIFY_CASES_REDUCED_MESH_H_
+
+#include <cstdint>
+
+#include "model/mesh.h"
+
+namespace shardc::verify {
+
+// Attention runs on at most so many devices, unless the sizes given run.
+inline constexpr int64_t kMostAttentionDevices = 8;
+
+// Returns the mesh with its longest axes shortened until it has at most
+// `most_devices`. Axes of several devices keep at least two.
+Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_CASES_REDUCED_MESH_H_
