@@ -17,6 +17,8 @@ from driver import BIN, ROOT, Case
 # Controls, marks of direction, tags, fillers and variation selectors.
 WILD = ("\x1b[31m\u202e\u200b\x7f\x85\n\u2066\ufeff\u2028\u3164\u115f\u034f"
         "\u2800\ufe0f\uffa0\U000e0041\U000e0100\U0001d173")
+# The same in the name of a parameter, where control characters are refused.
+WILD_NAME = re.sub("[\x00-\x1f\x7f-\x9f]", "", WILD)
 # The ranges that the program escapes, with their source.
 RANGES = [(int(first, 16), int(last, 16)) for first, last in re.findall(
     r"\{0x([0-9A-F]+), 0x([0-9A-F]+)\}",
@@ -54,15 +56,18 @@ class Escapes(Case):
         os.mkdir(os.path.join(self.folder, "d" + WILD))
         self.manifest = os.path.join("d" + WILD, f"m{WILD}.safetensors")
         self.rules = os.path.join("d" + WILD, f"r{WILD}.yaml")
-        header = json.dumps({
-            f"a/{WILD}{i}": {"dtype": "F32", "shape": [8, 4],
-                             "data_offsets": [i * 128, i * 128 + 128]}
-            for i in range(3)}).encode()
-        self.write(self.manifest, struct.pack("<Q", len(header)) + header
-                   + bytes(3 * 128))
+        self.write(self.manifest, self.tensors(WILD_NAME))
         self.write(self.rules, 'version: 1\nrules:\n  - {match: "a/.*0", '
                    'spec: ["tp"]}\n  - {match: ".*", spec: []}\n')
         self.runs = 0
+
+    @staticmethod
+    def tensors(wild):
+        header = json.dumps({
+            f"a/{wild}{i}": {"dtype": "F32", "shape": [8, 4],
+                             "data_offsets": [i * 128, i * 128 + 128]}
+            for i in range(3)}).encode()
+        return struct.pack("<Q", len(header)) + header + bytes(3 * 128)
 
     def write(self, name, data):
         with open(os.path.join(self.folder, name), "wb") as file:
@@ -91,6 +96,8 @@ class Escapes(Case):
                          "manifest": self.manifest}}}))
         self.assertEqual(self.go("manifest", "--manifest", self.manifest), 0)
         self.go("manifest", "--manifest", self.manifest, "--format", "json")
+        refused = self.write("refused.safetensors", self.tensors(WILD))
+        self.assertEqual(self.go("manifest", "--manifest", refused), 2)
         self.go("rules", "--rules", self.rules)
         self.go("plan", *base, "--keep-going")
         self.assertEqual(self.go("plan", *good), 0)
@@ -99,7 +106,7 @@ class Escapes(Case):
                      "markdown"):
             self.go("check", *base, "--format", name)
             self.go("check", "--format", name)
-        self.assertEqual(self.go("explain", f"a/{WILD}0", *good), 0)
+        self.assertEqual(self.go("explain", f"a/{WILD_NAME}0", *good), 0)
         self.go("explain", "no" + WILD, *good)
         self.assertEqual(self.go("plan", *good, "-o", "plan.json"), 0)
         split = ["split", "--plan", "plan.json", "--checkpoint", self.manifest,
@@ -156,7 +163,7 @@ class Escapes(Case):
                  "tree", "hf-tp-plan", "maxtext", "flax")
         for name in names:
             self.assertIn(self.go("export", name, *base), (0, 1, 2))
-        self.go("show", "layout", f"a/{WILD}0", *base)
+        self.go("show", "layout", f"a/{WILD_NAME}0", *base)
         self.go("show", "rules", *base)
         self.assertIn(self.go("report", *base, "-o", "page.html"), (0, 1))
         with open(os.path.join(self.folder, "page.html"),
