@@ -86,7 +86,7 @@ class PickleParser {
     uint64_t value = 0;
     if (!Unsigned(count, &value)) return false;
     if (count > 0 && count < 8 && (value >> (8 * count - 1) & 1) != 0) {
-      value |= ~uint64_t{0} << (8 * count);
+      value |= UINT64_MAX - ((uint64_t{1} << (8 * count)) - 1);
     }
     *out = std::bit_cast<int64_t>(value);
     return true;

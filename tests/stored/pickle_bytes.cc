@@ -12,7 +12,7 @@ constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
 std::string Little(uint64_t value, size_t bytes) {
   std::string out;
   for (size_t i = 0; i < bytes; ++i) {
-    out += static_cast<char>(value >> (8 * i) & 0xFF);
+    out += i < 8 ? static_cast<char>(value >> (8 * i) & 0xFF) : '\0';
   }
   return out;
 }
