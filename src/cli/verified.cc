@@ -80,9 +80,12 @@ class ReportReader {
     }
     return out;
   }
-  // Whether the verified mesh is the plan's mesh.
+  // Whether the verified mesh is the plan's mesh; a case may have run on a
+  // smaller one in its place.
   bool OfThisMesh(const JsonValue& object) {
-    const auto value = Member(object, "mesh", JsonKind::kObject);
+    const bool reduced = object.IsObject() && object.Find("given_mesh");
+    const auto value =
+        Member(object, reduced ? "given_mesh" : "mesh", JsonKind::kObject);
     if (!value) return false;
     const auto mesh = ParsePlanMesh(*value, findings_);
     if (!mesh) return good_ = false;

@@ -188,6 +188,10 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
               DtypeName(test.kv_dtype ? *test.kv_dtype : test.dtype));
   json.Key("mesh");
   WriteMesh(json, test.mesh);
+  if (test.given_mesh) {
+    json.Key("given_mesh");
+    WriteMesh(json, *test.given_mesh);
+  }
   WriteShapes(json, test);
   json.Key("features");
   json.Array(verify::FeatureNames(test));

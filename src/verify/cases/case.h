@@ -89,6 +89,7 @@ struct Case {
   Dtype dtype = Dtype::kF32;
   std::optional<Dtype> kv_dtype;  // of the cache, if it differs from `dtype`
   Mesh mesh;
+  std::optional<Mesh> given_mesh;  // if `mesh` is a smaller one in its place
   Sizes sizes;
   Features features;
   exec::AttentionSpecs specs;

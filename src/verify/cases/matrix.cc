@@ -180,6 +180,8 @@ class Builder {
 
   Matrix Take() {
     AddTraces(request_, resolver_, *used_resolver_, out_);
+    for (Case& test : out_.cases) NoteGivenMesh(test);
+    for (Matrix::Variant& variant : out_.variants) NoteGivenMesh(variant.test);
     return std::move(out_);
   }
 
@@ -194,6 +196,10 @@ class Builder {
     used_resolver_ = &resolver;
     used_mesh_ = &mesh;
     return least.has_value();
+  }
+
+  void NoteGivenMesh(Case& test) const {
+    if (test.mesh.devices < mesh_.devices) test.given_mesh = mesh_;
   }
 
   struct Kind {
