@@ -118,9 +118,10 @@ class Builder {
     return !reported.empty();
   }
 
-  // Each line becomes several ops, so that the limit bounds time and memory.
+  // Each line becomes several ops and instructions, which take some 17 KB
+  // together: the limit keeps a step below 1 GiB.
   bool RefuseSize(const Lines& lines) {
-    constexpr size_t kMostLines = 200000;
+    constexpr size_t kMostLines = 30000;
     size_t count = 0;
     for (size_t stack = 0; stack < lines.stacks.size(); ++stack) {
       const auto begin = static_cast<int32_t>(roles_->BeginOf(stack));
@@ -133,7 +134,10 @@ class Builder {
     if (count <= kMostLines) return false;
     findings_.Add(
         code::kLimit, description_.stacks[0].repeat.place,
-        "the model's layers have more than " + CountText(kMostLines) + " ops");
+        "the model's layers have " + CountText(static_cast<int64_t>(count)) +
+            " lines of ops, and a step has at most " + CountText(kMostLines),
+        "give a tree and a config.json with fewer layers: those of one kind "
+        "have the same ops");
     return true;
   }
 

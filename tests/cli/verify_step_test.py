@@ -513,6 +513,23 @@ class VerifyStep(Case):
         _, x = by_op["model", "forward", "lookup embed"]
         np.testing.assert_allclose(table[ids], x, atol=1e-6)
 
+    def test_layers_that_would_take_a_gibibyte_are_refused(self):
+        with open(os.path.join(CONFIGS, "llama-3-8b.config.json"),
+                  encoding="utf-8") as file:
+            config = json.load(file)
+        for layers, refused in ((3, False), (2308, True), (10000, True)):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "config.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({**config, "num_hidden_layers": layers}, file)
+                result = run("verify", "step", "--no-project", "--mesh",
+                             "dp:2,tp:2", "--rules", "auto", "--model", path)
+                self.check(result, 2 if refused else 0)
+                if refused:
+                    self.assertRegex(
+                        result.err, r"SHD005 limit.*\d lines of ops, and a "
+                        r"step has at most 30,000\n +--> builtin:llama")
+
     def test_what_is_wrong(self):
         for args, words in (
                 (("--mode", "train", "--dtype", "int8"), "is none of"),
