@@ -24,7 +24,7 @@
 namespace shardc::stored {
 namespace {
 
-using namespace pickle;  // operations
+using enum pickle::Op;
 using Type = PickleValue::Type;
 using Use = PickleGlobal::Use;
 
@@ -380,7 +380,7 @@ class PickleParser {
     return Pop(&id) && PushNew({Type::kPersistent, 0, id});
   }
   bool Unknown(uint8_t op) {
-    return Refuse("the pickle uses the operation " + NameOfUnknown(op) +
+    return Refuse("the pickle uses the operation " + pickle::NameOfUnknown(op) +
                   ", which checkpoints do not need; nothing of it was run");
   }
 
