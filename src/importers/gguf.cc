@@ -28,7 +28,10 @@
 namespace shardc {
 namespace {
 
-using namespace gguf;
+using gguf::GgmlType;
+using gguf::kTypes;
+using gguf::kValueBytes;
+using enum gguf::ValueType;
 
 constexpr size_t kFirstPiece = size_t{1} << 20;
 constexpr size_t kMaxHeader = size_t{1} << 28;

@@ -14,9 +14,10 @@
 #include "verify/step/fault_effects.h"
 
 namespace shardc::verify {
+// The tables stand beside the effects that they name.
+namespace effects {
 namespace {
 
-using namespace effects;
 using step::OpKind;
 using enum Collective;
 using enum FaultSeam;
@@ -345,6 +346,7 @@ void AddRing(std::vector<StepFault>& out) {
 }
 
 }  // namespace
+}  // namespace effects
 
 std::string_view FaultSeamName(FaultSeam seam) {
   static constexpr std::array<std::string_view, 5> kNames = {
@@ -354,17 +356,12 @@ std::string_view FaultSeamName(FaultSeam seam) {
 
 std::vector<StepFault> StepFaults() {
   std::vector<StepFault> out;
-  AddSums(out);
-  AddNorms(out);
-  AddVocabulary(out);
-  AddLoss(out);
-  AddGradients(out);
-  AddHeads(out);
-  AddExperts(out);
-  AddRandom(out);
-  AddOptimizer(out);
-  AddDecoding(out);
-  AddRing(out);
+  for (const auto add :
+       {effects::AddSums, effects::AddNorms, effects::AddVocabulary,
+        effects::AddLoss, effects::AddGradients, effects::AddHeads,
+        effects::AddExperts, effects::AddRandom, effects::AddOptimizer,
+        effects::AddDecoding, effects::AddRing})
+    add(out);
   return out;
 }
 
