@@ -86,7 +86,7 @@ class PiecesReader {
       : directory_(directory), findings_(findings) {}
 
   std::optional<Stored> Read() {
-    const std::string path = Join(std::string(kShardsName));
+    const std::string path = PathIn(directory_, kShardsName);
     if (RefuseUnindexed(path)) return std::nullopt;
     const SourceRef source = ReadSource(path, findings_);
     if (source == nullptr) return std::nullopt;
@@ -133,18 +133,13 @@ class PiecesReader {
                      RefuseShards(directory_, *names, findings_));
   }
 
-  std::string Join(const std::string& name) const {
-    return directory_.ends_with('/') ? directory_ + name
-                                     : directory_ + "/" + name;
-  }
-
   bool Refuse(const Code& code, std::string message) {
     findings_.Add(code, place_, std::move(message));
     return false;
   }
 
   bool ReadFile(const IndexedFile& file) {
-    const std::string path = Join(file.name);
+    const std::string path = PathIn(directory_, file.name);
     if (!LiesIn(directory_, path, findings_)) return false;
     const auto header = ReadSafetensorsHeader(path, false, findings_);
     if (!header) return false;

@@ -20,7 +20,7 @@
 #include "importers/set_folder.h"
 #include "source/file.h"
 #include "source/input_file.h"
-#include "stored/tree.h"
+#include "stored/format.h"
 
 namespace shardc {
 namespace {
@@ -171,8 +171,9 @@ std::optional<Manifest> ReadManifest(const std::string& path,
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     const auto folder = stored::ReadFolder(path);
-    if (folder && !stored::FormOf(*folder).empty()) {
-      return FromTree(stored::OpenTree(path, findings), path);
+    const auto* format = folder ? stored::FormatOf(*folder) : nullptr;
+    if (format != nullptr) {
+      return FromTree(stored::OpenAs(*format, *folder, findings), path);
     }
     return FromSet(ReadSafetensorsSet(path, options.header_only, findings),
                    path);

@@ -22,6 +22,7 @@
 #include "source/index.h"
 #include "source/input_file.h"
 #include "source/json.h"
+#include "source/little_endian.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -29,14 +30,6 @@ namespace {
 
 constexpr int64_t kMaxHeader = 100'000'000;  // the reference reader's limit
 constexpr int64_t kLengthBytes = 8;
-
-uint64_t LittleEndian64(std::string_view bytes) {
-  uint64_t out = 0;
-  for (size_t i = 0; i < 8; ++i) {
-    out |= uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  }
-  return out;
-}
 
 std::string Quoted(std::string_view name) {
   constexpr size_t kShown = 200;
@@ -77,7 +70,7 @@ std::optional<int64_t> HeaderLength(const SourceRef& source,
             Counted(available, "byte"),
         Guess(first));
   }
-  const uint64_t length = LittleEndian64(first);
+  const uint64_t length = LittleEndian(first.substr(0, kLengthBytes));
   if (length > uint64_t{kMaxHeader}) {
     std::string help = Guess(first);
     const uint64_t swapped = __builtin_bswap64(length);

@@ -21,4 +21,10 @@ std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
   return names;
 }
 
+std::string PathIn(std::string_view directory, std::string_view name) {
+  std::string out(directory);
+  if (!out.empty() && !out.ends_with('/')) out += '/';
+  return out.append(name);
+}
+
 }  // namespace shardc

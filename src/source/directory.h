@@ -1,9 +1,10 @@
-// Lists the names in a directory.
+// Lists the names in a directory, and joins them to it.
 #ifndef SHARDC_SOURCE_DIRECTORY_H_
 #define SHARDC_SOURCE_DIRECTORY_H_
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -13,6 +14,10 @@ namespace shardc {
 // cannot be read, with the reason in `error`.
 std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
                                                 std::error_code& error);
+
+// Returns the path of a name in a directory: `ckpt/a` of `ckpt` or `ckpt/`, and
+// the name itself if the directory is empty.
+std::string PathIn(std::string_view directory, std::string_view name);
 
 }  // namespace shardc
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "source/index.h"
+#include "source/little_endian.h"
 #include "source/wording.h"
 #include "stored/checksum.h"
 
@@ -42,12 +43,8 @@ std::optional<std::string> CheckedPart(std::string bytes, std::string* why) {
     *why = "it is too short for a checksum";
     return std::nullopt;
   }
-  uint32_t stored = 0;
-  for (size_t i = 0; i < kChecksumBytes; ++i) {
-    const auto byte =
-        static_cast<unsigned char>(bytes[bytes.size() - kChecksumBytes + i]);
-    stored |= uint32_t{byte} << (8 * i);
-  }
+  const uint64_t stored = LittleEndian(
+      std::string_view(bytes).substr(bytes.size() - kChecksumBytes));
   bytes.resize(bytes.size() - kChecksumBytes);
   if (Crc32c(bytes) == stored) return bytes;
   *why = "its checksum differs from the one stored with it";

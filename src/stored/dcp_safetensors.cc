@@ -19,6 +19,7 @@
 #include "source/index.h"
 #include "source/input_file.h"
 #include "source/json.h"
+#include "source/little_endian.h"
 #include "source/wording.h"
 #include "stored/cover.h"
 #include "stored/format.h"
@@ -34,11 +35,7 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 // The length of the header as the first eight bytes give it.
 uint64_t HeaderLength(std::string_view head) {
-  uint64_t out = 0;
-  for (size_t i = 0; i < AsIndex(kLengthBytes); ++i) {
-    out |= uint64_t{static_cast<unsigned char>(head[i])} << (8 * i);
-  }
-  return out;
+  return LittleEndian(head.substr(0, AsIndex(kLengthBytes)));
 }
 
 // The metadata is the first member of the header.

@@ -22,6 +22,13 @@ struct Format {
   std::optional<Tree> (*open)(const Folder& folder, Findings& findings);
 };
 
+// Returns the first format that recognises the folder, or nullptr.
+const Format* FormatOf(const Folder& folder);
+
+// Opens a folder that the format recognised, as OpenTree does.
+std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
+                           Findings& findings);
+
 // Returns whether a name in the folder ends so.
 bool HasEnding(const Folder& folder, std::string_view ending);
 

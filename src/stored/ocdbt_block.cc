@@ -11,6 +11,7 @@
 
 #include <utility>
 
+#include "source/little_endian.h"
 #include "source/wording.h"
 #include "stored/checksum.h"
 #include "stored/codecs.h"
@@ -21,7 +22,7 @@ namespace {
 constexpr size_t kHeadBytes = 12;
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kPathLimitBytes = 4096;
-// Of a table of files, with its paths.
+// The most bytes that a decoded table of files may take, its paths included.
 constexpr size_t kTableLimitBytes = size_t{64} << 20;
 
 uint32_t MagicOf(BlockKind kind) {
@@ -63,9 +64,7 @@ uint64_t BlockCursor::Varint() {
 }
 
 uint64_t BlockCursor::Little(size_t bytes) {
-  uint64_t out = 0;
-  for (size_t i = 0; i < bytes; ++i) out |= uint64_t{Byte()} << (8 * i);
-  return failed_ ? 0 : out;
+  return LittleEndian(Bytes(bytes));
 }
 
 std::string_view BlockCursor::Bytes(uint64_t count) {

@@ -29,7 +29,8 @@ constexpr size_t kKeyLimitBytes = 65'535;  // as tensorstore
 constexpr size_t kKeysLimit = 4'000'000;
 constexpr size_t kTextsLimitBytes = size_t{1} << 30;
 constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;
-// Of all nodes that are not leaves: they are kept while the walk is below them.
+// Limits for all nodes that are not leaves together: a node is kept while the
+// walk is below it.
 constexpr size_t kChildrenLimit = 1'000'000;
 constexpr size_t kInnerLimitBytes = size_t{256} << 20;
 constexpr uint64_t kAbsent = UINT64_MAX;
@@ -54,12 +55,6 @@ struct Root {
   uint64_t height = 0;
   uint64_t keys = 0;
 };
-
-std::string Below(const std::string& folder, std::string_view name) {
-  std::string out = folder;
-  if (!out.empty() && !out.ends_with('/')) out += '/';
-  return out.append(name);
-}
 
 // What a manifest's body states.
 struct ManifestBody {
@@ -167,7 +162,7 @@ class OcdbtWalk {
  private:
   bool Refuse(const Code& code, const std::string& path,
               const std::string& message) {
-    findings_.Add(code, {MakeSource(Below(root_, path), {})}, message,
+    findings_.Add(code, {MakeSource(PathIn(root_, path), {})}, message,
                   "copy or save the checkpoint again");
     return false;
   }
@@ -175,7 +170,7 @@ class OcdbtWalk {
   // Reads bytes of a file below the root.
   std::optional<std::string> ReadPart(const std::string& path, uint64_t offset,
                                       uint64_t bytes) {
-    const std::string full = Below(root_, path);
+    const std::string full = PathIn(root_, path);
     if (!IsInside(root_, full, findings_)) return std::nullopt;
     const auto file = InputFile::Open(full, findings_);
     if (!file) return std::nullopt;
@@ -203,7 +198,7 @@ class OcdbtWalk {
 
   std::optional<ManifestBody> ReadManifest(const std::string& base,
                                            const std::string& name) {
-    const std::string path = Below(root_, base + name);
+    const std::string path = PathIn(root_, base + name);
     if (!IsInside(root_, path, findings_)) return std::nullopt;
     const auto file = InputFile::Open(path, findings_);
     if (!file) return std::nullopt;
@@ -225,7 +220,7 @@ class OcdbtWalk {
   std::optional<std::string> NewestManifest(const std::string& base) {
     constexpr std::string_view kStart = "manifest.";
     std::error_code error;
-    const auto names = NamesIn(Below(root_, base), error);
+    const auto names = NamesIn(PathIn(root_, base), error);
     if (!names) {
       Refuse(code::kUnreadable, base, "cannot list it: " + error.message());
       return std::nullopt;
@@ -251,7 +246,7 @@ class OcdbtWalk {
     }
     auto block = ReadPart(ref.file.path, ref.offset, ref.bytes);
     if (!block) return false;
-    const std::string path = Below(root_, ref.file.path);
+    const std::string path = PathIn(root_, ref.file.path);
     auto body = OpenBlock(*block, BlockKind::kNode, {MakeSource(path, {})},
                           where, findings_);
     block.reset();  // a path of nodes may be long
@@ -454,7 +449,7 @@ class OcdbtWalk {
       if (number == kUnknown) {
         const auto [found, added] = numbers_.try_emplace(
             path, static_cast<uint32_t>(store_.files_.size()));
-        if (added) store_.files_.push_back(Below(root_, path));
+        if (added) store_.files_.push_back(PathIn(root_, path));
         number = found->second;
       }
       out.push_back(number);

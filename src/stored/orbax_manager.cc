@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/after_last.h"
 #include "source/wording.h"
 #include "stored/format.h"
 #include "stored/orbax.h"
@@ -67,10 +68,6 @@ class JoinedReader : public ChunkReader {
   std::vector<std::pair<std::shared_ptr<const ChunkReader>, size_t>> members_;
 };
 
-std::string LastOf(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
   if (RefuseUnfinished(folder.path, findings)) return std::nullopt;
   std::vector<Folder> items;
@@ -93,7 +90,8 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
     if (!tree) return std::nullopt;
     reader->Add(tree->reader, tree->arrays.size());
     const std::string prefix =
-        items.size() > 1 ? LastOf(item.path) + "/" : std::string();
+        items.size() > 1 ? std::string(AfterLast(item.path, '/')) + "/"
+                         : std::string();
     for (Array& array : tree->arrays) {
       array.name = prefix + array.name;
       out.arrays.push_back(std::move(array));

@@ -17,6 +17,7 @@
 
 #include <bit>
 
+#include "source/little_endian.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 #include "stored/pickle_operations.h"
@@ -73,12 +74,8 @@ class PickleParser {
   // Reads an unsigned integer of `count` bytes, low byte first.
   bool Unsigned(size_t count, uint64_t* out) {
     if (bytes_.size() - at_ < count) return Truncated();
-    uint64_t value = 0;
-    for (size_t i = 0; i < count; ++i) {
-      value |= uint64_t{Byte(at_ + i)} << (8 * i);
-    }
+    *out = LittleEndian(bytes_.substr(at_, count));
     at_ += count;
-    *out = value;
     return true;
   }
   // The same for a two's complement of at most 8 bytes.

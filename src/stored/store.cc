@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "source/after_last.h"
 #include "source/directory.h"
 #include "source/index.h"
 #include "source/input_file.h"
@@ -25,12 +26,6 @@ constexpr int kDepthLimit = 32;
 constexpr size_t kFolderLimit = 1'000'000;
 constexpr std::string_view kMetadataNames[] = {".zarray", "zarr.json"};
 
-std::string Join(const std::string& folder, std::string_view name) {
-  std::string out = folder;
-  if (!out.empty() && !out.ends_with('/')) out += '/';
-  return out.append(name);
-}
-
 struct Walk {
   std::string root;
   std::vector<std::string> keys;
@@ -40,7 +35,8 @@ struct Walk {
 // Adds the metadata keys at or below `below`, a path from the root.
 bool AddKeys(Walk& walk, const std::string& below, int depth,
              Findings& findings) {
-  const std::string folder = below.empty() ? walk.root : Join(walk.root, below);
+  const std::string folder =
+      below.empty() ? walk.root : PathIn(walk.root, below);
   if (depth > kDepthLimit || ++walk.folders > kFolderLimit) {
     findings.Add(code::kLimit, {MakeSource(folder, {})},
                  "the checkpoint's folders are nested too deeply, or there are "
@@ -56,14 +52,14 @@ bool AddKeys(Walk& walk, const std::string& below, int depth,
   }
   for (const std::string_view name : kMetadataNames) {
     if (!std::binary_search(names->begin(), names->end(), name)) continue;
-    walk.keys.push_back(Join(below, name));
+    walk.keys.push_back(PathIn(below, name));
     return true;
   }
   for (const std::string& name : *names) {
     // A link is not followed: it could lead upwards.
-    const auto status = fs::symlink_status(Join(folder, name), error);
+    const auto status = fs::symlink_status(PathIn(folder, name), error);
     if (status.type() != fs::file_type::directory) continue;
-    if (!AddKeys(walk, Join(below, name), depth + 1, findings)) return false;
+    if (!AddKeys(walk, PathIn(below, name), depth + 1, findings)) return false;
   }
   return true;
 }
@@ -71,8 +67,7 @@ bool AddKeys(Walk& walk, const std::string& below, int depth,
 }  // namespace
 
 bool IsMetadataKey(std::string_view key) {
-  const std::string_view name = key.substr(key.rfind('/') + 1);
-  return IsAmong(name, kMetadataNames);
+  return IsAmong(AfterLast(key, '/'), kMetadataNames);
 }
 
 std::string_view PathFault(std::string_view path) {
@@ -148,7 +143,7 @@ std::optional<Value> FolderStore::Find(std::string_view key,
         "the name " + ShortQuote(key) + " " + std::string(PathFault(key)));
     return std::nullopt;
   }
-  out.file = Join(folder_, key);
+  out.file = PathIn(folder_, key);
   std::error_code error;
   const auto status = fs::symlink_status(out.file, error);
   if (status.type() == fs::file_type::not_found) return Value{};

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "model/name_fault.h"
 #include "source/checked.h"
 #include "source/directory.h"
 #include "source/index.h"
@@ -104,9 +105,7 @@ bool HasEnding(const Folder& folder, std::string_view ending) {
 }
 
 std::string Folder::PathOf(std::string_view name) const {
-  std::string out = path;
-  if (!out.ends_with('/')) out += '/';
-  return out.append(name);
+  return PathIn(path, name);
 }
 
 std::optional<Folder> ReadFolder(const std::string& path) {
@@ -116,11 +115,24 @@ std::optional<Folder> ReadFolder(const std::string& path) {
   return Folder{path, std::move(*names)};
 }
 
-std::string_view FormOf(const Folder& folder) {
+const Format* FormatOf(const Folder& folder) {
   for (const Format* format : Formats()) {
-    if (format->detect(folder)) return format->name;
+    if (format->detect(folder)) return format;
   }
-  return {};
+  return nullptr;
+}
+
+std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
+                           Findings& findings) {
+  auto tree = format.open(folder, findings);
+  if (!tree) return std::nullopt;
+  for (const Array& array : tree->arrays) {
+    std::string fault = ParameterNameFault(array.name);
+    if (fault.empty()) continue;
+    findings.Add(code::kName, {MakeSource(folder.path, {})}, std::move(fault));
+    return std::nullopt;
+  }
+  return tree;
 }
 
 std::optional<Tree> OpenTree(const std::string& path, Findings& findings) {
@@ -130,8 +142,8 @@ std::optional<Tree> OpenTree(const std::string& path, Findings& findings) {
                  "the folder cannot be read");
     return std::nullopt;
   }
-  for (const Format* format : Formats()) {
-    if (format->detect(*folder)) return format->open(*folder, findings);
+  if (const Format* format = FormatOf(*folder)) {
+    return OpenAs(*format, *folder, findings);
   }
   findings.Add(code::kMissing, {MakeSource(path, {})},
                "the folder holds no checkpoint of a known format",

@@ -111,11 +111,8 @@ struct Folder {
 // Returns nullopt if the folder cannot be read.
 std::optional<Folder> ReadFolder(const std::string& path);
 
-// Returns the name of the folder's format, or an empty text if no format of the
-// table recognises it.
-std::string_view FormOf(const Folder& folder);
-
-// Opens a folder of any format of the table. Returns nullopt after a finding.
+// Opens a folder of any format of the table. Returns nullopt after a finding,
+// also if an array has a name that no parameter may have.
 std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
 
 // Reads the elements of `box`, which must be inside the array, to `out` in

@@ -1,5 +1,5 @@
-// Trees without metadata of their own: an OCDBT database, or folders of zarr
-// arrays. Arrays are named by their keys.
+// Reads zarr arrays that no file describes as a tree: those of an OCDBT
+// database or of nested folders. Arrays are named by their keys.
 //
 //   w/.zarray, blocks/0/k/zarr.json  ->  `blocks/0/k`, `w`
 #include <filesystem>
@@ -16,7 +16,7 @@
 namespace shardc::stored {
 namespace {
 
-// Of the names in a folder that are looked into for an array's metadata.
+// How many names of a folder are looked into for an array's metadata.
 constexpr size_t kNamesTried = 1000;
 
 std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,

@@ -14,6 +14,7 @@
 
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/little_endian.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 #include "stored/codecs.h"
@@ -28,20 +29,6 @@ constexpr int64_t kFillLimitBytes = int64_t{1} << 30;
 constexpr int64_t kEntryBytes = 16;
 constexpr int64_t kChecksumBytes = 4;
 constexpr uint64_t kAbsent = UINT64_MAX;
-
-uint64_t LittleEndian(std::string_view bytes) {
-  uint64_t out = 0;
-  for (size_t i = bytes.size(); i > 0; --i) {
-    out = out << 8 | static_cast<unsigned char>(bytes[i - 1]);
-  }
-  return out;
-}
-
-int64_t Product(const Shape& shape) {
-  int64_t out = 1;
-  for (const int64_t size : shape) out *= size;
-  return out;
-}
 
 }  // namespace
 
@@ -63,7 +50,7 @@ class ZarrTree::Chunks : public ChunkReader {
     const ZarrArray& zarr = member.zarr;
     const auto part = Locate(member, chunk, findings);
     if (!part) return std::nullopt;
-    const int64_t elements = Product(zarr.chunk);
+    const int64_t elements = WholeBox(zarr.chunk).Elements();
     const int64_t bytes = elements * zarr.element_bytes;
     if (bytes > kValueLimitBytes) {
       Refuse(member, *part, code::kLimit,

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "source/index.h"
+#include "source/little_endian.h"
 
 namespace shardc::stored {
 namespace {
@@ -32,11 +33,7 @@ constexpr int64_t kMaxDirectoryBytes = 1 << 16;
 constexpr uint64_t kSeeWide = 0xFFFFFFFF;
 
 uint64_t Number(std::string_view bytes, size_t at, size_t count) {
-  uint64_t out = 0;
-  for (size_t i = 0; i < count; ++i) {
-    out |= uint64_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
-  }
-  return out;
+  return LittleEndian(bytes.substr(at, count));
 }
 
 class ZipReader {
