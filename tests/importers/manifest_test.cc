@@ -82,17 +82,6 @@ TEST_CASE("manifest: the separator of stored trees is that of their names") {
   CHECK(separator("dcp_hf_4ranks") == 0);
 }
 
-TEST_CASE("manifest: names of stored trees hold no control characters") {
-  const TemporaryFolder folder;
-  const std::string zarray =
-      R"({"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<f4",)"
-      R"( "compressor": null, "fill_value": 0, "filters": null, "order": "C"})";
-  folder.Write("good/w/.zarray", zarray);
-  folder.Write("bad/a\x1b[31m/.zarray", zarray);
-  CHECK(Read(folder / "good") == "w[2]F32 ");
-  CHECK(Read(folder / "bad") == "name ");
-}
-
 TEST_CASE("manifest: the kind is found by content") {
   const TemporaryFolder folder;
   folder.Write("a.safetensors", One("w"));

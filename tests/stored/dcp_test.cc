@@ -297,6 +297,19 @@ TEST_CASE("dcp: a hostile `.metadata` is refused and not run") {
   Contains(Opened(files.path()), "header: the pickle is no `Metadata` of DCP");
 }
 
+TEST_CASE("dcp: a name with a control character is refused") {
+  TwoFiles files;
+  std::string metadata = files.folder().Read(".metadata");
+  size_t renamed = 0;
+  for (size_t at = 0; (at = metadata.find(Text("w"), at)) != std::string::npos;
+       ++renamed) {
+    metadata.replace(at, Text("w").size(), Text("\x1b"));
+  }
+  REQUIRE(renamed > 0);
+  files.folder().Write(".metadata", metadata);
+  Contains(Opened(files.path()), "name: the name `\\x1b` holds a control");
+}
+
 TEST_CASE("dcp: safetensors shards of four ranks are one tree") {
   Findings findings;
   const auto tree = OpenTree(Sample("dcp_hf_4ranks"), findings);

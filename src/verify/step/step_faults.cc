@@ -14,7 +14,7 @@
 #include "verify/step/fault_effects.h"
 
 namespace shardc::verify {
-// The tables stand beside the effects that they name.
+// This is also the namespace of the effects that the tables name.
 namespace effects {
 namespace {
 
