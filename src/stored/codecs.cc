@@ -151,4 +151,14 @@ std::optional<std::string> Decode(std::string bytes,
   return std::nullopt;
 }
 
+std::string EncodeZstd(std::string_view bytes, int level) {
+  std::string out(ZSTD_compressBound(bytes.size()), '\0');
+  const size_t size =
+      ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
+  // With room for the worst case only memory can be missing.
+  if (ZSTD_isError(size) != 0) throw std::bad_alloc();
+  out.resize(size);
+  return out;
+}
+
 }  // namespace shardc::stored

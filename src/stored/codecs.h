@@ -1,5 +1,5 @@
-// Decodes compressed bytes. Output grows with what is decoded, so that a bound
-// far above the real size costs no memory.
+// Decodes and encodes compressed bytes. Decoded output grows with what is
+// decoded, so that a bound far above the real size costs no memory.
 #ifndef SHARDC_STORED_CODECS_H_
 #define SHARDC_STORED_CODECS_H_
 
@@ -26,6 +26,9 @@ std::optional<std::string> DecodeDeflate(std::string_view bytes,
 std::optional<std::string> Decode(std::string bytes,
                                   std::span<const Codec> codecs, int64_t size,
                                   std::string* why);
+
+// Returns one zstd frame.
+std::string EncodeZstd(std::string_view bytes, int level);
 
 }  // namespace shardc::stored
 

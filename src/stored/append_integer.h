@@ -1,0 +1,29 @@
+// Appends integers in the encodings of checkpoints.
+#ifndef SHARDC_STORED_APPEND_INTEGER_H_
+#define SHARDC_STORED_APPEND_INTEGER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace shardc::stored {
+
+// Appends the lowest `bytes` bytes of the value, low byte first.
+inline void AppendLittle(std::string& out, uint64_t value, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    out += static_cast<char>(value >> (8 * i) & 0xFF);
+  }
+}
+
+// Appends seven bits a byte, low ones first; all bytes but the last have the
+// highest bit set.
+inline void AppendVarint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) {
+    out += static_cast<char>((value & 0x7F) | 0x80);
+  }
+  out += static_cast<char>(value);
+}
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_APPEND_INTEGER_H_

@@ -1,0 +1,189 @@
+// A folder cannot be written in one step, but it can be renamed in one:
+//
+//   ckpt.orbax-checkpoint-tmp-shardc/   while it is written
+//   ckpt/                               after everything in it was synced
+//
+// A run that is killed leaves the first name, which the next run takes over.
+// The lock of the folder distinguishes a killed run from one that still writes.
+#include "stored/new_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "source/directory.h"
+#include "source/file_sink.h"
+
+namespace shardc::stored {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Adds the finding `write` for errno.
+bool Refuse(const std::string& path, Findings& findings) {
+  const int error = errno;
+  findings.Add(
+      code::kWrite, {MakeSource(path, {})},
+      "cannot write `" + path + "`: " + std::generic_category().message(error),
+      error == ENOSPC || error == EDQUOT
+          ? "free some space or choose another place"
+          : "");
+  return false;
+}
+
+int OpenFolder(const std::string& path) {
+  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+// Ignores errors: some file systems cannot sync a folder.
+void SyncParent(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  const int fd = ::open(parent.empty() ? "." : parent.c_str(),
+                        O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)::fsync(fd);
+  ::close(fd);
+}
+
+}  // namespace
+
+std::optional<NewFolder> NewFolder::Create(const std::string& path,
+                                           std::string_view ending,
+                                           Findings& findings) {
+  NewFolder out;
+  out.path_ = path;
+  while (out.path_.size() > 1 && out.path_.ends_with('/')) out.path_.pop_back();
+  std::error_code error;
+  const auto status = fs::symlink_status(out.path_, error);
+  const bool free = status.type() == fs::file_type::not_found ||
+                    (status.type() == fs::file_type::directory &&
+                     fs::is_empty(out.path_, error) && !error);
+  if (!free) {
+    findings.Add(code::kWrite, {MakeSource(path, {})},
+                 "`" + path + "` exists and is not an empty folder",
+                 "remove it or choose another name");
+    return std::nullopt;
+  }
+  std::string temporary = out.path_;
+  temporary += ending;
+  if (::mkdir(temporary.c_str(), 0777) != 0 && errno != EEXIST) {
+    Refuse(temporary, findings);
+    return std::nullopt;
+  }
+  out.temporary_ = temporary;
+  if (!out.Lock(findings)) {
+    out.temporary_.clear();  // it is another run's
+    return std::nullopt;
+  }
+  if (!out.Empty(findings)) return std::nullopt;
+  return out;
+}
+
+bool NewFolder::Lock(Findings& findings) {
+  fd_ = OpenFolder(temporary_);
+  if (fd_ < 0) return Refuse(temporary_, findings);
+  const bool locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  if (!locked && errno != EWOULDBLOCK) return Refuse(temporary_, findings);
+  // Between opening and locking another run may have published the folder.
+  struct stat opened = {};
+  struct stat named = {};
+  if (locked && ::fstat(fd_, &opened) == 0 &&
+      ::lstat(temporary_.c_str(), &named) == 0 &&
+      opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) {
+    return true;
+  }
+  findings.Add(code::kWrite, {MakeSource(path_, {})},
+               "another run is writing `" + path_ + "`",
+               "wait for it or choose another name");
+  return false;
+}
+
+bool NewFolder::Empty(Findings& findings) const {
+  std::error_code error;
+  const auto names = NamesIn(temporary_, error);
+  if (names) {
+    for (const std::string& name : *names) {
+      fs::remove_all(PathOf(name), error);
+      if (error) break;
+    }
+  }
+  if (!error) return true;
+  errno = error.value();
+  return Refuse(temporary_, findings);
+}
+
+NewFolder::NewFolder(NewFolder&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::string NewFolder::PathOf(std::string_view name) const {
+  return (fs::path(temporary_) / name).string();
+}
+
+bool NewFolder::MakeFolder(std::string_view name, Findings& findings) const {
+  const std::string path = PathOf(name);
+  return ::mkdir(path.c_str(), 0777) == 0 || Refuse(path, findings);
+}
+
+bool NewFolder::Publish(Findings& findings) {
+  (void)::fsync(fd_);  // some file systems cannot sync a folder
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    return Refuse(path_, findings);
+  }
+  temporary_.clear();
+  SyncParent(path_);
+  return true;
+}
+
+std::optional<NewFile> NewFile::Create(std::string path, Findings& findings) {
+  NewFile out;
+  out.path_ = std::move(path);
+  do {
+    out.fd_ =
+        ::open(out.path_.c_str(),
+               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  } while (out.fd_ < 0 && errno == EINTR);
+  if (out.fd_ >= 0) return out;
+  Refuse(out.path_, findings);
+  return std::nullopt;
+}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_(other.size_) {}
+
+NewFile::~NewFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool NewFile::Append(std::string_view bytes, Findings& findings) {
+  if (!WriteAll(fd_, bytes)) return Refuse(path_, findings);
+  size_ += static_cast<int64_t>(bytes.size());
+  return true;
+}
+
+bool NewFile::Close(Findings& findings) {
+  const bool synced = ::fsync(fd_) == 0;
+  const int error = errno;
+  const bool closed = ::close(std::exchange(fd_, -1)) == 0 || errno == EINTR;
+  if (!synced) errno = error;
+  if (!synced || !closed) return Refuse(path_, findings);
+  SyncParent(path_);
+  return true;
+}
+
+}  // namespace shardc::stored

@@ -1,0 +1,44 @@
+// Writes Python pickles of protocol 2.
+#ifndef SHARDC_STORED_PICKLE_WRITER_H_
+#define SHARDC_STORED_PICKLE_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "stored/pickle_operations.h"
+
+namespace shardc::stored {
+
+// Each function appends the operations that push one value, or the operation
+// itself. A text or a global that was pushed before is taken from the pickle's
+// memo.
+class PickleWriter {
+ public:
+  PickleWriter();
+
+  void Op(pickle::Op op) { out_ += static_cast<char>(op); }
+  void Int(int64_t value);
+  void Text(std::string_view text);  // UTF-8, less than 4 GiB
+  void Global(std::string_view module, std::string_view name);
+  void Ints(std::span<const int64_t> values);   // a tuple
+  void Sizes(std::span<const int64_t> values);  // a torch.Size
+  // Ends the pickle and returns it.
+  std::string Take();
+
+ private:
+  // Whether the value is in the memo, which then is pushed. Otherwise the
+  // caller pushes it and calls Keep.
+  bool Recall(const std::string& key);
+  void Keep(const std::string& key);
+
+  std::string out_;
+  std::map<std::string, uint32_t> memo_;
+};
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_PICKLE_WRITER_H_

@@ -1,0 +1,82 @@
+// Writes trees of arrays as checkpoints that orbax and
+// torch.distributed.checkpoint (DCP) restore, on any number of devices.
+//
+// The writers take their bytes from a BoxSource, a few chunks at a time. A
+// checkpoint appears under its name only when it is complete: it is written to
+// a folder next to it, which the readers of this room, orbax and PyTorch take
+// for an unfinished one, and renamed last.
+#ifndef SHARDC_STORED_WRITE_H_
+#define SHARDC_STORED_WRITE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/manifest.h"
+#include "source/finding.h"
+#include "stored/box.h"
+#include "stored/tree.h"
+
+namespace shardc::stored {
+
+struct ArrayToWrite {
+  std::vector<std::string> path;  // keys from the root of the tree
+  Shape shape;
+  Dtype dtype = Dtype::kF32;
+  // The largest box that is stored at once, of the array's rank; sizes are at
+  // least 1 and may exceed the array's. Empty: the array. A chunk for which
+  // WriteOptions::memory_bytes is too small is divided.
+  Shape chunk;
+  // How the array was sharded; orbax records it.
+  std::optional<Sharding> sharding;
+};
+
+// Where the elements of the arrays come from. Read is called by several threads
+// at once, and for disjoint boxes that together are the full array.
+class BoxSource {
+ public:
+  virtual ~BoxSource() = default;
+  // Writes the elements of `box` of array number `array` to `out` in row-major
+  // order: box.Elements() * StoredBytes(dtype) bytes. Returns false after a
+  // finding.
+  virtual bool Read(size_t array, const Box& box, char* out,
+                    Findings& findings) const = 0;
+};
+
+struct WriteOptions {
+  std::string folder;  // the checkpoint: absent, or an empty folder
+  // Bound on what the writer's own buffers hold; those of the BoxSource and the
+  // list of chunks come in addition.
+  int64_t memory_bytes = int64_t{256} << 20;
+  int threads = 1;
+  bool compress = true;  // chunks of orbax, by zstd
+};
+
+// The bytes of one element in checkpoints: a byte for each element of a packed
+// type.
+int64_t StoredBytes(Dtype dtype);
+
+// Both write the arrays and the leaves that are strings or empty nodes; opaque
+// leaves, whose contents are unknown, are left out. Both return false after a
+// finding, and then nothing has the checkpoint's name. Findings: duplicate-key
+// (two paths have one name in the format, or a path leads through an array),
+// name (a key that the format cannot store), dtype (the format has no such
+// type), write, and those of the source.
+//
+// WriteOrbax writes zarr arrays in an OCDBT database, as orbax does by default.
+bool WriteOrbax(std::span<const ArrayToWrite> arrays,
+                std::span<const Leaf> leaves, const BoxSource& source,
+                const WriteOptions& options, Findings& findings);
+// WriteDcp writes the form of a save by one process. The name of an array is
+// its path joined by dots.
+bool WriteDcp(std::span<const ArrayToWrite> arrays,
+              std::span<const Leaf> leaves, const BoxSource& source,
+              const WriteOptions& options, Findings& findings);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_WRITE_H_

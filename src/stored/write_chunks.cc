@@ -1,0 +1,225 @@
+// Chunks are taken in batches that fit in memory. The chunks of a batch are
+// read and encoded by all threads and stored in order by the caller, so that
+// the bytes of a checkpoint do not depend on the number of threads:
+//
+//   memory for 4 chunks, 10 chunks  ->  batches of 4, 4 and 2
+#include "stored/write_chunks.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "source/checked.h"
+#include "source/index.h"
+#include "source/thread_pool.h"
+#include "source/utf8.h"
+#include "source/wording.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr size_t kNameLimitBytes = 4096;
+// A zip archive of a larger chunk would need wider fields, and more chunks than
+// this per batch save nothing.
+constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
+constexpr size_t kBatchLimit = 1024;
+
+std::string Join(std::span<const std::string> path, char separator) {
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) out += separator;
+    out += path[i];
+  }
+  return out;
+}
+
+// Checks that the paths are distinct in every form that a reader sees.
+class PathCheck {
+ public:
+  PathCheck(const WriteOptions& options, Findings& findings)
+      : place_{MakeSource(options.folder, {})}, findings_(findings) {}
+
+  void Add(const std::vector<std::string>& path) {
+    const std::string name = StorageName(path);
+    const std::string shown = Join(path, '/');
+    if (!IsUtf8(name) || name.size() > kNameLimitBytes ||
+        name.find('\0') != std::string::npos) {
+      findings_.Add(code::kName, place_,
+                    "the name " + ShortQuote(name) +
+                        " has more than 4,096 bytes, holds a NUL or is not "
+                        "UTF-8",
+                    "rename it");
+    }
+    if (!names_.insert(name).second || !shown_.insert(shown).second) {
+      findings_.Add(
+          code::kDuplicateKey, place_,
+          "two paths have the name " + ShortQuote(name) + " in the checkpoint",
+          "rename one of the keys");
+    }
+    paths_.insert(path);
+  }
+
+  // A path must not lead through an array or a leaf.
+  bool Finish() {
+    for (auto next = paths_.begin(); next != paths_.end();) {
+      const auto path = next++;
+      if (next == paths_.end() || next->size() <= path->size() ||
+          !std::equal(path->begin(), path->end(), next->begin())) {
+        continue;
+      }
+      findings_.Add(code::kDuplicateKey, place_,
+                    ShortQuote(Join(*path, '/')) +
+                        " is an array or a value, and " +
+                        ShortQuote(Join(*next, '/')) + " is inside it",
+                    "rename one of the keys");
+    }
+    return !findings_.HasErrors();
+  }
+
+ private:
+  Place place_;
+  Findings& findings_;
+  std::set<std::string> names_;
+  std::set<std::string> shown_;
+  std::set<std::vector<std::string>> paths_;
+};
+
+// Divides the first dimensions of a chunk until it has at most `limit_bytes`.
+Shape Fit(const ArrayToWrite& array, int64_t limit_bytes) {
+  Shape out = array.chunk.empty() ? array.shape : array.chunk;
+  int64_t bytes = StoredBytes(array.dtype);
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] =
+        std::clamp<int64_t>(out[i], 1, std::max<int64_t>(array.shape[i], 1));
+    bytes *= out[i];
+  }
+  for (size_t i = 0; i < out.size() && bytes > limit_bytes; ++i) {
+    bytes /= out[i];
+    out[i] = std::max<int64_t>(
+        1, std::min(out[i], limit_bytes / std::max<int64_t>(bytes, 1)));
+    bytes *= out[i];
+  }
+  return out;
+}
+
+struct Task {
+  size_t array = 0;
+  int64_t chunk = 0;
+  bool read = false;
+  std::string encoded;
+  Findings findings;
+};
+
+// Goes through the chunks of all arrays.
+class Batches {
+ public:
+  Batches(std::span<const Array> arrays, int64_t memory_bytes)
+      : arrays_(arrays), memory_bytes_(memory_bytes) {}
+
+  // The next chunks that fit in memory, at least one; none at the end.
+  std::vector<Task> Next() {
+    std::vector<Task> out;
+    int64_t bytes = 0;
+    while (array_ < arrays_.size() && out.size() < kBatchLimit) {
+      const Array& array = arrays_[array_];
+      if (chunk_ == array.Chunks()) {
+        ++array_;
+        chunk_ = 0;
+        continue;
+      }
+      // The elements and the encoded chunk, which may be padded.
+      bytes +=
+          2 * CheckedProduct(array.chunk).value_or(1) * array.element_bytes;
+      if (!out.empty() && bytes > memory_bytes_) break;
+      Task& task = out.emplace_back();
+      task.array = array_;
+      task.chunk = chunk_++;
+    }
+    return out;
+  }
+
+ private:
+  std::span<const Array> arrays_;
+  int64_t memory_bytes_;
+  size_t array_ = 0;
+  int64_t chunk_ = 0;
+};
+
+}  // namespace
+
+int64_t StoredBytes(Dtype dtype) { return CeilDiv(DtypeBits(dtype), 8); }
+
+std::string StorageName(std::span<const std::string> path) {
+  return Join(path, '.');
+}
+
+std::vector<std::string> PathOf(const Leaf& leaf) {
+  std::vector<std::string> out;
+  for (size_t begin = 0; begin <= leaf.name.size();) {
+    const size_t end = std::min(leaf.name.find('/', begin), leaf.name.size());
+    out.push_back(leaf.name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::optional<std::vector<Array>> DivideArrays(
+    std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
+    const WriteOptions& options, Findings& findings) {
+  const int64_t limit_bytes = std::min(
+      kChunkLimitBytes, std::max<int64_t>(options.memory_bytes / 4, 1));
+  PathCheck paths(options, findings);
+  std::vector<Array> out;
+  out.reserve(arrays.size());
+  for (const ArrayToWrite& array : arrays) {
+    paths.Add(array.path);
+    Array& divided = out.emplace_back();
+    divided.name = Join(array.path, '/');
+    divided.path = array.path;
+    divided.key = StorageName(array.path);
+    divided.shape = array.shape;
+    divided.dtype = array.dtype;
+    divided.element_bytes = StoredBytes(array.dtype);
+    divided.sharding = array.sharding;
+    const auto elements = CheckedProduct(array.shape);
+    if (!elements || !CheckedMul(*elements, divided.element_bytes)) {
+      findings.Add(code::kOverflow, {MakeSource(options.folder, {})},
+                   "the bytes of " + ShortQuote(divided.name) + " of shape " +
+                       ShapeText(array.shape) + " do not fit in 64 bits");
+      return std::nullopt;
+    }
+    divided.chunk = Fit(array, limit_bytes);
+  }
+  for (const Leaf& leaf : leaves) {
+    if (leaf.kind != Leaf::Kind::kOpaque) paths.Add(PathOf(leaf));
+  }
+  if (!paths.Finish()) return std::nullopt;
+  return out;
+}
+
+bool WriteChunks(std::span<const Array> arrays, const BoxSource& source,
+                 const WriteOptions& options, const EncodeChunk& encode,
+                 const StoreChunk& store, Findings& findings) {
+  ThreadPool pool(std::max(options.threads, 1));
+  Batches batches(arrays, options.memory_bytes);
+  for (auto batch = batches.Next(); !batch.empty(); batch = batches.Next()) {
+    pool.Run(static_cast<int64_t>(batch.size()), [&](int64_t i, int) {
+      Task& task = batch[AsIndex(i)];
+      const Array& array = arrays[task.array];
+      const Box box = array.BoxOf(task.chunk);
+      std::string elements(AsIndex(box.Elements() * array.element_bytes), '\0');
+      task.read = source.Read(task.array, box, elements.data(), task.findings);
+      if (task.read) task.encoded = encode(array, box, std::move(elements));
+    });
+    for (Task& task : batch) {
+      findings.Append(std::move(task.findings));
+      if (!task.read || !store(task.array, task.chunk, task.encoded)) {
+        return false;
+      }
+      task.encoded = {};
+    }
+  }
+  return true;
+}
+
+}  // namespace shardc::stored

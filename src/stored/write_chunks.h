@@ -1,0 +1,49 @@
+// What the writers of checkpoints share: the check of paths, the division into
+// chunks, and the loop that reads, encodes and stores them.
+#ifndef SHARDC_STORED_WRITE_CHUNKS_H_
+#define SHARDC_STORED_WRITE_CHUNKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/finding.h"
+#include "stored/tree.h"
+#include "stored/write.h"
+
+namespace shardc::stored {
+
+// The path joined by `.`: the name of an array in orbax's storage and in DCP.
+std::string StorageName(std::span<const std::string> path);
+// The keys of a leaf's path.
+std::vector<std::string> PathOf(const Leaf& leaf);
+
+// Returns the arrays with the grid of chunks in which they are stored, each of
+// a few chunks' share of options.memory_bytes. Returns nullopt after a finding:
+// duplicate-key, name, overflow.
+std::optional<std::vector<Array>> DivideArrays(
+    std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
+    const WriteOptions& options, Findings& findings);
+
+// Returns the stored form of a chunk from its elements; called by several
+// threads at once.
+using EncodeChunk = std::function<std::string(
+    const Array& array, const Box& box, std::string elements)>;
+// Stores a chunk; called in the order of arrays and chunks. Returns false after
+// a finding.
+using StoreChunk =
+    std::function<bool(size_t array, int64_t chunk, std::string_view encoded)>;
+// Reads every chunk of the arrays once. Returns false after a finding of the
+// source or of `store`, and then reads no more.
+bool WriteChunks(std::span<const Array> arrays, const BoxSource& source,
+                 const WriteOptions& options, const EncodeChunk& encode,
+                 const StoreChunk& store, Findings& findings);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_WRITE_CHUNKS_H_

@@ -1,0 +1,321 @@
+// One file holds an archive of torch for each chunk and each value, and
+// `.metadata`, which is written last, the places of all:
+//
+//   __0_0.distcp   archive of w[0:2, :], archive of w[2:4, :], ...
+//   .metadata      tensor `w` of shape [4, 2], chunks [0, 0] and [2, 0];
+//                  ('w', [2, 0]) -> __0_0.distcp, offset 704, 704 bytes
+//
+// The properties of a tensor are a tuple of five, which all versions of torch
+// read.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "source/wording.h"
+#include "stored/new_folder.h"
+#include "stored/pickle_writer.h"
+#include "stored/torch_dtypes.h"
+#include "stored/write.h"
+#include "stored/write_chunks.h"
+#include "stored/write_torch.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
+constexpr std::string_view kFile = "__0_0.distcp";
+
+const TorchDtype* TorchDtypeOf(Dtype dtype) {
+  const auto types = TorchDtypes();
+  const auto found =
+      std::find_if(types.begin(), types.end(),
+                   [&](const TorchDtype& type) { return type.dtype == dtype; });
+  return found == types.end() ? nullptr : &*found;
+}
+
+// Where a piece or a value is in the file.
+struct Piece {
+  Shape offset;
+  Shape shape;
+  int64_t begin = 0;
+  int64_t bytes = 0;
+};
+
+struct Tensor {
+  const Array* array = nullptr;
+  const TorchDtype* dtype = nullptr;
+  std::vector<Piece> pieces;
+};
+
+struct Value {
+  std::vector<std::string> path;
+  Piece piece;
+};
+
+// The pickle `.metadata`.
+class MetadataPickle {
+ public:
+  std::string Of(std::span<const Tensor> tensors,
+                 std::span<const Value> values) {
+    Begin(kModule, "Metadata");
+    Member("state_dict_metadata", [&] {
+      Dictionary([&] {
+        for (const Tensor& tensor : tensors) AddTensor(tensor);
+        for (const Value& value : values) {
+          out_.Text(StorageName(value.path));
+          NewRecord(kModule, "BytesStorageMetadata");
+        }
+      });
+    });
+    Member("planner_data", [&] {
+      Dictionary([&] {
+        for (const Tensor& tensor : tensors) AddPath(tensor.array->path);
+        for (const Value& value : values) AddPath(value.path);
+      });
+    });
+    Member("storage_data", [&] {
+      Dictionary([&] {
+        for (const Tensor& tensor : tensors) {
+          int64_t number = 0;
+          for (const Piece& piece : tensor.pieces) {
+            AddPlace(tensor.array->key, piece, number++);
+          }
+        }
+        for (const Value& value : values) {
+          AddPlace(StorageName(value.path), value.piece, std::nullopt);
+        }
+      });
+    });
+    Member("storage_meta", [&] { out_.Op(pickle::kNone); });
+    Member("version", [&] { out_.Text("1.0.0"); });
+    End();
+    return out_.Take();
+  }
+
+ private:
+  // A record of a class without its state.
+  void NewRecord(std::string_view module, std::string_view name) {
+    out_.Global(module, name);
+    out_.Op(pickle::kEmptyTuple);
+    out_.Op(pickle::kNewObj);
+  }
+
+  // Between Begin and End come the record's members.
+  void Begin(std::string_view module, std::string_view name) {
+    NewRecord(module, name);
+    out_.Op(pickle::kEmptyDict);
+    out_.Op(pickle::kMark);
+  }
+  template <class Push>
+  void Member(std::string_view name, const Push& push) {
+    out_.Text(name);
+    push();
+  }
+  void End() {
+    out_.Op(pickle::kSetItems);
+    out_.Op(pickle::kBuild);
+  }
+
+  template <class Push>
+  void Dictionary(const Push& push) {
+    out_.Op(pickle::kEmptyDict);
+    out_.Op(pickle::kMark);
+    push();
+    out_.Op(pickle::kSetItems);
+  }
+
+  void AddTensor(const Tensor& tensor) {
+    out_.Text(tensor.array->key);
+    Begin(kModule, "TensorStorageMetadata");
+    Member("properties", [&] { AddProperties(*tensor.dtype); });
+    Member("size", [&] { out_.Sizes(tensor.array->shape); });
+    Member("chunks", [&] {
+      out_.Op(pickle::kEmptyList);
+      out_.Op(pickle::kMark);
+      for (const Piece& piece : tensor.pieces) {
+        Begin(kModule, "ChunkStorageMetadata");
+        Member("offsets", [&] { out_.Sizes(piece.offset); });
+        Member("sizes", [&] { out_.Sizes(piece.shape); });
+        End();
+      }
+      out_.Op(pickle::kAppends);
+    });
+    End();
+  }
+
+  // Data type, layout, requires_grad, memory format, pin_memory.
+  void AddProperties(const TorchDtype& dtype) {
+    NewRecord(kModule, "TensorProperties");
+    out_.Op(pickle::kMark);
+    out_.Global("torch", dtype.name);
+    out_.Global("torch.serialization", "_get_layout");
+    out_.Text("torch.strided");
+    out_.Op(pickle::kTuple1);
+    out_.Op(pickle::kReduce);
+    out_.Op(pickle::kNewFalse);
+    out_.Global(kModule, "_MEM_FORMAT_ENCODING");
+    out_.Int(0);  // contiguous
+    out_.Op(pickle::kTuple1);
+    out_.Op(pickle::kReduce);
+    out_.Op(pickle::kNewFalse);
+    out_.Op(pickle::kTuple);
+    out_.Op(pickle::kBuild);
+  }
+
+  void AddPath(const std::vector<std::string>& path) {
+    out_.Text(StorageName(path));
+    out_.Op(pickle::kMark);
+    for (const std::string& key : path) out_.Text(key);
+    out_.Op(pickle::kTuple);
+  }
+
+  // `number`: of the piece among those of its tensor.
+  void AddPlace(const std::string& name, const Piece& piece,
+                std::optional<int64_t> number) {
+    Begin(kModule, "MetadataIndex");
+    Member("fqn", [&] { out_.Text(name); });
+    Member("offset", [&] {
+      if (number) {
+        out_.Sizes(piece.offset);
+      } else {
+        out_.Op(pickle::kNone);
+      }
+    });
+    Member("index", [&] {
+      if (number) {
+        out_.Int(*number);
+      } else {
+        out_.Op(pickle::kNone);
+      }
+    });
+    End();
+    Begin("torch.distributed.checkpoint.filesystem", "_StorageInfo");
+    Member("relative_path", [&] { out_.Text(kFile); });
+    Member("offset", [&] { out_.Int(piece.begin); });
+    Member("length", [&] { out_.Int(piece.bytes); });
+    End();
+  }
+
+  PickleWriter out_;
+};
+
+// The pickle of a string or an empty node.
+std::string PickleOf(const Leaf& leaf) {
+  PickleWriter out;
+  if (leaf.kind == Leaf::Kind::kString) {
+    out.Text(leaf.text);
+  } else if (leaf.text == "Dict") {
+    out.Op(pickle::kEmptyDict);
+  } else if (leaf.text == "List") {
+    out.Op(pickle::kEmptyList);
+  } else if (leaf.text == "Tuple") {
+    out.Op(pickle::kEmptyTuple);
+  } else {
+    out.Op(pickle::kNone);
+  }
+  return out.Take();
+}
+
+class DcpWriter {
+ public:
+  DcpWriter(std::span<const Array> arrays, NewFile file, Findings& findings)
+      : file_(std::move(file)), findings_(findings) {
+    for (const Array& array : arrays) {
+      tensors_.push_back({&array, TorchDtypeOf(*array.dtype), {}});
+    }
+  }
+
+  bool Write(std::span<const Leaf> leaves, std::span<const Array> arrays,
+             const BoxSource& source, const WriteOptions& options,
+             const NewFolder& folder) {
+    for (Tensor& tensor : tensors_) {
+      // An array without elements has no chunks; torch saves an empty piece.
+      if (tensor.array->Chunks() > 0) continue;
+      const auto archive =
+          TorchTensorArchive(*tensor.dtype, tensor.array->shape, {});
+      if (!AddPiece(tensor, WholeBox(tensor.array->shape), archive)) {
+        return false;
+      }
+    }
+    for (const Leaf& leaf : leaves) {
+      if (leaf.kind == Leaf::Kind::kOpaque) continue;
+      Value& value = values_.emplace_back();
+      value.path = PathOf(leaf);
+      if (!Append(TorchValueArchive(PickleOf(leaf)), value.piece)) return false;
+    }
+    const bool stored = WriteChunks(
+        arrays, source, options,
+        [](const Array& array, const Box& box, const std::string& elements) {
+          return TorchTensorArchive(*TorchDtypeOf(*array.dtype), box.shape,
+                                    elements);
+        },
+        [&](size_t array, int64_t chunk, std::string_view archive) {
+          Tensor& tensor = tensors_[array];
+          return AddPiece(tensor, tensor.array->BoxOf(chunk), archive);
+        },
+        findings_);
+    if (!stored || !file_.Close(findings_)) return false;
+    auto metadata = NewFile::Create(folder.PathOf(".metadata"), findings_);
+    return metadata &&
+           metadata->Append(MetadataPickle().Of(tensors_, values_),
+                            findings_) &&
+           metadata->Close(findings_);
+  }
+
+ private:
+  bool AddPiece(Tensor& tensor, Box box, std::string_view archive) {
+    Piece& piece = tensor.pieces.emplace_back();
+    piece.offset = std::move(box.offset);
+    piece.shape = std::move(box.shape);
+    return Append(archive, piece);
+  }
+
+  bool Append(std::string_view archive, Piece& piece) {
+    piece.begin = file_.size();
+    piece.bytes = static_cast<int64_t>(archive.size());
+    return file_.Append(archive, findings_);
+  }
+
+  NewFile file_;
+  Findings& findings_;
+  std::vector<Tensor> tensors_;
+  std::vector<Value> values_;
+};
+
+// DCP needs names and data types of torch.
+bool Check(std::span<const Array> arrays, const WriteOptions& options,
+           Findings& findings) {
+  for (const Array& array : arrays) {
+    if (array.key.empty()) {
+      findings.Add(code::kName, {MakeSource(options.folder, {})},
+                   "an array has an empty name, which DCP cannot store",
+                   "put it under a name");
+    }
+    if (TorchDtypeOf(*array.dtype) == nullptr) {
+      findings.Add(code::kDtype, {MakeSource(options.folder, {})},
+                   ShortQuote(array.name) + " has the data type " +
+                       std::string(DtypeName(*array.dtype)) +
+                       ", which torch does not have",
+                   "write another format");
+    }
+  }
+  return !findings.HasErrors();
+}
+
+}  // namespace
+
+bool WriteDcp(std::span<const ArrayToWrite> arrays,
+              std::span<const Leaf> leaves, const BoxSource& source,
+              const WriteOptions& options, Findings& findings) {
+  const auto divided = DivideArrays(arrays, leaves, options, findings);
+  if (!divided || !Check(*divided, options, findings)) return false;
+  auto folder = NewFolder::Create(options.folder, ".dcp-tmp-shardc", findings);
+  if (!folder) return false;
+  auto file = NewFile::Create(folder->PathOf(kFile), findings);
+  if (!file) return false;
+  DcpWriter writer(*divided, std::move(*file), findings);
+  return writer.Write(leaves, *divided, source, options, *folder) &&
+         folder->Publish(findings);
+}
+
+}  // namespace shardc::stored

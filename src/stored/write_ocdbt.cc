@@ -1,0 +1,230 @@
+// Values of more than 1,024 bytes go to the file as they come; the others are
+// held in the leaves of the B-tree, which follow in the same file. Leaves have
+// consecutive keys, and the nodes above them the first key of each child:
+//
+//   d/values   value of `w/0.0`, value of `w/0.1`, ..., leaf, leaf, root
+//   manifest   root: level 1, offset and length in d/values
+//
+// Texts of a node are stored as the length of the prefix that each shares with
+// the one before, and the rest. Identifier and time of a database come from its
+// root, so that equal contents give equal bytes.
+#include "stored/write_ocdbt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "source/digest.h"
+#include "stored/append_integer.h"
+#include "stored/checksum.h"
+#include "stored/ocdbt.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr std::string_view kFile = "d/values";
+// tensorstore's defaults, which the manifest repeats.
+constexpr size_t kHeldBytes = 1024;
+constexpr uint64_t kNodeLimitBytes = 100'000'000;
+constexpr uint64_t kVersionArityLog2 = 4;
+constexpr uint64_t kAbsent = UINT64_MAX;
+constexpr std::string_view kManifestMagic = "\x0c\xdb\x3a\x2a";
+constexpr std::string_view kNodeMagic = "\x0c\xdb\x20\xde";
+
+// An uncompressed block around a body.
+std::string Block(std::string_view magic, std::string_view body) {
+  constexpr size_t kAround = 4 + 8 + 2 + 4;
+  std::string out(magic);
+  AppendLittle(out, body.size() + kAround, 8);
+  AppendVarint(out, 0);  // version
+  AppendVarint(out, 0);  // compression
+  out += body;
+  AppendLittle(out, Crc32c(out), 4);
+  return out;
+}
+
+// A table of one file without a base path.
+void AppendFile(std::string& out, std::string_view path) {
+  AppendVarint(out, 1);
+  AppendVarint(out, path.size());
+  AppendVarint(out, 0);
+  out += path;
+}
+
+// The columns of texts: shared prefixes, lengths of the rests, the rests.
+struct Texts {
+  std::string prefixes;
+  std::string lengths;
+  std::string rests;
+  std::string_view last;
+  bool any = false;
+
+  void Add(std::string_view text) {
+    const size_t shared = static_cast<size_t>(
+        std::mismatch(last.begin(), last.end(), text.begin(), text.end())
+            .first -
+        last.begin());
+    if (any) AppendVarint(prefixes, shared);
+    AppendVarint(lengths, text.size() - shared);
+    rests += text.substr(shared);
+    last = text;
+    any = true;
+  }
+};
+
+}  // namespace
+
+std::optional<OcdbtWriter> OcdbtWriter::Create(const NewFolder& folder,
+                                               Findings& findings,
+                                               size_t node_bytes) {
+  if (!folder.MakeFolder(kFile.substr(0, kFile.find('/')), findings)) {
+    return std::nullopt;
+  }
+  auto file = NewFile::Create(folder.PathOf(kFile), findings);
+  if (!file) return std::nullopt;
+  return OcdbtWriter(folder, std::move(*file), node_bytes);
+}
+
+bool OcdbtWriter::Add(std::string key, std::string_view value,
+                      Findings& findings) {
+  Entry& entry = entries_.emplace_back();
+  entry.key = std::move(key);
+  entry.bytes = static_cast<int64_t>(value.size());
+  entry.held = value.size() <= kHeldBytes;
+  if (entry.held) {
+    entry.value = value;
+    return true;
+  }
+  entry.offset = file_.size();
+  return file_.Append(value, findings);
+}
+
+std::string OcdbtWriter::LeafBody(const std::vector<Entry>& entries,
+                                  size_t begin, size_t end) {
+  Texts keys;
+  std::string lengths, kinds, files, offsets, held;
+  for (size_t i = begin; i < end; ++i) {
+    const Entry& entry = entries[i];
+    keys.Add(entry.key);
+    AppendVarint(lengths, static_cast<uint64_t>(entry.bytes));
+    kinds += static_cast<char>(entry.held ? 0 : 1);
+    if (entry.held) {
+      held += entry.value;
+    } else {
+      AppendVarint(files, 0);
+      AppendVarint(offsets, static_cast<uint64_t>(entry.offset));
+    }
+  }
+  std::string out(1, '\0');  // level
+  AppendFile(out, kFile);
+  AppendVarint(out, end - begin);
+  return out + keys.prefixes + keys.lengths + keys.rests + lengths + kinds +
+         files + offsets + held;
+}
+
+std::string OcdbtWriter::InnerBody(const std::vector<Node>& children,
+                                   size_t begin, size_t end, int height) {
+  Texts keys;
+  std::string common, files, offsets, lengths, counts, tree, values;
+  for (size_t i = begin; i < end; ++i) {
+    const Node& child = children[i];
+    keys.Add(child.first_key);
+    AppendVarint(common, 0);  // no prefix is left out of the child's keys
+    AppendVarint(files, 0);
+    AppendVarint(offsets, static_cast<uint64_t>(child.offset));
+    AppendVarint(lengths, static_cast<uint64_t>(child.bytes));
+    AppendVarint(counts, child.keys);
+    AppendVarint(tree, child.tree_bytes);
+    AppendVarint(values, child.value_bytes);
+  }
+  std::string out(1, static_cast<char>(height));
+  AppendFile(out, kFile);
+  AppendVarint(out, end - begin);
+  return out + keys.prefixes + keys.lengths + common + keys.rests + files +
+         offsets + lengths + counts + tree + values;
+}
+
+bool OcdbtWriter::WriteNode(std::string_view body, Node& node,
+                            Findings& findings) {
+  const std::string block = Block(kNodeMagic, body);
+  node.offset = file_.size();
+  node.bytes = static_cast<int64_t>(block.size());
+  node.tree_bytes += block.size();
+  return file_.Append(block, findings);
+}
+
+std::optional<OcdbtWriter::Node> OcdbtWriter::WriteTree(int* height,
+                                                        Findings& findings) {
+  std::vector<Node> level;
+  for (size_t begin = 0; begin < entries_.size();) {
+    Node& node = level.emplace_back();
+    node.first_key = entries_[begin].key;
+    size_t end = begin;
+    for (size_t bytes = 0; end < entries_.size(); ++end) {
+      const Entry& entry = entries_[end];
+      bytes += entry.key.size() + entry.value.size() + 32;
+      if (end > begin && bytes > node_bytes_) break;
+      if (!entry.held) node.value_bytes += static_cast<uint64_t>(entry.bytes);
+    }
+    node.keys = end - begin;
+    if (!WriteNode(LeafBody(entries_, begin, end), node, findings)) {
+      return std::nullopt;
+    }
+    begin = end;
+  }
+  for (*height = 0; level.size() > 1;) {
+    ++*height;
+    std::vector<Node> above;
+    for (size_t begin = 0; begin < level.size();) {
+      Node& node = above.emplace_back();
+      node.first_key = level[begin].first_key;
+      size_t end = begin;
+      for (size_t bytes = 0; end < level.size(); ++end) {
+        bytes += level[end].first_key.size() + 64;
+        if (end > begin + 1 && bytes > node_bytes_) break;
+        node.keys += level[end].keys;
+        node.tree_bytes += level[end].tree_bytes;
+        node.value_bytes += level[end].value_bytes;
+      }
+      const auto body = InnerBody(level, begin, end, *height);
+      if (!WriteNode(body, node, findings)) return std::nullopt;
+      begin = end;
+    }
+    level = std::move(above);
+  }
+  return level.empty() ? Node() : std::move(level[0]);
+}
+
+bool OcdbtWriter::Finish(Findings& findings) {
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.key < b.key; });
+  int height = 0;
+  const auto root = WriteTree(&height, findings);
+  if (!root || !file_.Close(findings)) return false;
+  const bool empty = entries_.empty();
+  std::string versions;
+  AppendFile(versions, empty ? std::string_view() : kFile);
+  AppendVarint(versions, 1);  // one version, its generation
+  AppendVarint(versions, 1);
+  versions += static_cast<char>(height);
+  AppendVarint(versions, 0);  // file
+  AppendVarint(versions, empty ? kAbsent : static_cast<uint64_t>(root->offset));
+  AppendVarint(versions, empty ? kAbsent : static_cast<uint64_t>(root->bytes));
+  AppendVarint(versions, root->keys);
+  AppendVarint(versions, root->tree_bytes);
+  AppendVarint(versions, root->value_bytes);
+  AppendLittle(versions, 0, 8);  // time
+  AppendVarint(versions, 0);     // nodes of older versions
+
+  std::string body = Sha256(versions).substr(0, 16);  // identifier
+  AppendVarint(body, 0);                              // a single manifest
+  AppendVarint(body, kHeldBytes);
+  AppendVarint(body, kNodeLimitBytes);
+  AppendVarint(body, kVersionArityLog2);
+  AppendVarint(body, 0);  // nodes are not compressed
+  auto manifest = NewFile::Create(folder_.PathOf(kOcdbtManifest), findings);
+  return manifest &&
+         manifest->Append(Block(kManifestMagic, body + versions), findings) &&
+         manifest->Close(findings);
+}
+
+}  // namespace shardc::stored

@@ -1,0 +1,320 @@
+// An array is stored as chunks of a zarr array of version 2 in an OCDBT
+// database, under its path joined by dots, and `_METADATA` lists the paths:
+//
+//   path [`layer0`, `kernel`], shape [10, 7], chunks of [4, 4]
+//     ->  `layer0.kernel/.zarray`, `layer0.kernel/0.0`, ..., `.../2.1`
+//
+// Chunks at the end of an array are padded with zeros. Arrays with a sharding
+// are restored by orbax as arrays of JAX, on the devices of that sharding's
+// mesh unless the caller gives a target; the others as arrays of numpy.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "source/json_writer.h"
+#include "source/wording.h"
+#include "stored/codecs.h"
+#include "stored/gather.h"
+#include "stored/new_folder.h"
+#include "stored/orbax.h"
+#include "stored/write.h"
+#include "stored/write_chunks.h"
+#include "stored/write_ocdbt.h"
+
+namespace shardc::stored {
+namespace {
+
+constexpr int kZstdLevel = 1;  // as orbax
+
+// The name of a data type in zarr of version 2; empty if tensorstore has none.
+std::string_view ZarrName(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kBool:
+      return "|b1";
+    case Dtype::kU8:
+      return "|u1";
+    case Dtype::kI8:
+      return "|i1";
+    case Dtype::kI16:
+      return "<i2";
+    case Dtype::kU16:
+      return "<u2";
+    case Dtype::kI32:
+      return "<i4";
+    case Dtype::kU32:
+      return "<u4";
+    case Dtype::kI64:
+      return "<i8";
+    case Dtype::kU64:
+      return "<u8";
+    case Dtype::kF16:
+      return "<f2";
+    case Dtype::kBF16:
+      return "bfloat16";
+    case Dtype::kF32:
+      return "<f4";
+    case Dtype::kF64:
+      return "<f8";
+    case Dtype::kC64:
+      return "<c8";
+    case Dtype::kF8E4M3:
+      return "float8_e4m3fn";
+    case Dtype::kF8E5M2:
+      return "float8_e5m2";
+    case Dtype::kI4:
+      return "int4";
+    case Dtype::kF8E8M0:
+    case Dtype::kF4:
+    case Dtype::kF6E2M3:
+    case Dtype::kF6E3M2:
+    case Dtype::kU4:
+      break;
+  }
+  return {};
+}
+
+std::string KeyIn(const Array& array, std::string_view name) {
+  std::string out = array.key;
+  if (!out.empty()) out += '/';
+  return out.append(name);
+}
+
+std::string ChunkKey(const Array& array, const Box& box) {
+  std::string place;
+  for (size_t dim = 0; dim < box.offset.size(); ++dim) {
+    if (dim > 0) place += '.';
+    place += std::to_string(box.offset[dim] / array.chunk[dim]);
+  }
+  return KeyIn(array, place.empty() ? "0" : place);
+}
+
+std::string Zarray(const Array& array, bool compress) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("chunks", array.chunk);
+    json.Key("compressor");
+    if (compress) {
+      json.BeginObject();
+      json.Member("id", "zstd");
+      json.Member("level", kZstdLevel);
+      json.EndObject();
+    } else {
+      json.Null();
+    }
+    json.Member("dimension_separator", ".");
+    json.Member("dtype", ZarrName(*array.dtype));
+    json.Key("fill_value");
+    json.Null();
+    json.Key("filters");
+    json.Null();
+    json.Member("order", "C");
+    json.Member("shape", array.shape);
+    json.Member("zarr_format", 2);
+    json.EndObject();
+  });
+}
+
+// The elements of a box at the end of an array, in a full chunk.
+std::string Padded(const Array& array, const Box& box, std::string elements) {
+  if (box.shape == array.chunk) return elements;
+  const auto region = [](const Shape& shape) {
+    return Region{Shape(shape.size(), 0), shape};
+  };
+  const Region part = region(box.shape);
+  const Region full = region(array.chunk);
+  std::string out(static_cast<size_t>(full.Units() * array.element_bytes),
+                  '\0');
+  CopyRegion(part, part, elements.data(), full, out.data(),
+             array.element_bytes);
+  return out;
+}
+
+// The path as Python prints a tuple of strings. orbax takes it as a label only.
+std::string TupleText(const std::vector<std::string>& path) {
+  std::string out = "(";
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) out += ' ';
+    out += '\'';
+    for (const char c : path[i]) {
+      if (c == '\'' || c == '\\') out += '\\';
+      out += c;
+    }
+    out += "',";
+  }
+  // Only a tuple of one string keeps its comma.
+  if (path.size() > 1) out.pop_back();
+  return out + ')';
+}
+
+void WriteLeaf(JsonWriter& json, const std::vector<std::string>& path,
+               std::string_view value_type, bool empty) {
+  constexpr int kDictionaryKey = 2;
+  json.Key(TupleText(path));
+  json.BeginObject();
+  json.Key("key_metadata");
+  json.BeginArray();
+  for (const std::string& key : path) {
+    json.BeginObject();
+    json.Member("key", key);
+    json.Member("key_type", kDictionaryKey);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("value_metadata");
+  json.BeginObject();
+  json.Member("value_type", value_type);
+  json.Member("skip_deserialize", empty);
+  json.EndObject();
+  json.EndObject();
+}
+
+std::string Metadata(std::span<const Array> arrays,
+                     std::span<const Leaf> leaves) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Key("tree_metadata");
+    json.BeginObject();
+    for (const Array& array : arrays) {
+      WriteLeaf(json, array.path, array.sharding ? "jax.Array" : "np.ndarray",
+                false);
+    }
+    for (const Leaf& leaf : leaves) {
+      if (leaf.kind == Leaf::Kind::kOpaque) continue;
+      const bool empty = leaf.kind == Leaf::Kind::kEmpty;
+      WriteLeaf(json, PathOf(leaf),
+                !empty              ? "string"
+                : leaf.text.empty() ? "None"
+                                    : std::string_view(leaf.text),
+                empty);
+    }
+    json.EndObject();
+    json.Member("use_ocdbt", true);
+    json.Member("use_zarr3", false);
+    json.Member("store_array_data_equal_to_fill_value", true);
+    json.Key("custom_metadata");
+    json.Null();
+    json.EndObject();
+  });
+}
+
+std::string UrlBase64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string out;
+  for (size_t i = 0; i < text.size(); i += 3) {
+    const std::string_view group = text.substr(i, 3);
+    uint32_t bits = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      bits = bits << 8 |
+             (j < group.size() ? static_cast<unsigned char>(group[j]) : 0U);
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      out += j <= group.size() ? kDigits[bits >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return out;
+}
+
+std::string ShardingText(const Sharding& sharding) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("sharding_type", "NamedSharding");
+    json.Key("shape");
+    json.Array(sharding.mesh.axes, &MeshAxis::size);
+    json.Key("axis_names");
+    json.Array(sharding.mesh.axes, &MeshAxis::name);
+    json.Key("partition_spec");
+    WriteSpec(json, sharding.spec);
+    json.EndObject();
+  });
+}
+
+std::string Shardings(std::span<const Array> arrays) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    for (const Array& array : arrays) {
+      if (!array.sharding) continue;
+      json.Member(UrlBase64(array.key), ShardingText(*array.sharding));
+    }
+    json.EndObject();
+  });
+}
+
+std::string Strings(std::span<const Leaf> leaves) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    for (const Leaf& leaf : leaves) {
+      if (leaf.kind != Leaf::Kind::kString) continue;
+      json.Member(StorageName(PathOf(leaf)), leaf.text);
+    }
+    json.EndObject();
+  });
+}
+
+bool WriteArrays(std::span<const Array> arrays, const BoxSource& source,
+                 const WriteOptions& options, const NewFolder& folder,
+                 Findings& findings) {
+  auto database = OcdbtWriter::Create(folder, findings);
+  if (!database) return false;
+  for (const Array& array : arrays) {
+    if (!database->Add(KeyIn(array, ".zarray"), Zarray(array, options.compress),
+                       findings)) {
+      return false;
+    }
+  }
+  return WriteChunks(
+             arrays, source, options,
+             [&](const Array& array, const Box& box, std::string elements) {
+               elements = Padded(array, box, std::move(elements));
+               return options.compress ? EncodeZstd(elements, kZstdLevel)
+                                       : elements;
+             },
+             [&](size_t array, int64_t chunk, std::string_view value) {
+               const Array& stored = arrays[array];
+               return database->Add(ChunkKey(stored, stored.BoxOf(chunk)),
+                                    value, findings);
+             },
+             findings) &&
+         database->Finish(findings);
+}
+
+bool WriteText(const NewFolder& folder, std::string_view name,
+               const std::string& text, Findings& findings) {
+  auto file = NewFile::Create(folder.PathOf(name), findings);
+  return file && file->Append(text, findings) && file->Close(findings);
+}
+
+}  // namespace
+
+bool WriteOrbax(std::span<const ArrayToWrite> arrays,
+                std::span<const Leaf> leaves, const BoxSource& source,
+                const WriteOptions& options, Findings& findings) {
+  const auto divided = DivideArrays(arrays, leaves, options, findings);
+  if (!divided) return false;
+  bool sharded = false;
+  for (const Array& array : *divided) {
+    sharded = sharded || array.sharding;
+    if (!ZarrName(*array.dtype).empty()) continue;
+    findings.Add(code::kDtype, {MakeSource(options.folder, {})},
+                 ShortQuote(array.name) + " has the data type " +
+                     std::string(DtypeName(*array.dtype)) +
+                     ", which orbax cannot store",
+                 "write another format");
+  }
+  const bool strings = std::any_of(
+      leaves.begin(), leaves.end(),
+      [](const Leaf& leaf) { return leaf.kind == Leaf::Kind::kString; });
+  if (findings.HasErrors()) return false;
+  auto folder = NewFolder::Create(options.folder,
+                                  ".orbax-checkpoint-tmp-shardc", findings);
+  return folder && WriteArrays(*divided, source, options, *folder, findings) &&
+         (!sharded ||
+          WriteText(*folder, "_sharding", Shardings(*divided), findings)) &&
+         (!strings ||
+          WriteText(*folder, "_strings.json", Strings(leaves), findings)) &&
+         WriteText(*folder, kOrbaxMetadata, Metadata(*divided, leaves),
+                   findings) &&
+         folder->Publish(findings);
+}
+
+}  // namespace shardc::stored
