@@ -32,7 +32,7 @@ from shardc.program import (
 __version__ = "0.1.0"
 
 # Loaded where they are used, because they need a framework, or run as programs.
-_MODULES = ("jax", "manifest", "torch")
+_MODULES = ("jax", "manifest", "rules", "torch")
 
 
 def __getattr__(name: str) -> Any:

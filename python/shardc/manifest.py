@@ -3,7 +3,7 @@
 FACTORY takes no arguments and returns one of these; nothing is allocated:
 
     a tree of arrays, or of jax.ShapeDtypeStruct
-    a module of flax.nnx, equinox or PyTorch
+    a module of flax.nnx, equinox, Keras or PyTorch
     (module, example input...) of Flax linen; (transformed, example...) of Haiku
     a TrainState, of which the parameters are taken
 
@@ -78,33 +78,38 @@ def from_model(
     from_model(net)                          a module, a tree or a TrainState
 
     Inputs may be jax.ShapeDtypeStruct. Keyword arguments go to the module."""
-    return manifest(_abstract(module, args, kwargs), separator)
+    return manifest(abstract(module, args, kwargs), separator)
 
 
-def build(factory: Callable[[], Any], framework: str | None = None) -> Any:
+def build(
+    factory: Callable[[], Any],
+    framework: str | None = None,
+    seen: Callable[[Any], Any] = lambda made: made,
+) -> Any:
     """What the factory makes, or initialises from (module, example...), without
-    its arrays."""
+    its arrays. `seen` gets the result before, and returns what to use in its
+    place."""
     framework = framework or _framework()
     if framework == "none":
-        return factory()
+        return seen(factory())
     if framework == "torch":
         import torch
 
         with torch.device("meta"):
-            return _built(factory)
+            return _built(factory, seen)
     if framework in ("jax", "nnx"):
         # A factory among modules of both may make one of PyTorch.
         torch_ = sys.modules.get("torch")
         with torch_.device("meta") if torch_ else contextlib.nullcontext():
-            return _eval_shape(lambda: _built(factory))
-    return _built(factory)
+            return _eval_shape(lambda: _built(factory, seen))
+    return _built(factory, seen)
 
 
-def _built(factory: Callable[[], Any]) -> Any:
+def _built(factory: Callable[[], Any], seen: Callable[[Any], Any]) -> Any:
     """The factory's result, with (module, example...) initialised."""
     if inspect.isclass(factory):
-        return _constructed(factory, (), {})
-    made = factory()
+        return seen(_constructed(factory, (), {}))
+    made = seen(factory())
     if isinstance(made, tuple) and made and _initialises(made[0]):
         return _initialised(made[0], made[1:], {})
     if isinstance(made, tuple) and made and _is_module(made[0]):
@@ -112,7 +117,7 @@ def _built(factory: Callable[[], Any]) -> Any:
     return made
 
 
-def _abstract(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def abstract(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A module's parameters as shapes."""
     if inspect.isclass(module) and of_library(module, "torch"):
         import torch
@@ -327,6 +332,24 @@ def _framework() -> str | None:
     return "jax" if "jax" in sys.modules else None
 
 
+def imported(text: str) -> Any:
+    """The object of MODULE:NAME, modules of the working directory among them."""
+    module, colon, name = text.partition(":")
+    if not colon:
+        raise ManifestError("write MODULE:FACTORY, such as my_models.llama:build")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def is_factory(x: Any) -> bool:
+    """Whether it is called for a model, and is none itself."""
+    return callable(x) and not (_initialises(x) or _is_module(x))
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m shardc.manifest",
@@ -344,18 +367,12 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("-o", "--output", help="where to (default: standard output)")
     options = parser.parse_args(arguments)
-    module, colon, name = options.factory.partition(":")
-    if not colon:
-        parser.error("write MODULE:FACTORY, such as my_models.llama:build")
-    sys.path.insert(0, os.getcwd())
     try:
-        factory: Any = importlib.import_module(module)
-        for part in name.split("."):
-            factory = getattr(factory, part)
-    except (ImportError, AttributeError) as error:
+        factory = imported(options.factory)
+    except (ImportError, AttributeError, ManifestError) as error:
         parser.error(str(error))
     try:
-        if callable(factory) and not (_initialises(factory) or _is_module(factory)):
+        if is_factory(factory):
             factory = build(factory, options.framework)
         made = manifest(factory, options.separator)
     except ManifestError as error:

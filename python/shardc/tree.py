@@ -41,6 +41,8 @@ class Leaf:
     shape: tuple[int, ...]
     dtype: str
     value: Any
+    # The box of Flax linen or the variable of flax.nnx around the array.
+    holder: Any = None
 
 
 def dtype_text(dtype: Any) -> str:
@@ -79,6 +81,14 @@ def of_library(kind: type, library: str) -> bool:
     )
 
 
+def is_holder(x: Any) -> bool:
+    """Whether it is a box of Flax linen, or a variable of flax.nnx."""
+    kind = type(x)
+    return hasattr(kind, "get_metadata") or (
+        hasattr(kind, "unbox") and hasattr(x, "names")
+    )
+
+
 def leaves(
     model: Any,
     path: tuple[str, ...] = (),
@@ -86,11 +96,18 @@ def leaves(
 ) -> Iterator[Leaf]:
     """Every array of the model, in its order; of a module of PyTorch or of
     flax.nnx its parameters. `unknown` is called for leaves that are no arrays."""
-    if is_array(model):
+    if is_holder(model):
+        held = model.get_value() if hasattr(model, "get_value") else model.value
+        for leaf in leaves(held, path, unknown):
+            yield dataclasses.replace(leaf, holder=model)
+    elif is_array(model):
         yield _leaf(path, model)
     elif hasattr(model, "named_parameters"):
         for name, parameter in model.named_parameters():
             yield _leaf((*path, *name.split(".")), parameter)
+    elif of_library(type(model), "keras") and hasattr(model, "weights"):
+        for variable in model.weights:
+            yield _leaf((*path, *variable.path.split("/")), variable)
     elif isinstance(model, Mapping):
         for key, value in model.items():
             yield from leaves(value, (*path, str(key)), unknown)
@@ -131,11 +148,14 @@ def _jax_leaves(
 
     # Variables of flax.nnx are leaves by their attribute `value`.
     variables = type(model).__module__.partition(".")[0] == "flax"
-    for keys, value in jax.tree_util.tree_flatten_with_path(model)[0]:
+    flat = jax.tree_util.tree_flatten_with_path(model, is_leaf=is_holder)[0]
+    for keys, value in flat:
         if variables and keys and getattr(keys[-1], "name", "") == "value":
             keys = keys[:-1]
         at = (*path, *map(key_text, keys))
-        if is_array(value):
+        if is_holder(value):
+            yield from leaves(value, at, unknown)
+        elif is_array(value):
             yield _leaf(at, value)
         else:
             unknown(at, value)
