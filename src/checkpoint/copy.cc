@@ -2,29 +2,24 @@
 // piece is read into a buffer as one run. Each output part is then written as
 // one run: directly, if the block holds it contiguously, otherwise after its
 // rows were gathered. If only a small share of a run is needed and the rows are
-// long, the rows are read one by one instead.
-//
-// The checksum of a part is combined from the checksums of its runs when the
-// last of them is written.
+// long, the rows are read one by one instead. Arrays of stored trees are copied
+// by tree_copy.h.
 //
 //   w [8, 4] from 1 piece to 2 parts of columns: 1 read of 8 rows; rows are
 //   gathered into 2 runs of [8, 2], and each run is 1 write
 #include "checkpoint/copy.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <mutex>
-#include <tuple>
 #include <utility>
 
 #include "checkpoint/grid.h"
+#include "checkpoint/piece_writer.h"
+#include "checkpoint/tree_copy.h"
 #include "floats/convert.h"
 #include "source/file.h"
 #include "source/index.h"
@@ -46,63 +41,14 @@ constexpr int64_t kBuffers = 3;  // per worker: source, gathered, cast
 // The length in bytes from which a row is worth a system call.
 constexpr int64_t kLongRun = int64_t{16} << 10;
 
-struct Target {
-  size_t output = 0;
-  size_t piece = 0;
-};
-
-// The checksum of one run of a part, with its position in the part.
-struct ChecksummedRun {
-  int64_t offset = 0;
-  int64_t bytes = 0;
-  uint32_t crc = 0;
-};
-
 // A tensor that is being copied.
 struct TensorCopy {
   size_t tensor = 0;
   Grid grid;
   int64_t block_bytes = 0;
   int64_t blocks = 0;
-  std::vector<std::vector<Target>> targets = {};  // by part
-  std::vector<int64_t> left = {};  // blocks to be written, by part
-  std::vector<std::vector<ChecksummedRun>> chunks = {};  // by part
+  PartsInWork parts = {};
 };
-
-// The output pieces that need each part of each tensor.
-class PartUsers {
- public:
-  PartUsers(const Transfer& transfer, const std::vector<CopyTarget>& files,
-            const Checksums& done)
-      : by_tensor_(transfer.tensors.size()) {
-    for (size_t output = 0; output < transfer.outputs.size(); ++output) {
-      if (files[output].fd < 0) continue;
-      const auto& pieces = transfer.outputs[output].pieces;
-      for (size_t piece = 0; piece < pieces.size(); ++piece) {
-        if (done[output][piece]) continue;
-        by_tensor_[pieces[piece].tensor].push_back(
-            {pieces[piece].part, {output, piece}});
-      }
-    }
-  }
-  bool Any(size_t tensor) const { return !by_tensor_[tensor].empty(); }
-  std::vector<std::vector<Target>> TargetsOf(size_t tensor,
-                                             size_t parts) const {
-    std::vector<std::vector<Target>> out(parts);
-    for (const auto& [part, target] : by_tensor_[tensor]) {
-      out[part].push_back(target);
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::vector<std::pair<uint32_t, Target>>> by_tensor_;
-};
-
-bool AllZero(const char* bytes, size_t count) {
-  return count == 0 ||
-         (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0);
-}
 
 // A region of a block that is read from one source.
 struct SourceRead {
@@ -118,10 +64,7 @@ class Copier {
          const CopyOptions& options)
       : transfer_(transfer),
         inputs_(inputs),
-        files_(files),
-        checksums_(checksums),
-        options_(options),
-        wanted_(transfer, files, checksums) {
+        writer_(transfer, files, checksums, options) {
     threads_ = std::max(options.threads, 1);
     most_bytes_ = std::clamp(options.memory_bytes / (kBuffers * threads_),
                              kBlock, kMaxBlock);
@@ -168,7 +111,7 @@ class Copier {
         return {work_, next_block_++};
       }
       while (next_tensor_ < transfer_.tensors.size() &&
-             !wanted_.Any(next_tensor_)) {
+             !writer_.Any(next_tensor_)) {
         ++next_tensor_;
       }
       if (next_tensor_ == transfer_.tensors.size()) break;
@@ -189,12 +132,7 @@ class Copier {
         std::clamp(kRunPerPart * static_cast<int64_t>(tensor.parts.size()),
                    kBlock, most_bytes_);
     work->blocks = work->grid.Blocks(work->block_bytes);
-    work->targets = wanted_.TargetsOf(index, tensor.parts.size());
-    work->chunks.resize(tensor.parts.size());
-    for (size_t part = 0; part < tensor.parts.size(); ++part) {
-      work->left.push_back(work->grid.parts()[part].Units());
-      if (work->left[part] == 0) FinishPart(*work, part);
-    }
+    work->parts = writer_.Begin(index);
     return work;
   }
 
@@ -202,9 +140,9 @@ class Copier {
                  Findings& findings) {
     const Region block = work.grid.Block(index, work.block_bytes);
     std::vector<std::pair<size_t, Region>> parts;
-    for (size_t part = 0; part < work.targets.size(); ++part) {
+    for (size_t part = 0; part < work.grid.parts().size(); ++part) {
       const Region& whole = work.grid.parts()[part];
-      if (work.targets[part].empty() || !Region::Overlap(whole, block)) {
+      if (!work.parts.Wanted(part) || !Region::Overlap(whole, block)) {
         continue;
       }
       parts.emplace_back(part, Region::Intersect(whole, block));
@@ -361,88 +299,18 @@ class Copier {
   bool Write(TensorCopy& work, size_t part, const Region& region,
              const char* bytes, Findings& findings) {
     const int64_t unit = work.grid.unit_to();
-    const auto count = AsIndex(region.Units() * unit);
-    const int64_t at = work.grid.parts()[part].OffsetOf(region) * unit;
-    const uint32_t crc = Crc32c({bytes, count});
-    const bool zero = AllZero(bytes, count);
-    for (const Target& target : work.targets[part]) {
-      const CopyTarget& file = files_[target.output];
-      const OutputFile& output = transfer_.outputs[target.output];
-      const int64_t offset = output.pieces[target.piece].offset + at;
-      if (zero && file.fresh) continue;
-      if (WriteAt(file.fd, bytes, count, offset)) continue;
-      const int error = errno;
-      const std::string path = transfer_.PathOf(output.name);
-      findings.Add(code::kWrite, Place{MakeSource(path, {})},
-                   "cannot write `" + path + "`: " + ::strerror(error),
-                   error == ENOSPC || error == EDQUOT
-                       ? "free some space or choose another place"
-                       : "");
-      return false;
-    }
-    return Account(work, part, {at, static_cast<int64_t>(count), crc},
-                   region.Units(), findings);
-  }
-
-  static bool WriteAt(int fd, const char* bytes, size_t count, int64_t at) {
-    while (count > 0) {
-      const ssize_t put = ::pwrite(fd, bytes, count, at);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return false;
-      bytes += put;
-      at += put;
-      count -= AsIndex(put);
-    }
-    return true;
-  }
-
-  bool Account(TensorCopy& work, size_t part, const ChecksummedRun& chunk,
-               int64_t units, Findings& findings) {
-    const std::lock_guard lock(mutex_);
-    work.chunks[part].push_back(chunk);
-    work.left[part] -= units;
-    if (options_.progress) {
-      options_.progress(chunk.bytes *
-                        static_cast<int64_t>(work.targets[part].size()));
-    }
-    if (work.left[part] > 0 || FinishPart(work, part)) return true;
-    findings.Add(code::kWrite, Place{MakeSource(transfer_.directory, {})},
-                 "cannot write the journal in `" + transfer_.directory +
-                     "`: " + ::strerror(errno));
-    return false;
-  }
-
-  bool FinishPart(TensorCopy& work, size_t part) {
-    auto& chunks = work.chunks[part];
-    std::sort(chunks.begin(), chunks.end(),
-              [](const ChecksummedRun& a, const ChecksummedRun& b) {
-                return a.offset < b.offset;
-              });
-    uint32_t crc = 0;
-    for (const ChecksummedRun& chunk : chunks) {
-      crc = CombineCrc32c(crc, chunk.crc, static_cast<uint64_t>(chunk.bytes));
-    }
-    chunks = {};
-    for (const Target& target : work.targets[part]) {
-      checksums_[target.output][target.piece] = crc;
-      if (options_.piece_done &&
-          !options_.piece_done(target.output, target.piece, crc)) {
-        return false;
-      }
-    }
-    return true;
+    return writer_.Write(work.parts, part,
+                         work.grid.parts()[part].OffsetOf(region) * unit, bytes,
+                         AsIndex(region.Units() * unit), findings);
   }
 
   const Transfer& transfer_;
   const std::vector<InputFile>& inputs_;
-  const std::vector<CopyTarget>& files_;
-  Checksums& checksums_;
-  const CopyOptions& options_;
-  PartUsers wanted_;
+  PieceWriter writer_;
   int threads_ = 1;
   int64_t most_bytes_ = kMaxBlock;
 
-  std::mutex mutex_;  // guards all below, and tensors' left and chunks
+  std::mutex mutex_;  // guards all below
   std::atomic<bool> stop_ = false;
   Findings first_error_;
   std::shared_ptr<TensorCopy> work_;
@@ -478,9 +346,7 @@ bool CheckUnchanged(const Transfer& transfer,
         HasHeader(inputs[i], source)) {
       continue;
     }
-    findings.Add(code::kUnreadable, Place{MakeSource(source.path, {})},
-                 "`" + source.path + "` changed while it was read",
-                 "run the command again when nothing writes to it");
+    AddChanged(source.path, findings);
     return false;
   }
   return true;
@@ -488,9 +354,18 @@ bool CheckUnchanged(const Transfer& transfer,
 
 }  // namespace
 
+void AddChanged(const std::string& path, Findings& findings) {
+  findings.Add(code::kUnreadable, Place{MakeSource(path, {})},
+               "`" + path + "` changed while it was read",
+               "run the command again when nothing writes to it");
+}
+
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings) {
+  if (transfer.tree != nullptr) {
+    return CopyTree(transfer, files, checksums, options, findings);
+  }
   std::vector<InputFile> inputs;
   if (!OpenSources(transfer, inputs, findings)) return false;
   Copier copier(transfer, inputs, files, checksums, options);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "checkpoint/transfer.h"
@@ -18,15 +19,23 @@ struct CopyTarget {
   bool fresh = false;  // new and of full size, so it reads as zeros
 };
 
+inline constexpr int64_t kTreeBytes = int64_t{256} << 20;
+
 struct CopyOptions {
   int threads = 1;
   // Bytes of memory for all buffers together.
   int64_t memory_bytes = int64_t{96} << 20;
+  // The same for arrays of a stored tree; exceeded only if a single chunk needs
+  // more.
+  int64_t tree_bytes = kTreeBytes;
   // Called from any thread, one call at a time, with the bytes written so far.
   std::function<void(int64_t bytes_written)> progress;
   // Called once per complete piece with its checksum, one call at a time.
   std::function<bool(size_t output, size_t piece, uint32_t crc)> piece_done;
 };
+
+// Adds the finding (unreadable) that a source changed meanwhile.
+void AddChanged(const std::string& path, Findings& findings);
 
 // Writes the pieces whose checksum is unknown, in all targets that have a file,
 // and sets their checksums. Findings: unreadable (also for a source that became

@@ -134,6 +134,7 @@ std::string TransferKey(const Transfer& transfer) {
       hash.Add(piece.offset);
       hash.Add(piece.box);
     }
+    hash.Add(tensor.places);
     for (const Box& part : tensor.parts) hash.Add(part);
   }
   for (const OutputFile& output : transfer.outputs) {

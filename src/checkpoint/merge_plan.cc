@@ -82,6 +82,7 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
   Transfer transfer;
   SetPlaces(options, transfer);
   transfer.sources = stored.files;
+  transfer.tree = stored.tree;
   for (const StoredTensor& tensor : stored.tensors) {
     if (options.select && !options.select(tensor.name)) continue;
     TransferTensor moved;
@@ -90,6 +91,8 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     moved.from = tensor.dtype;
     moved.to = CastTo(tensor.dtype, tensor.name, options.dtype);
     moved.sources = tensor.pieces;
+    moved.array = tensor.array;
+    moved.places = tensor.places;
     moved.parts = {WholeBox(tensor.shape)};
     if (const auto fault = CheckByteCuts(moved)) {
       findings.Add(code::kSize, {}, *fault);

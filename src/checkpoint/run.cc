@@ -172,7 +172,9 @@ class Runner {
     for (size_t i = 0; i < own_.size(); ++i) {
       if (own_[i] && !outputs_.Complete(i)) todo.push_back(i);
     }
-    const size_t most = OutputsAtOnce(transfer_.sources.size());
+    // The files of a tree are opened for each chunk.
+    const size_t most =
+        OutputsAtOnce(transfer_.tree == nullptr ? transfer_.sources.size() : 0);
     for (size_t at = 0; at < todo.size(); at += most) {
       const size_t end = std::min(at + most, todo.size());
       if (!CopyBatch({todo.begin() + static_cast<std::ptrdiff_t>(at),
@@ -192,6 +194,9 @@ class Runner {
     }
     CopyOptions copy;
     copy.threads = options_.threads;
+    if (options_.memory_bytes) {
+      copy.memory_bytes = copy.tree_bytes = *options_.memory_bytes;
+    }
     copy.piece_done = [&](size_t output, size_t piece, uint32_t crc) {
       return journal.Add(output, piece, crc);
     };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct RunOptions {
   bool reuse = false;     // overwrite the files of an earlier set
   bool sync = true;       // fsync before renaming
   int threads = 1;
+  std::optional<int64_t> memory_bytes;  // for buffers; nullopt: by default
   // Called with the bytes written so far and in total; one call at a time.
   std::function<void(int64_t done, int64_t total)> progress;
 };

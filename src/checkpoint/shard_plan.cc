@@ -58,6 +58,7 @@ class Planner {
       return std::nullopt;
     }
     job_.transfer.sources = stored_.files;
+    job_.transfer.tree = stored_.tree;
     job_.transfer.directory = options_.out;
     job_.transfer.tag = "shards";
     job_.transfer.series = {"device-", "process-", "shard-"};
@@ -97,6 +98,10 @@ class Planner {
     return true;
   }
 
+  const std::string& PathForMessages() const {
+    return stored_.tree == nullptr ? stored_.files[0].path : stored_.path;
+  }
+
   bool Selected(const std::string& name) const {
     return !options_.select || options_.select(name);
   }
@@ -130,7 +135,7 @@ class Planner {
       const auto found = params.find(tensor.name);
       if (found == params.end()) {
         findings_.Add(
-            code::kReference, Place{MakeSource(stored_.files[0].path, {})},
+            code::kReference, Place{MakeSource(PathForMessages(), {})},
             "the checkpoint has `" + tensor.name + "`, and the plan does not");
         continue;
       }
@@ -171,6 +176,8 @@ class Planner {
     moved.from = tensor.dtype;
     moved.to = CastTo(tensor.dtype, tensor.name, options_.dtype);
     moved.sources = tensor.pieces;
+    moved.array = tensor.array;
+    moved.places = tensor.places;
     for (int64_t i = 0; i < cut->parts(); ++i) {
       moved.parts.push_back(cut->BoxOf(i));
     }

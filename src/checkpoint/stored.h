@@ -1,9 +1,10 @@
-// A checkpoint as it is stored: full tensors in safetensors files, or the
-// pieces that an earlier split has written.
+// A checkpoint as it is stored: full tensors in safetensors files, the pieces
+// that an earlier split has written, or a tree of another system.
 #ifndef SHARDC_CHECKPOINT_STORED_H_
 #define SHARDC_CHECKPOINT_STORED_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "checkpoint/transfer.h"
 #include "importers/safetensors_set.h"
 #include "source/finding.h"
+#include "stored/tree.h"
 
 namespace shardc {
 
@@ -23,10 +25,16 @@ struct StoredTensor {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together the full tensor
+  // As in TransferTensor; `pieces` is empty if `array` is set.
+  std::optional<size_t> array = {};
+  std::string places = {};
 };
 
 struct Stored {
+  std::string path;  // as the caller wrote it
   std::vector<SourceFile> files;
+  std::shared_ptr<const stored::Tree> tree;  // null: tensors have pieces
+  std::vector<std::string> notes;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
   Metadata metadata;                  // of each key, the first file's
 };

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "checkpoint/box.h"
 #include "model/dtype.h"
 #include "model/manifest.h"
+#include "stored/tree.h"
 
 namespace shardc {
 
@@ -49,6 +51,10 @@ struct TransferTensor {
   Dtype to = Dtype::kF32;            // differs only if CanConvert
   std::vector<SourcePiece> sources;  // disjoint; together the full tensor
   std::vector<Box> parts;            // distinct parts that outputs hold
+  // Of a stored tree: `sources` is empty, and the array is read through the
+  // tree. `places` is a digest of where its chunks are.
+  std::optional<size_t> array;  // index into Transfer::tree's arrays
+  std::string places;
 };
 
 // A part in an output file.
@@ -71,6 +77,7 @@ struct Transfer {
   std::string tag;
   std::string directory;  // of the outputs
   std::vector<SourceFile> sources;
+  std::shared_ptr<const stored::Tree> tree;  // null: tensors have `sources`
   std::vector<TransferTensor> tensors;
   std::vector<OutputFile> outputs;
   // The prefixes of file names in such sets, before a number: other files with

@@ -171,6 +171,17 @@ bool ReadSelect(const std::string& text,
   return true;
 }
 
+// Whether a path, which need not exist, is below a directory.
+bool IsBelow(const std::string& directory, const std::string& path) {
+  std::error_code error;
+  const auto above = std::filesystem::canonical(directory, error);
+  if (error) return false;
+  const auto below = std::filesystem::weakly_canonical(path, error);
+  if (error) return false;
+  return std::mismatch(above.begin(), above.end(), below.begin(), below.end())
+             .first == above.end();
+}
+
 std::string SizeJson(const TransferSize& size, const RunReport* report) {
   return JsonText([&](JsonWriter& json) {
            json.BeginObject();
@@ -260,6 +271,16 @@ Options OptionsOf(CheckpointFlags& flags) {
        .to = &flags.select,
        .value = "REGEX",
        .help = "copy only parameters whose names match this pattern"},
+      {.name = "--arrays-only",
+       .to = &flags.arrays_only,
+       .help = "leave out values of an orbax or DCP checkpoint that are not "
+               "arrays, such as strings and pickled objects, instead of "
+               "refusing them"},
+      {.name = "--memory",
+       .to = &flags.memory,
+       .value = "SIZE",
+       .help = "most memory for buffers, such as 512MiB (default: 256 MiB for "
+               "orbax and DCP checkpoints, or what the largest chunk needs)"},
       {.name = "--dry-run",
        .to = &flags.dry_run,
        .help =
@@ -299,9 +320,15 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
   CheckpointSettings settings;
   if (!ReadShare(flags, &settings.run.share, findings) ||
       !ReadDtypes(flags.dtype, &settings.dtype, findings) ||
-      !ReadSelect(flags.select, &settings.select, findings)) {
+      !ReadSelect(flags.select, &settings.input.select, findings)) {
     return std::nullopt;
   }
+  if (!flags.memory.empty()) {
+    settings.run.memory_bytes = ParseBytes("--memory", flags.memory, findings);
+    if (!settings.run.memory_bytes) return std::nullopt;
+    settings.input.memory_bytes = settings.run.memory_bytes;
+  }
+  settings.input.arrays_only = flags.arrays_only;
   settings.run.threads = std::min(ThreadsOr(common.threads), kMaxThreads);
   settings.run.finalize = flags.finalize;
   settings.run.verify = flags.verify;
@@ -312,12 +339,16 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
 
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings) {
+  namespace fs = std::filesystem;
   std::error_code error;
-  if (!std::filesystem::is_directory(source, error) ||
-      !std::filesystem::equivalent(source, flags.out, error)) {
+  if (!fs::is_directory(source, error)) return false;
+  const bool same = fs::equivalent(source, flags.out, error);
+  if (!same && (!IsStoredTree(source) || !IsBelow(source, flags.out))) {
     return false;
   }
-  findings.Add(code::kUsage, {}, "`--out` is the directory that is read",
+  findings.Add(code::kUsage, {},
+               same ? "`--out` is the directory that is read"
+                    : "`--out` is inside the checkpoint that is read",
                "write to another directory");
   return true;
 }
@@ -329,6 +360,9 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
   if (flags.dry_run) {
     if (RefuseInputs(transfer, findings)) return kFailed;
     return DryRun(transfer, settings.run, common, findings);
+  }
+  for (const std::string& note : stored.notes) {
+    PrintMessage(common, "note: " + note + "\n");
   }
   int64_t verified = 0;
   if (!flags.no_verify && !flags.finalize &&

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/input.h"
 #include "checkpoint/run.h"
 #include "checkpoint/stored.h"
 #include "cli/command.h"
@@ -21,6 +22,8 @@ struct CheckpointFlags {
   Strings dtype;
   std::string select;
   std::string process_index, process_count;
+  std::string memory;
+  bool arrays_only = false;
   bool dry_run = false;
   bool verify = false;
   bool no_verify = false;
@@ -34,14 +37,14 @@ Options OptionsOf(CheckpointFlags& flags);
 // The parsed options; nullopt if one is invalid.
 struct CheckpointSettings {
   RunOptions run;
-  DtypeOf dtype;                                   // null: no casts
-  std::function<bool(const std::string&)> select;  // null: all
+  DtypeOf dtype;       // null: no casts
+  InputOptions input;  // with the selection
 };
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
-// Reports (usage) that `out` is the directory that is read; two sets cannot
-// share a directory.
+// Reports (usage) that `out` is the directory that is read, since two sets
+// cannot share a directory, or is inside a stored tree that is read.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 

@@ -1,5 +1,6 @@
 // `shardc merge`: joins pieces to full tensors, in one file or in several of at
 // most --max-shard-size: model-00001-of-00002.safetensors and so on.
+#include "checkpoint/input.h"
 #include "checkpoint/merge_plan.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
@@ -21,7 +22,7 @@ int RunMerge(const MergeFlags& flags, const Common& common,
   MergeOptions options;
   options.out = flags.checkpoint.out;
   options.dtype = settings->dtype;
-  options.select = settings->select;
+  options.select = settings->input.select;
   if (!flags.max_shard_size.empty()) {
     options.max_file_bytes =
         ParseBytes("--max-shard-size", flags.max_shard_size, findings);
@@ -35,7 +36,7 @@ int RunMerge(const MergeFlags& flags, const Common& common,
   if (RefuseItsOwn(flags.directory, flags.checkpoint, findings)) {
     return kFailed;
   }
-  const auto stored = ReadStoredPieces(flags.directory, findings);
+  const auto stored = ReadInput(flags.directory, settings->input, findings);
   if (!stored) return kFailed;
   const auto transfer = PlanMerge(*stored, options, findings);
   if (!transfer) return kFailed;
@@ -49,7 +50,8 @@ Options OptionsOf(MergeFlags& flags) {
   Options options = {
       {.name = "DIR",
        .to = &flags.directory,
-       .help = "a directory with `shards.json`",
+       .help = "a directory with `shards.json`, a checkpoint of orbax, zarr or "
+               "PyTorch DCP, or a set of safetensors files",
        .required = true},
       {.name = "--out",
        .to = &flags.checkpoint.out,
@@ -71,7 +73,9 @@ Options OptionsOf(MergeFlags& flags) {
 const Command kMerge = {
     .name = "merge",
     .summary = "join the pieces of a checkpoint to full tensors",
-    .about = "Joins the files of `shardc split` to full tensors.",
+    .about =
+        "Joins the files of `shardc split`, or of a checkpoint of orbax or "
+        "PyTorch DCP, to full tensors in safetensors files.",
     .example = "shardc merge pieces --out model.safetensors",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunMerge); },

@@ -20,15 +20,15 @@ int RunReshard(const ReshardFlags& flags, const Common& common,
   if (RefuseItsOwn(flags.directory, flags.shards.checkpoint, findings)) {
     return kFailed;
   }
-  const auto stored = ReadStoredPieces(flags.directory, findings);
-  if (!stored) return kFailed;
-  return RunShards(*stored, flags.shards, common, findings);
+  return RunShards(flags.directory, ReadInput, flags.shards, common, findings);
 }
 
 Options OptionsOf(ReshardFlags& flags) {
   Options options = {{.name = "DIR",
                       .to = &flags.directory,
-                      .help = "a directory with `shards.json`",
+                      .help = "a directory with `shards.json`, a checkpoint "
+                              "of orbax, zarr or PyTorch DCP, or a set of "
+                              "safetensors files",
                       .required = true}};
   Append(options, OptionsOf(flags.shards));
   return options;
@@ -38,10 +38,10 @@ Options OptionsOf(ReshardFlags& flags) {
 
 const Command kReshard = {
     .name = "reshard",
-    .summary = "convert the pieces of one plan to those of another",
-    .about =
-        "Converts a checkpoint that was split by one plan to the pieces of "
-        "another plan.",
+    .summary = "convert a sharded checkpoint to the pieces of another plan",
+    .about = R"(
+Converts a checkpoint that was split by one plan, or that orbax or PyTorch DCP
+saved on any number of devices, to the pieces of another plan.)",
     .example = "shardc reshard pieces --plan new.plan.json --out new-pieces",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunReshard); },

@@ -18,7 +18,7 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   ShardOptions options;
   options.out = flags.checkpoint.out;
   options.dtype = settings.dtype;
-  options.select = settings.select;
+  options.select = settings.input.select;
   const auto per = ParsePer(flags.per);
   if (!per) {
     findings.Add(code::kUsage, {},
@@ -80,8 +80,9 @@ Options OptionsOf(ShardFlags& flags) {
   return options;
 }
 
-int RunShards(const Stored& stored, const ShardFlags& flags,
-              const Common& common, Findings& findings) {
+int RunShards(const std::string& path, ReadCheckpoint read,
+              const ShardFlags& flags, const Common& common,
+              Findings& findings) {
   auto settings = ReadCheckpointFlags(flags.checkpoint, common, findings);
   if (!settings) return kFailed;
   const auto options = ReadShardFlags(flags, *settings, findings);
@@ -89,13 +90,15 @@ int RunShards(const Stored& stored, const ShardFlags& flags,
   const auto plan =
       ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited), findings);
   if (!plan) return kFailed;
-  const auto job = PlanShards(stored, *plan, *options, findings);
+  const auto stored = read(path, settings->input, findings);
+  if (!stored) return kFailed;
+  const auto job = PlanShards(*stored, *plan, *options, findings);
   if (!job) return kFailed;
   for (const std::string& note : job->notes) {
     PrintMessage(common, "note: " + note + "\n");
   }
   return RunCheckpoint(
-      stored, job->transfer,
+      *stored, job->transfer,
       [&](const Checksums& sums, Sink& out) {
         WriteFinishedIndex(job->index, sums, out);
       },

@@ -3,6 +3,7 @@
 #ifndef SHARDC_CLI_SHARD_FLAGS_H_
 #define SHARDC_CLI_SHARD_FLAGS_H_
 
+#include <optional>
 #include <string>
 
 #include "checkpoint/stored.h"
@@ -22,8 +23,13 @@ struct ShardFlags {
 
 Options OptionsOf(ShardFlags& flags);
 
-int RunShards(const Stored& stored, const ShardFlags& flags,
-              const Common& common, Findings& findings);
+// Opens the checkpoint at `path` by `read`, and divides it.
+using ReadCheckpoint = std::optional<Stored> (*)(const std::string& path,
+                                                 const InputOptions& options,
+                                                 Findings& findings);
+int RunShards(const std::string& path, ReadCheckpoint read,
+              const ShardFlags& flags, const Common& common,
+              Findings& findings);
 
 }  // namespace shardc::cli
 

@@ -16,6 +16,14 @@ struct SplitFlags {
   std::string checkpoint;
 };
 
+// A tree, or a set of safetensors files.
+std::optional<Stored> ReadFull(const std::string& path,
+                               const InputOptions& options,
+                               Findings& findings) {
+  return IsStoredTree(path) ? ReadStoredTree(path, options, findings)
+                            : ReadStored(path, findings);
+}
+
 int RunSplit(const SplitFlags& flags, const Common& common,
              Findings& findings) {
   std::error_code error;
@@ -31,9 +39,7 @@ int RunSplit(const SplitFlags& flags, const Common& common,
   if (RefuseItsOwn(flags.checkpoint, flags.shards.checkpoint, findings)) {
     return kFailed;
   }
-  const auto stored = ReadStored(flags.checkpoint, findings);
-  if (!stored) return kFailed;
-  return RunShards(*stored, flags.shards, common, findings);
+  return RunShards(flags.checkpoint, ReadFull, flags.shards, common, findings);
 }
 
 Options OptionsOf(SplitFlags& flags) {
@@ -41,7 +47,8 @@ Options OptionsOf(SplitFlags& flags) {
       {.name = "--checkpoint",
        .to = &flags.checkpoint,
        .value = "PATH",
-       .help = "a .safetensors file, an index, or a directory of either",
+       .help = "a .safetensors file, an index, a directory of either, or the "
+               "folder of an orbax, zarr or PyTorch DCP checkpoint",
        .required = true}};
   Append(options, OptionsOf(flags.shards));
   return options;
@@ -51,12 +58,12 @@ Options OptionsOf(SplitFlags& flags) {
 
 const Command kSplit = {
     .name = "split",
-    .summary = "split a safetensors checkpoint into the pieces of a plan",
+    .summary = "split a checkpoint into the pieces of a plan",
     .about = R"(
-Splits a safetensors checkpoint by a plan into one file per device,
-`device-00000.safetensors` and so on in row-major order, with an index
-`shards.json`. shardc-shards(5) describes the files, runs on several machines
-and interrupted runs.)",
+Splits a checkpoint of safetensors, orbax or PyTorch DCP by a plan into one file
+per device, `device-00000.safetensors` and so on in row-major order, with an
+index `shards.json`. shardc-shards(5) describes the files, runs on several
+machines and interrupted runs.)",
     .example =
         "shardc split --plan plan.json --checkpoint model.safetensors "
         "--out pieces",

@@ -1,0 +1,265 @@
+// A tree becomes a checkpoint whose tensors are read through the tree. Nothing
+// is decoded here, but every chunk is looked up:
+//
+//   orbax, `w` of 4 chunks in d/4f1a  ->  tensor `w`, the files manifest.ocdbt
+//   and d/4f1a, and a digest of the chunks' offsets
+//
+// The digest and the files' sizes and times identify the tree to a later run
+// that continues an interrupted one.
+#include "checkpoint/input.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/shard_plan.h"
+#include "checkpoint/tree_copy.h"
+#include "importers/set_folder.h"
+#include "source/digest.h"
+#include "source/file.h"
+#include "source/index.h"
+#include "source/wording.h"
+#include "stored/format.h"
+
+namespace shardc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSelectHelp =
+    "leave it out: `--select REGEX` names the arrays to copy";
+constexpr size_t kFold = size_t{1} << 20;
+
+// Names of files that describe a tree; chunks are in other files.
+bool IsDescription(std::string_view name) {
+  return name == "_METADATA" || name == "_sharding" || name == ".zarray" ||
+         name == "zarr.json" || name.starts_with("manifest.") ||
+         name.ends_with(".metadata");
+}
+
+// A digest of any number of places in files.
+class PlacesDigest {
+ public:
+  void Add(int64_t number) {
+    text_.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    if (text_.size() >= kFold) text_ = Sha256(text_);
+  }
+  std::string Take() { return Sha256(text_); }
+
+ private:
+  std::string text_;
+};
+
+class TreeInput {
+ public:
+  TreeInput(const InputOptions& options, Findings& findings)
+      : options_(options), findings_(findings) {}
+
+  std::optional<Stored> Read(const std::string& path) {
+    auto tree = stored::OpenTree(path, findings_);
+    if (!tree) return std::nullopt;
+    tree_ = std::make_shared<const stored::Tree>(std::move(*tree));
+    out_.path = path;
+    out_.tree = tree_;
+    out_.notes = tree_->notes;
+    // What loaders of safetensors files expect.
+    out_.metadata = {{"format", "pt"}};
+    const size_t before = findings_.errors();
+    CheckLeaves();
+    std::vector<size_t> arrays;
+    for (size_t i = 0; i < tree_->arrays.size(); ++i) {
+      if (!Selected(tree_->arrays[i].name)) continue;
+      arrays.push_back(i);
+      CheckArray(tree_->arrays[i]);
+    }
+    if (options_.select && arrays.empty()) {
+      AddNothingSelected(tree_->arrays.size(), findings_);
+    }
+    if (findings_.errors() > before) return std::nullopt;
+    AddDescriptions(path);
+    for (const size_t array : arrays) {
+      if (!AddTensor(array)) return std::nullopt;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  bool Selected(const std::string& name) const {
+    return !options_.select || options_.select(name);
+  }
+
+  void Refuse(const Code& code, std::string message, std::string help) {
+    findings_.Add(code, {MakeSource(out_.path, {})}, std::move(message),
+                  std::move(help));
+  }
+
+  // Empty nodes, such as `None`, hold no value that could be lost.
+  void CheckLeaves() {
+    int64_t left_out = 0;
+    for (const stored::Leaf& leaf : tree_->leaves) {
+      if (leaf.kind == stored::Leaf::Kind::kEmpty || !Selected(leaf.name)) {
+        continue;
+      }
+      ++left_out;
+      if (options_.arrays_only || findings_.Full()) continue;
+      Refuse(code::kInexpressible,
+             ShortQuote(leaf.name) + " is a " +
+                 (leaf.kind == stored::Leaf::Kind::kString ? "string"
+                                                           : leaf.text) +
+                 ", which a safetensors file cannot hold",
+             "--arrays-only leaves out what is not an array");
+    }
+    if (left_out == 0 || !options_.arrays_only) return;
+    out_.notes.push_back(Counted(left_out, "value that is not an array is",
+                                 "values that are not arrays are") +
+                         " left out");
+  }
+
+  void CheckArray(const stored::Array& array) {
+    if (findings_.Full()) return;
+    const std::string shown = ShortQuote(array.name);
+    if (!array.unreadable.empty()) {
+      Refuse(code::kInexpressible, array.unreadable, std::string(kSelectHelp));
+    } else if (!array.dtype ||
+               DtypeBits(*array.dtype) != 8 * array.element_bytes) {
+      Refuse(code::kDtype,
+             "the array " + shown + " has the data type " +
+                 (array.dtype ? std::string(DtypeName(*array.dtype))
+                              : std::string("of another library")) +
+                 ", which safetensors does not have",
+             std::string(kSelectHelp));
+    } else if (array.name == "__metadata__" ||
+               !names_.insert(array.name).second) {
+      Refuse(code::kName,
+             "the name " + shown +
+                 (array.name == "__metadata__"
+                      ? " is reserved in safetensors files"
+                      : " belongs to two arrays of the checkpoint"),
+             "rename the array and save the checkpoint again");
+    } else if (options_.memory_bytes &&
+               ChunkMemory(array) > *options_.memory_bytes) {
+      Refuse(code::kLimit,
+             "copying a chunk of the array " + shown + " takes " +
+                 BytesText(ChunkMemory(array)) +
+                 " of memory, more than --memory " +
+                 BytesText(*options_.memory_bytes),
+             "give --memory " + std::to_string(ChunkMemory(array)) +
+                 ", or leave the option out");
+    }
+  }
+
+  // Adds a file of the tree; returns its index, or nullopt after a finding.
+  std::optional<uint32_t> FileOf(const std::string& path) {
+    const auto [known, is_new] =
+        files_.try_emplace(path, static_cast<uint32_t>(out_.files.size()));
+    if (!is_new) return known->second;
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) != 0) {
+      Refuse(code::kUnreadable, "`" + path + "` cannot be read",
+             "copy the checkpoint again");
+      return std::nullopt;
+    }
+    SourceFile file;
+    file.path = path;
+    file.size = status.st_size;
+    file.modified_ns = ModifiedNs(status);
+    file.changed_ns = ChangedNs(status);
+    out_.files.push_back(std::move(file));
+    return known->second;
+  }
+
+  void AddDescriptions(const std::string& path) {
+    std::vector<std::string> found;
+    std::error_code error;
+    for (fs::recursive_directory_iterator at(path, error), end;
+         !error && at != end; at.increment(error)) {
+      if (IsDescription(at->path().filename().string()) &&
+          at->is_regular_file(error)) {
+        found.push_back(at->path().string());
+      }
+    }
+    std::sort(found.begin(), found.end());
+    for (const std::string& file : found) FileOf(file);
+  }
+
+  bool AddTensor(size_t index) {
+    const stored::Array& array = tree_->arrays[index];
+    PlacesDigest places;
+    const int64_t chunks = array.Chunks();
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const auto place = tree_->reader->Find(index, chunk, findings_);
+      if (!place) return false;
+      std::optional<uint32_t> file = 0;
+      if (!place->file.empty()) file = FileOf(place->file);
+      if (!file) return false;
+      places.Add(*file);
+      places.Add(place->offset);
+      places.Add(place->bytes);
+      for (const int64_t begin : array.BoxOf(chunk).offset) places.Add(begin);
+    }
+    StoredTensor tensor;
+    tensor.name = array.name;
+    tensor.shape = array.shape;
+    tensor.dtype = *array.dtype;
+    tensor.array = index;
+    tensor.places = places.Take();
+    out_.tensors.push_back(std::move(tensor));
+    return true;
+  }
+
+  const InputOptions& options_;
+  Findings& findings_;
+  std::shared_ptr<const stored::Tree> tree_;
+  Stored out_;
+  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, uint32_t> files_;
+};
+
+// Whether a folder holds safetensors files or an index of them.
+bool HoldsSafetensors(const stored::Folder& folder) {
+  return std::any_of(folder.names.begin(), folder.names.end(),
+                     [](const std::string& name) {
+                       return name.ends_with(".safetensors") ||
+                              name.ends_with(".safetensors.index.json");
+                     });
+}
+
+}  // namespace
+
+bool IsStoredTree(const std::string& path) {
+  const auto folder = stored::ReadFolder(path);
+  return folder && stored::FormatOf(*folder) != nullptr;
+}
+
+std::optional<Stored> ReadStoredTree(const std::string& path,
+                                     const InputOptions& options,
+                                     Findings& findings) {
+  return TreeInput(options, findings).Read(path);
+}
+
+std::optional<Stored> ReadInput(const std::string& path,
+                                const InputOptions& options,
+                                Findings& findings) {
+  const auto folder = stored::ReadFolder(path);
+  std::error_code error;
+  if (folder && folder->Has(kShardsName)) {
+    return ReadStoredPieces(path, findings);
+  }
+  if (folder && stored::FormatOf(*folder) != nullptr) {
+    return ReadStoredTree(path, options, findings);
+  }
+  if (folder ? HoldsSafetensors(*folder)
+             : std::filesystem::is_regular_file(path, error)) {
+    return ReadStored(path, findings);
+  }
+  return ReadStoredPieces(path, findings);
+}
+
+}  // namespace shardc

@@ -1,0 +1,44 @@
+// Opens what split, merge and reshard read: a set of safetensors files, the
+// pieces of an earlier split, or a stored tree (orbax, zarr, PyTorch DCP).
+#ifndef SHARDC_CHECKPOINT_INPUT_H_
+#define SHARDC_CHECKPOINT_INPUT_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "checkpoint/stored.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+struct InputOptions {
+  std::function<bool(const std::string&)> select;  // null: all
+  // Leaves of a tree that are not arrays are left out instead of refused.
+  bool arrays_only = false;
+  // Refuses chunks that need more memory; nullopt: no limit.
+  std::optional<int64_t> memory_bytes;
+};
+
+// Whether the path is a folder of a format of room `stored`.
+bool IsStoredTree(const std::string& path);
+
+// Opens a tree and finds every chunk of the selected arrays, so that a missing
+// one is reported before anything is written. The tensors are the selected
+// arrays, in the order of the tree. Findings, for each array at fault: dtype
+// (safetensors lacks it), inexpressible (a codec, or a leaf that is no array),
+// name, limit, and those of the room.
+std::optional<Stored> ReadStoredTree(const std::string& path,
+                                     const InputOptions& options,
+                                     Findings& findings);
+
+// Opens a tree, or as ReadStoredPieces or ReadStored do. If the path is none of
+// these, the finding is that of ReadStoredPieces.
+std::optional<Stored> ReadInput(const std::string& path,
+                                const InputOptions& options,
+                                Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_INPUT_H_

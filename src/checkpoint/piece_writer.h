@@ -1,0 +1,79 @@
+// Writes parts of tensors to the outputs that hold them, and computes the
+// checksum of each part from the checksums of its runs.
+#ifndef SHARDC_CHECKPOINT_PIECE_WRITER_H_
+#define SHARDC_CHECKPOINT_PIECE_WRITER_H_
+
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/copy.h"
+#include "checkpoint/transfer.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// The parts of a tensor that is being copied.
+class PartsInWork {
+ public:
+  bool Wanted(size_t part) const { return !targets_[part].empty(); }
+
+ private:
+  friend class PieceWriter;
+  struct Target {
+    size_t output = 0;
+    size_t piece = 0;
+  };
+  // The checksum of one run of a part, with its position in the part.
+  struct ChecksummedRun {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    uint32_t crc = 0;
+  };
+  std::vector<std::vector<Target>> targets_;  // by part
+  std::vector<int64_t> bytes_;                // of each part
+  std::vector<int64_t> left_;                 // bytes to be written, by part
+  std::vector<std::vector<ChecksummedRun>> runs_;  // by part
+  // By part: not all runs are recorded, so the part is read back.
+  std::vector<bool> read_back_;
+};
+
+// Several threads may write at once.
+class PieceWriter {
+ public:
+  // Pieces whose checksum is known are not written, nor are those of outputs
+  // without a file. Sets the checksums of the others.
+  PieceWriter(const Transfer& transfer, const std::vector<CopyTarget>& files,
+              Checksums& checksums, const CopyOptions& options);
+
+  // Whether some piece of the tensor is to be written.
+  bool Any(size_t tensor) const { return !by_tensor_[tensor].empty(); }
+  // Parts without elements are complete at once.
+  PartsInWork Begin(size_t tensor);
+  // Writes a run of a part, `at` bytes from the part's start, to all outputs
+  // that hold the part. Each byte of a part must be written once. Returns false
+  // after a finding (write).
+  bool Write(PartsInWork& parts, size_t part, int64_t at, const char* bytes,
+             size_t count, Findings& findings);
+
+ private:
+  using Target = PartsInWork::Target;
+
+  bool Put(const Target& target, int64_t at, const char* bytes, size_t count,
+           Findings& findings) const;
+  bool Finish(PartsInWork& parts, size_t part, Findings& findings);
+  bool ReadBack(const PartsInWork& parts, size_t part, uint32_t* crc,
+                Findings& findings) const;
+
+  const Transfer& transfer_;
+  const std::vector<CopyTarget>& files_;
+  Checksums& checksums_;
+  const CopyOptions& options_;
+  std::vector<std::vector<std::pair<uint32_t, Target>>> by_tensor_;
+  std::mutex mutex_;  // guards checksums, calls of options, runs and bytes left
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_PIECE_WRITER_H_

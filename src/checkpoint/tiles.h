@@ -1,0 +1,54 @@
+// Groups the chunks of a stored array into tiles: boxes of complete chunks that
+// are large enough for long runs in the outputs, and small enough for memory.
+#ifndef SHARDC_CHECKPOINT_TILES_H_
+#define SHARDC_CHECKPOINT_TILES_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "stored/box.h"
+#include "stored/region.h"
+#include "stored/tree.h"
+
+namespace shardc {
+
+// The elements of a box; a scalar is a row of one element.
+Region RegionOf(const Box& box);
+// The elements that ChunkReader::Read returns for a chunk: with its padding.
+Region StoredRegionOf(const stored::Array& array, int64_t chunk);
+
+struct Tile {
+  Region region;  // inside the array
+  std::vector<int64_t> chunks;
+};
+
+class Tiles {
+ public:
+  // A tile has at most `most_bytes`, or is a single chunk.
+  Tiles(const stored::Array& array, int64_t most_bytes);
+
+  int64_t count() const { return count_; }
+  Tile At(int64_t index) const;
+
+ private:
+  bool SetEdges();
+  void Grow(int64_t most_bytes);
+
+  const stored::Array& array_;
+  // By dimension: where the chunks begin, and the array's end. Empty if the
+  // pieces form no grid, so that each is a tile of its own.
+  std::vector<std::vector<int64_t>> edges_;
+  std::vector<int64_t> chunk_of_cell_;  // empty: chunks are numbered as cells
+  std::vector<int64_t> span_;           // cells of a tile, by dimension
+  int64_t count_ = 0;
+};
+
+// Calls `visit` for consecutive parts of the region of at most `most_units`
+// each, in row-major order, until it returns false, and then returns false.
+bool ForEachSlab(const Region& region, int64_t most_units,
+                 const std::function<bool(const Region& slab)>& visit);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_TILES_H_

@@ -1,0 +1,297 @@
+// Worker threads take tiles (tiles.h) in turn. The chunks of a tile are decoded
+// into one buffer; each part of an output that overlaps the tile is then
+// written from it, in slabs of bounded size:
+//
+//   w [8, 4] in chunks of [4, 2], to 2 parts of columns: tile 0 is rows 0 to 3,
+//   2 chunks; of either part its rows 0 to 3 are gathered and written as a run
+//
+// A worker reserves the memory for a tile before it decodes, and waits while
+// others hold too much of it, so that large chunks are decoded one at a time.
+#include "checkpoint/tree_copy.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "checkpoint/piece_writer.h"
+#include "checkpoint/tiles.h"
+#include "floats/convert.h"
+#include "source/checked.h"
+#include "source/file.h"
+#include "source/index.h"
+#include "source/thread_pool.h"
+#include "stored/gather.h"
+
+namespace shardc {
+namespace {
+
+// Larger chunks are refused by the readers; the product below stays in 64 bits.
+constexpr int64_t kMostChunkBytes = int64_t{1} << 60;
+constexpr int64_t kSlab = int64_t{4} << 20;
+// Shares of memory that a worker takes besides its tile: gathered and cast.
+constexpr int64_t kScratch = 3 * kSlab;
+
+int64_t StoredBytes(const stored::Array& array) {
+  int64_t elements = 0;
+  if (array.pieces.empty()) {
+    elements = Box{array.chunk, array.chunk}.Elements();
+  }
+  for (const Box& piece : array.pieces) {
+    elements = std::max(elements, piece.Elements());
+  }
+  const auto bytes = CheckedMul(elements, array.element_bytes);
+  return std::min(bytes.value_or(kMostChunkBytes), kMostChunkBytes);
+}
+
+// Bytes of memory that workers share.
+class Budget {
+ public:
+  explicit Budget(int64_t bytes) : free_(bytes), total_(bytes) {}
+  // Waits until that much is free, or, if it is more than there is, until
+  // nobody else holds any.
+  void Take(int64_t bytes) {
+    std::unique_lock lock(mutex_);
+    returned_.wait(lock, [&] { return free_ >= bytes || free_ == total_; });
+    free_ -= bytes;
+  }
+  void Return(int64_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      free_ += bytes;
+    }
+    returned_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable returned_;
+  int64_t free_ = 0;
+  const int64_t total_ = 0;
+};
+
+class Reserved {
+ public:
+  Reserved(Budget& budget, int64_t bytes) : budget_(budget), bytes_(bytes) {
+    budget_.Take(bytes_);
+  }
+  ~Reserved() { budget_.Return(bytes_); }
+  Reserved(const Reserved&) = delete;
+  Reserved& operator=(const Reserved&) = delete;
+
+ private:
+  Budget& budget_;
+  int64_t bytes_ = 0;
+};
+
+// An array that is being copied.
+struct ArrayCopy {
+  size_t tensor = 0;
+  size_t array = 0;
+  Tiles tiles;
+  std::vector<Region> part_regions = {};
+  PartsInWork parts = {};
+};
+
+class TreeCopier {
+ public:
+  TreeCopier(const Transfer& transfer, const std::vector<CopyTarget>& files,
+             Checksums& checksums, const CopyOptions& options)
+      : transfer_(transfer),
+        tree_(*transfer.tree),
+        writer_(transfer, files, checksums, options),
+        threads_(std::max(options.threads, 1)),
+        memory_(options.tree_bytes),
+        budget_(options.tree_bytes) {}
+
+  bool Run(Findings& findings) {
+    ParallelFor(threads_, threads_, [this](int64_t) { Worker(); });
+    if (!stop_) return true;
+    findings.Append(std::move(first_error_));
+    return false;
+  }
+
+ private:
+  struct Scratch {
+    std::vector<char> gathered;
+    std::vector<char> cast;
+  };
+
+  void Worker() {
+    Scratch scratch;
+    for (;;) {
+      const auto [work, tile] = Next();
+      if (work == nullptr) return;
+      Findings findings;
+      if (CopyTile(*work, tile, scratch, findings)) continue;
+      const std::lock_guard lock(mutex_);
+      if (!stop_.exchange(true)) first_error_ = std::move(findings);
+      return;
+    }
+  }
+
+  // The next tile, with its array; null when all tiles are taken.
+  std::pair<std::shared_ptr<ArrayCopy>, int64_t> Next() {
+    const std::lock_guard lock(mutex_);
+    while (!stop_) {
+      if (work_ != nullptr && next_tile_ < work_->tiles.count()) {
+        return {work_, next_tile_++};
+      }
+      while (next_tensor_ < transfer_.tensors.size() &&
+             !writer_.Any(next_tensor_)) {
+        ++next_tensor_;
+      }
+      if (next_tensor_ == transfer_.tensors.size()) break;
+      work_ = Begin(next_tensor_++);
+      next_tile_ = 0;
+    }
+    return {nullptr, 0};
+  }
+
+  std::shared_ptr<ArrayCopy> Begin(size_t index) {
+    const TransferTensor& tensor = transfer_.tensors[index];
+    const size_t array = *tensor.array;
+    const stored::Array& stored = tree_.arrays[array];
+    auto work = std::make_shared<ArrayCopy>(ArrayCopy{
+        index, array, Tiles(stored, memory_ / threads_ - ChunkMemory(stored))});
+    for (const Box& part : tensor.parts) {
+      work->part_regions.push_back(RegionOf(part));
+    }
+    work->parts = writer_.Begin(index);
+    return work;
+  }
+
+  // The parts to be written that overlap a region.
+  static std::vector<size_t> PartsAt(const ArrayCopy& work,
+                                     const Region& region) {
+    std::vector<size_t> out;
+    for (size_t part = 0; part < work.part_regions.size(); ++part) {
+      if (work.parts.Wanted(part) &&
+          Region::Overlap(work.part_regions[part], region)) {
+        out.push_back(part);
+      }
+    }
+    return out;
+  }
+
+  bool CopyTile(ArrayCopy& work, int64_t index, Scratch& scratch,
+                Findings& findings) {
+    const Tile tile = work.tiles.At(index);
+    const std::vector<size_t> parts = PartsAt(work, tile.region);
+    if (parts.empty()) return true;
+    const stored::Array& array = tree_.arrays[work.array];
+    const int64_t unit = array.element_bytes;
+    const bool single = tile.chunks.size() == 1;
+    const Reserved reserved(
+        budget_,
+        ChunkMemory(array) + (single ? 0 : tile.region.Units() * unit));
+    std::string bytes;
+    Region held = tile.region;
+    if (single) {
+      auto chunk = tree_.reader->Read(work.array, tile.chunks[0], findings);
+      if (!chunk) return false;
+      bytes = std::move(*chunk);
+      held = StoredRegionOf(array, tile.chunks[0]);
+    } else {
+      bytes.resize(AsIndex(tile.region.Units() * unit));
+      for (const int64_t chunk : tile.chunks) {
+        const Region region = RegionOf(array.BoxOf(chunk));
+        if (PartsAt(work, region).empty()) continue;
+        const auto read = tree_.reader->Read(work.array, chunk, findings);
+        if (!read) return false;
+        CopyRegion(region, StoredRegionOf(array, chunk), read->data(), held,
+                   bytes.data(), unit);
+      }
+    }
+    return std::all_of(parts.begin(), parts.end(), [&](size_t part) {
+      return WritePart(work, part, tile.region, held, bytes.data(), scratch,
+                       findings);
+    });
+  }
+
+  // Writes what a part has of a tile from the tile's bytes, which hold `held`.
+  bool WritePart(ArrayCopy& work, size_t part, const Region& tile,
+                 const Region& held, const char* bytes, Scratch& scratch,
+                 Findings& findings) {
+    const int64_t unit = tree_.arrays[work.array].element_bytes;
+    const Region& full = work.part_regions[part];
+    return ForEachSlab(
+        Region::Intersect(full, tile), std::max<int64_t>(kSlab / unit, 1),
+        [&](const Region& slab) {
+          const char* from = bytes + held.OffsetOf(slab) * unit;
+          if (!IsOneRun(slab, held)) {
+            scratch.gathered.resize(AsIndex(slab.Units() * unit));
+            CopyRegion(slab, held, bytes, slab, scratch.gathered.data(), unit);
+            from = scratch.gathered.data();
+          }
+          return WriteSlab(work, part, slab, from, scratch, findings);
+        });
+  }
+
+  bool WriteSlab(ArrayCopy& work, size_t part, const Region& slab,
+                 const char* bytes, Scratch& scratch, Findings& findings) {
+    const TransferTensor& tensor = transfer_.tensors[work.tensor];
+    const int64_t unit = DtypeBits(tensor.to) / 8;
+    if (tensor.from != tensor.to) {
+      scratch.cast.resize(AsIndex(slab.Units() * unit));
+      ConvertFloats(tensor.from, tensor.to, bytes, scratch.cast.data(),
+                    AsIndex(slab.Units()));
+      bytes = scratch.cast.data();
+    }
+    return ForEachRun(slab, slab, work.part_regions[part],
+                      [&](int64_t from, int64_t to, int64_t units) {
+                        return writer_.Write(work.parts, part, to * unit,
+                                             bytes + from * unit,
+                                             AsIndex(units * unit), findings);
+                      });
+  }
+
+  const Transfer& transfer_;
+  const stored::Tree& tree_;
+  PieceWriter writer_;
+  const int threads_;
+  const int64_t memory_;
+  Budget budget_;
+
+  std::mutex mutex_;  // guards all below
+  std::atomic<bool> stop_ = false;
+  Findings first_error_;
+  std::shared_ptr<ArrayCopy> work_;
+  int64_t next_tile_ = 0;
+  size_t next_tensor_ = 0;
+};
+
+bool CheckTreeUnchanged(const Transfer& transfer, Findings& findings) {
+  for (const SourceFile& source : transfer.sources) {
+    struct stat status = {};
+    if (::stat(source.path.c_str(), &status) == 0 &&
+        status.st_size == source.size &&
+        ModifiedNs(status) == source.modified_ns) {
+      continue;
+    }
+    AddChanged(source.path, findings);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t ChunkMemory(const stored::Array& array) {
+  // A chunk as it is stored and decoded.
+  return 2 * StoredBytes(array) + kScratch;
+}
+
+bool CopyTree(const Transfer& transfer, const std::vector<CopyTarget>& files,
+              Checksums& checksums, const CopyOptions& options,
+              Findings& findings) {
+  return TreeCopier(transfer, files, checksums, options).Run(findings) &&
+         CheckTreeUnchanged(transfer, findings);
+}
+
+}  // namespace shardc

@@ -1,0 +1,26 @@
+// Copies the arrays of a stored tree: every needed chunk is decoded once, and
+// the parts of outputs that overlap it are written from memory.
+#ifndef SHARDC_CHECKPOINT_TREE_COPY_H_
+#define SHARDC_CHECKPOINT_TREE_COPY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "checkpoint/copy.h"
+#include "checkpoint/transfer.h"
+#include "source/finding.h"
+#include "stored/tree.h"
+
+namespace shardc {
+
+// The bytes of memory that copying a chunk of the array takes at most.
+int64_t ChunkMemory(const stored::Array& array);
+
+// As CopyPieces, for a transfer whose `tree` is set.
+bool CopyTree(const Transfer& transfer, const std::vector<CopyTarget>& files,
+              Checksums& checksums, const CopyOptions& options,
+              Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_TREE_COPY_H_
