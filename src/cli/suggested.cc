@@ -12,6 +12,7 @@
 #include <charconv>
 
 #include "cli/lint_target.h"
+#include "cli/output.h"
 #include "cli/picked_mesh.h"
 #include "emit/plans/rules_file.h"
 #include "lint/select.h"
@@ -24,6 +25,9 @@ namespace {
 
 // Larger rules files are too long for people to review.
 constexpr size_t kLargestFile = size_t{64} << 10;
+
+// No parameter has more dimensions.
+constexpr int kMostRank = 16;
 
 // Whether a finding is about the mesh, whatever the rules are.
 bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
@@ -82,6 +86,30 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   }
 }
 
+// Meshes of the same device count (or the next power of two) whose sizes divide
+// the model's, the fastest first.
+std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
+                        const ModelConfig* model) {
+  constexpr size_t kShown = 3;
+  std::string out;
+  suggest::MeshRequest request;
+  request.memory = INT64_MAX;
+  for (const uint64_t devices :
+       {static_cast<uint64_t>(mesh.devices),
+        std::bit_ceil(static_cast<uint64_t>(mesh.devices))}) {
+    request.devices = static_cast<int64_t>(devices);
+    if (request.devices > (int64_t{1} << 20)) break;
+    const auto options =
+        suggest::MeshesFor(rules.suggestion.tree, model, request, {});
+    for (size_t i = 0; i < options.size() && i < kShown; ++i) {
+      out +=
+          (i == 0 ? "meshes that fit: `" : "`, `") + MeshWords(options[i].mesh);
+    }
+    if (!out.empty()) return out + "`; ";
+  }
+  return out;
+}
+
 }  // namespace
 
 bool HasShapes(const Manifest& manifest, Findings& findings) {
@@ -118,34 +146,6 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
   Prove(out, mesh, manifest, model, common, name);
   return out;
 }
-
-namespace {
-
-// Meshes of the same device count (or the next power of two) whose sizes divide
-// the model's, the fastest first.
-std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
-                        const ModelConfig* model) {
-  constexpr size_t kShown = 3;
-  std::string out;
-  suggest::MeshRequest request;
-  request.memory = INT64_MAX;
-  for (const uint64_t devices :
-       {static_cast<uint64_t>(mesh.devices),
-        std::bit_ceil(static_cast<uint64_t>(mesh.devices))}) {
-    request.devices = static_cast<int64_t>(devices);
-    if (request.devices > (int64_t{1} << 20)) break;
-    const auto options =
-        suggest::MeshesFor(rules.suggestion.tree, model, request, {});
-    for (size_t i = 0; i < options.size() && i < kShown; ++i) {
-      out +=
-          (i == 0 ? "meshes that fit: `" : "`, `") + MeshWords(options[i].mesh);
-    }
-    if (!out.empty()) return out + "`; ";
-  }
-  return out;
-}
-
-}  // namespace
 
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, Findings& findings) {
@@ -188,12 +188,6 @@ std::string UndecidedText(const SuggestedRules& rules) {
   return out;
 }
 
-namespace {
-
-constexpr int kMostRank = 16;
-
-}  // namespace
-
 Option ScanAxisOption(std::string* axis) {
   return {.name = "--scan-axis",
           .to = axis,
@@ -214,7 +208,7 @@ std::optional<ScanAxis> ReadScanAxis(const std::string& text,
       dim < kMostRank) {
     return ScanAxis{.none = false, .dim = dim};
   }
-  findings.Add(code::kUsage, {MakeSource("--scan-axis", text), 0, text.size()},
+  findings.Add(code::kUsage, FlagPlace("--scan-axis", text),
                ShortQuote(text) + " is no axis of scanned layers",
                "write the dimension, such as 0, 1 or -1, or `none`");
   return std::nullopt;

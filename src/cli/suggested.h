@@ -30,7 +30,7 @@ struct SuggestedRules {
   bool Good() const { return left.empty() && misfit.empty(); }
 };
 
-// Whether the manifest has shapes to work with; adds a finding if not.
+// Returns whether the manifest has shapes; otherwise adds a finding.
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
 // `manifest` has shapes. `name` is the file name in places of the text.
@@ -43,16 +43,17 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, Findings& findings);
 
-// What names and sizes leave undecided, a line each, and what was assumed.
+// Returns a line for each stack that names and sizes leave undecided, with what
+// was assumed.
 std::string UndecidedText(const SuggestedRules& rules);
 
 Option ScanAxisOption(std::string* axis);
 
-// The value of `--scan-axis`; adds a finding if it is none.
+// Reads the value of `--scan-axis`. Returns nullopt after a finding.
 std::optional<ScanAxis> ReadScanAxis(const std::string& text,
                                      Findings& findings);
 
-// The summary: what was chosen, and what is left to do.
+// Returns the summary: what was chosen, and what is undecided.
 std::string SuggestionText(const SuggestedRules& rules);
 
 }  // namespace shardc::cli

@@ -16,7 +16,6 @@
 #include "parse/project.h"
 #include "source/wording.h"
 #include "verify/cases/limits.h"
-#include "verify/cases/reduced_mesh.h"
 
 namespace shardc::cli {
 namespace {
@@ -424,17 +423,11 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   if (rules->policy.illegal) request.illegal = *rules->policy.illegal;
   if (!verify::CheckWork(request, *mesh, findings)) return std::nullopt;
 
+  auto matrix = verify::BuildReducedMatrix(request, *rules, *resolver, *mesh,
+                                           processes, findings);
+  if (!matrix) return std::nullopt;
   VerifyWork out;
-  std::optional<verify::SmallMesh> small;
-  const Mesh fewer = verify::ReducedMesh(
-      *mesh, std::max(verify::kMostAttentionDevices, processes));
-  if (!request.full && fewer.devices < mesh->devices) {
-    const auto its = Resolver::Make(*rules, fewer, findings);
-    if (!its) return std::nullopt;
-    small = verify::SmallMesh{fewer, *its};
-  }
-  out.matrix =
-      verify::BuildMatrix(request, *resolver, *mesh, small ? &*small : nullptr);
+  out.matrix = std::move(*matrix);
   out.request = std::move(request);
   out.asked = !flags.operations.empty() || !input.operations.empty();
   return out;

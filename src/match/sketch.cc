@@ -190,6 +190,11 @@ Sketch SketchOf(std::string_view pattern) {
 
 // Matches wildcards by two pointers: linear for one wild mark, quadratic in the
 // worst case, over parts of a few dozen bytes.
+bool IsLiteral(std::string_view text) {
+  return text.find(Sketch::kWild) == std::string_view::npos &&
+         text.find(Sketch::kAnyChar) == std::string_view::npos;
+}
+
 bool SketchFits(std::string_view text, std::string_view word) {
   size_t t = 0;
   size_t w = 0;

@@ -25,6 +25,9 @@ struct Sketch {
 
 Sketch SketchOf(std::string_view pattern);
 
+// Returns whether a text of a sketch has no wild marks.
+bool IsLiteral(std::string_view text);
+
 // Whether `text` (with wild marks) matches all of `word`.
 bool SketchFits(std::string_view text, std::string_view word);
 

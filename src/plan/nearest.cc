@@ -59,10 +59,9 @@ std::optional<Fit> FitAt(const PatternText& text,
   return fit;
 }
 
-bool IsPlain(std::string_view text) {
-  return text.find(Sketch::kWild) == std::string_view::npos &&
-         text.find(Sketch::kAnyChar) == std::string_view::npos && text != "*";
-}
+// Returns whether the text may replace another in a pattern: `*` stands for the
+// numbers of a template.
+bool IsPlain(std::string_view text) { return IsLiteral(text) && text != "*"; }
 
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
   if (!IsPlain(fit.written) || !IsPlain(fit.found)) return {};

@@ -25,11 +25,6 @@ constexpr int64_t kMostEdits = 2;
 // An edit replaces one letter by another at most.
 constexpr int kMostOtherLetters = 2 * kMostEdits;
 
-bool IsLiteral(std::string_view text) {
-  return !text.empty() && text.find(Sketch::kWild) == text.npos &&
-         text.find(Sketch::kAnyChar) == text.npos;
-}
-
 uint64_t LettersOf(std::string_view word) {
   uint64_t letters = 0;
   for (const char c : word) {
@@ -62,7 +57,7 @@ std::vector<NearestIndex::LiteralPart> NearestIndex::LiteralParts(
   const size_t size = text.parts.size();
   for (size_t depth = 0; depth < std::min(size, compared); ++depth) {
     const std::string& part = text.parts[size - 1 - depth];
-    if (!IsLiteral(part)) continue;
+    if (part.empty() || !IsLiteral(part)) continue;
     const bool ends = depth + 1 == size && !text.begin_anchor;
     const bool begins = depth == 0 && !text.end_anchor;
     out.push_back({depth,

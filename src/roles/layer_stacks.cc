@@ -190,9 +190,13 @@ class StackFinder {
 
   // The size at a position, counted from the last if below 0; 0: none.
   static int64_t SizeAt(const Shape& shape, int dim) {
-    const int rank = static_cast<int>(shape.size());
-    const int at = dim < 0 ? rank + dim : dim;
-    return at < 0 || at >= rank ? 0 : shape[AsIndex(at)];
+    const int at = FromFront(shape, dim);
+    return at < 0 || at >= static_cast<int>(shape.size()) ? 0
+                                                          : shape[AsIndex(at)];
+  }
+  // The same position counted from the first dimension.
+  static int FromFront(const Shape& shape, int dim) {
+    return dim < 0 ? static_cast<int>(shape.size()) + dim : dim;
   }
 
   // Positions that have one size in all members, the smallest size first.
@@ -232,9 +236,7 @@ class StackFinder {
       if (rest < 2) continue;
       int64_t sides = 0;
       for (size_t d = 0; d < member.shape.size(); ++d) {
-        const int at = one.dim < 0
-                           ? static_cast<int>(member.shape.size()) + one.dim
-                           : one.dim;
+        const int at = FromFront(member.shape, one.dim);
         if (static_cast<int>(d) != at && member.shape[d] >= kLeastSide) ++sides;
       }
       if (sides >= 2) ++out.matrices;
@@ -353,7 +355,7 @@ class StackFinder {
       if (!found.confidence) continue;
       const bool configured = layers_ && *layers_ == one.size;
       const bool better = !best || *found.confidence > *verdict.confidence ||
-                          (configured && layers_ && best->size != *layers_);
+                          (configured && best->size != *layers_);
       if (better) {
         also = false;
         best = one;
@@ -432,8 +434,7 @@ class StackFinder {
     out_.stacks.push_back(std::move(added));
     for (const uint32_t i : members) {
       Member& member = members_[i];
-      const auto rank = static_cast<int>(member.shape.size());
-      const int at = one.dim < 0 ? rank + one.dim : one.dim;
+      const int at = FromFront(member.shape, one.dim);
       out_.dims[i].push_back({member.dims[AsIndex(at)], stack});
       member.shape.erase(member.shape.begin() + at);
       member.dims.erase(member.dims.begin() + at);

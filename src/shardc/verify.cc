@@ -17,7 +17,6 @@
 #include "source/wording.h"
 #include "verify/cases/limits.h"
 #include "verify/cases/matrix.h"
-#include "verify/cases/reduced_mesh.h"
 #include "verify/report.h"
 
 namespace shardc::v1 {
@@ -144,19 +143,11 @@ std::optional<VerifyReport> Verify(const Mesh& mesh, const Rules& rules,
   if (!resolver || !request) return std::nullopt;
   const auto& policy = rules.inside().rules.policy;
   if (policy.illegal) request->illegal = *policy.illegal;
-  std::optional<verify::SmallMesh> small;
-  const shardc::Mesh fewer =
-      verify::ReducedMesh(devices, verify::kMostAttentionDevices);
-  if (!request->full && fewer.devices < devices.devices) {
-    const auto its = Resolver::Make(rules.inside().rules, fewer, all);
-    if (!its) return std::nullopt;
-    small = verify::SmallMesh{fewer, *its};
-  }
-  const verify::Report report =
-      verify::RunMatrix(*request,
-                        verify::BuildMatrix(*request, *resolver, devices,
-                                            small ? &*small : nullptr),
-                        std::max(options.threads, 1));
+  auto matrix = verify::BuildReducedMatrix(*request, rules.inside().rules,
+                                           *resolver, devices, 1, all);
+  if (!matrix) return std::nullopt;
+  const verify::Report report = verify::RunMatrix(*request, std::move(*matrix),
+                                                  std::max(options.threads, 1));
   VerifyReport out;
   for (size_t i = 0; i < report.cases.size(); ++i) {
     out.cases.push_back(CaseOf(report.cases[i], report.results[i]));

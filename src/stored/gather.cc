@@ -5,10 +5,11 @@
 //   [1:3, 2:6] of 4 x 8 to an array of its own:
 //   runs of 4 units, 10 -> 0 and 18 -> 4
 #include "stored/gather.h"
-#include "source/index.h"
 
 #include <cstring>
 #include <vector>
+
+#include "source/index.h"
 
 namespace shardc {
 namespace {

@@ -251,7 +251,9 @@ std::vector<size_t> InferredDims::OfOneLayer() const {
 ModelDims InferDims(const Tree& stored, const ModelConfig* model,
                     int64_t tensor_parts, const ScanAxis& axis) {
   LayerStacks stacks = StacksOf(stored, model, axis);
-  const Tree tree = WithoutLayers(stored, stacks);
+  const bool scanned = !stacks.stacks.empty();
+  const Tree one_layer = scanned ? WithoutLayers(stored, stacks) : Tree();
+  const Tree& tree = scanned ? one_layer : stored;
   ModelDims out = NameRoles(tree);
   NameGates(tree, out);
   MarkExperts(tree, out);

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::exports {
@@ -39,7 +40,7 @@ bool SameWidth(const HfTensor& up, int64_t up_dim, int64_t parts,
   const Shape& in = *up.shapes.begin();
   const Shape& out = *down.shapes.begin();
   const auto at = [](const Shape& shape, int64_t dim) {
-    return shape[static_cast<size_t>(dim)];
+    return shape[AsIndex(dim)];
   };
   return at(in, up_dim) == parts * at(out, down_dim) &&
          at(in, 3 - up_dim) == at(out, 3 - down_dim);

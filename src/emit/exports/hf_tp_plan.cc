@@ -2,10 +2,9 @@
 // `*` for the numbers in it. A style fixes the sharding of a module's weight
 // and of its bias, and what is communicated before and after the module:
 //
-//   h.0.up.weight ["tp"], h.0.up.bias ["tp"]         ->  "h.*.up": "colwise"
-//   h.0.down.weight [null, "tp"], .bias replicated   ->  "h.*.down": "rowwise"
-//   h.0.norm.weight replicated                       ->  "h.*.norm":
-//   "replicate"
+//   h.0.up.weight ["tp"], .bias ["tp"]          ->  "h.*.up": "colwise"
+//   h.0.down.weight [null, "tp"], .bias [null]  ->  "h.*.down": "rowwise"
+//   h.0.norm.weight [null]                      ->  "h.*.norm": "replicate"
 //
 // Outside of the blocks of hf_blocks.h, outputs are gathered and inputs split:
 // `colwise_gather_output`, `rowwise_split_input`. From version 5.16 on,
@@ -77,8 +76,9 @@ class TpPlanWriter {
     if (vocabulary_ == Vocabulary::kMerged) json.Member(name, "replicate");
   }
 
-  static void Unsaid(const std::string& name, const std::string& reason,
-                     const Place& place, Findings& findings) {
+  static void ReportReplicated(const std::string& name,
+                               const std::string& reason, const Place& place,
+                               Findings& findings) {
     Finding finding;
     finding.code = &code::kInexpressible;
     finding.level = Level::kWarning;
@@ -100,8 +100,8 @@ class TpPlanWriter {
         json.Member(of_leaf, hook->second);
       } else {
         if (tensor.AnySplit()) {
-          Unsaid(of_leaf, "no style covers this parameter", module.place,
-                 findings);
+          ReportReplicated(of_leaf, "no style covers this parameter",
+                           module.place, findings);
         }
         Replicate(of_leaf, json);
       }
@@ -114,7 +114,7 @@ class TpPlanWriter {
     if (!is_module) return;
     const StyleOrReason answer = StyleOf(name, module);
     if (!answer.reason.empty()) {
-      Unsaid(name, answer.reason, module.place, findings);
+      ReportReplicated(name, answer.reason, module.place, findings);
     }
     if (answer.style.empty()) {
       Replicate(name, json);
@@ -135,19 +135,19 @@ class TpPlanWriter {
             axis_ + "` on the experts only for `ep_plan`";
       }
       if (!styles.reason.empty()) {
-        Unsaid(name, styles.reason, module.place, findings);
+        ReportReplicated(name, styles.reason, module.place, findings);
       }
     }
-    const bool said = module.AnySplit() && styles.reason.empty();
+    const bool styled = module.AnySplit() && styles.reason.empty();
     for (const auto& [leaf, tensor] : module.tensors) {
-      if (said) {
+      if (styled) {
         json.Member(name + "." + leaf, styles.leaves.at(leaf));
       } else {
         Replicate(name + "." + leaf, json);
       }
     }
     // The hook sums what devices compute, so replicated experts have none.
-    if (!said) {
+    if (!styled) {
       Replicate(name, json);
     } else if (renamed()) {
       json.Member(name, styles.module);

@@ -13,6 +13,7 @@
 #include "legalize/legalize.h"
 #include "resolve/attention.h"
 #include "verify/cases/latent_data.h"
+#include "verify/cases/reduced_mesh.h"
 #include "verify/cases/reduced_sizes.h"
 #include "verify/cases/settings.h"
 #include "verify/cases/shapes.h"
@@ -295,6 +296,22 @@ Matrix BuildMatrix(const Request& request, const Resolver& resolver,
   builder.Add();
   for (const Feature feature : request.more) builder.Vary(feature);
   return builder.Take();
+}
+
+std::optional<Matrix> BuildReducedMatrix(const Request& request,
+                                         const RuleSet& rules,
+                                         const Resolver& resolver,
+                                         const Mesh& mesh, int64_t processes,
+                                         Findings& findings) {
+  const Mesh fewer =
+      ReducedMesh(mesh, std::max(kMostAttentionDevices, processes));
+  if (request.full || fewer.devices == mesh.devices) {
+    return BuildMatrix(request, resolver, mesh);
+  }
+  const auto its = Resolver::Make(rules, fewer, findings);
+  if (!its) return std::nullopt;
+  const SmallMesh small{fewer, *its};
+  return BuildMatrix(request, resolver, mesh, &small);
 }
 
 }  // namespace shardc::verify

@@ -79,17 +79,27 @@ struct Matrix {
   std::vector<Variant> variants;
 };
 
-// Builds operations x modes x layouts x dtypes, in that order, without
-// meaningless combinations: a decoding operation in training, packed tokens in
-// it.
-// With `small`, whose mesh has the same axes, cases run on that mesh if it has
-// sizes that are split as the given ones are on `mesh`.
+// A mesh with the same axes as the one given and fewer devices.
 struct SmallMesh {
   Mesh mesh;
   Resolver resolver;
 };
+
+// Builds operations x modes x layouts x dtypes, in that order, without
+// meaningless combinations: a decoding operation in training, packed tokens in
+// it. With `small`, cases run on that mesh if it has sizes that are split as
+// the given ones are on `mesh`.
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh, const SmallMesh* small = nullptr);
+
+// Builds the same with a mesh of at most kMostAttentionDevices devices, or of
+// one for each process if these are more; the mesh stays as given if the
+// request is full. Returns nullopt after a finding.
+std::optional<Matrix> BuildReducedMatrix(const Request& request,
+                                         const RuleSet& rules,
+                                         const Resolver& resolver,
+                                         const Mesh& mesh, int64_t processes,
+                                         Findings& findings);
 
 // Returns the specs of a mode and layout by the axis rules, legalised by the
 // policy where a dimension does not divide. Operations that shard key and value

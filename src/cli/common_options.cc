@@ -1,3 +1,4 @@
+// The options that every command has, added to its own.
 #include <utility>
 
 #include "cli/command.h"
