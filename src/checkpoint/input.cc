@@ -104,16 +104,22 @@ class TreeInput {
   void CheckLeaves() {
     int64_t left_out = 0;
     for (const stored::Leaf& leaf : tree_->leaves) {
-      if (leaf.kind == stored::Leaf::Kind::kEmpty || !Selected(leaf.name)) {
+      if (!Selected(leaf.name)) continue;
+      if (!options_.to_safetensors &&
+          leaf.kind != stored::Leaf::Kind::kOpaque) {
+        out_.leaves.push_back(leaf);
         continue;
       }
+      if (leaf.kind == stored::Leaf::Kind::kEmpty) continue;
       ++left_out;
       if (options_.arrays_only || findings_.Full()) continue;
       Refuse(code::kInexpressible,
              ShortQuote(leaf.name) + " is a " +
                  (leaf.kind == stored::Leaf::Kind::kString ? "string"
                                                            : leaf.text) +
-                 ", which a safetensors file cannot hold",
+                 (options_.to_safetensors
+                      ? ", which a safetensors file cannot hold"
+                      : ", which cannot be converted"),
              "--arrays-only leaves out what is not an array");
     }
     if (left_out == 0 || !options_.arrays_only) return;
@@ -128,14 +134,15 @@ class TreeInput {
     if (!array.unreadable.empty()) {
       Refuse(code::kInexpressible, array.unreadable, std::string(kSelectHelp));
     } else if (!array.dtype ||
-               DtypeBits(*array.dtype) != 8 * array.element_bytes) {
+               (options_.to_safetensors &&
+                DtypeBits(*array.dtype) != 8 * array.element_bytes)) {
       Refuse(code::kDtype,
              "the array " + shown + " has the data type " +
                  (array.dtype ? std::string(DtypeName(*array.dtype))
                               : std::string("of another library")) +
                  ", which safetensors does not have",
              std::string(kSelectHelp));
-    } else if (array.name == "__metadata__" ||
+    } else if ((options_.to_safetensors && array.name == "__metadata__") ||
                !names_.insert(array.name).second) {
       Refuse(code::kName,
              "the name " + shown +

@@ -15,7 +15,10 @@ namespace shardc {
 
 struct InputOptions {
   std::function<bool(const std::string&)> select;  // null: all
-  // Leaves of a tree that are not arrays are left out instead of refused.
+  // Whether safetensors files are to be written, which hold neither strings nor
+  // elements that a tree stores unlike safetensors, such as int4.
+  bool to_safetensors = true;
+  // Leaves of a tree that cannot be written are left out instead of refused.
   bool arrays_only = false;
   // Refuses chunks that need more memory; nullopt: no limit.
   std::optional<int64_t> memory_bytes;

@@ -35,6 +35,8 @@ struct Stored {
   std::vector<SourceFile> files;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have pieces
   std::vector<std::string> notes;
+  // Strings and empty nodes of the tree, for formats that have them.
+  std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
   Metadata metadata;                  // of each key, the first file's
 };

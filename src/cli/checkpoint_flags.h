@@ -10,6 +10,7 @@
 
 #include "checkpoint/input.h"
 #include "checkpoint/run.h"
+#include "checkpoint/shards_index.h"
 #include "checkpoint/stored.h"
 #include "cli/command.h"
 #include "model/dtype.h"
@@ -30,6 +31,7 @@ struct CheckpointFlags {
   bool finalize = false;
   bool reuse = false;
   bool no_sync = false;
+  std::string to = "safetensors";  // of merge and reshard
 };
 
 Options OptionsOf(CheckpointFlags& flags);
@@ -42,6 +44,20 @@ struct CheckpointSettings {
 };
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
+
+// `--to`: the format that merge and reshard write.
+Option ToOption(CheckpointFlags& flags);
+
+// Whether `--to` gives another format than safetensors files.
+bool WritesTree(const CheckpointFlags& flags);
+
+// Writes the tensors of the transfer in the format that `--to` gives, or with
+// --dry-run prints what it would write. `index` has the shardings to record;
+// null: none.
+int RunTreeOutput(const Stored& stored, const Transfer& transfer,
+                  const ShardsIndex* index, const CheckpointFlags& flags,
+                  const CheckpointSettings& settings, const Common& common,
+                  Findings& findings);
 
 // Reports (usage) that `out` is the directory that is read, since two sets
 // cannot share a directory, or is inside a stored tree that is read.

@@ -23,7 +23,15 @@ int RunMerge(const MergeFlags& flags, const Common& common,
   options.out = flags.checkpoint.out;
   options.dtype = settings->dtype;
   options.select = settings->input.select;
-  if (!flags.max_shard_size.empty()) {
+  if (WritesTree(flags.checkpoint)) {
+    if (!flags.max_shard_size.empty()) {
+      findings.Add(code::kUsage, {},
+                   "--max-shard-size is for safetensors files, not for --to " +
+                       flags.checkpoint.to,
+                   "leave the option out");
+      return kFailed;
+    }
+  } else if (!flags.max_shard_size.empty()) {
     options.max_file_bytes =
         ParseBytes("--max-shard-size", flags.max_shard_size, findings);
     if (!options.max_file_bytes) return kFailed;
@@ -40,6 +48,10 @@ int RunMerge(const MergeFlags& flags, const Common& common,
   if (!stored) return kFailed;
   const auto transfer = PlanMerge(*stored, options, findings);
   if (!transfer) return kFailed;
+  if (WritesTree(flags.checkpoint)) {
+    return RunTreeOutput(*stored, *transfer, nullptr, flags.checkpoint,
+                         *settings, common, findings);
+  }
   return RunCheckpoint(
       *stored, *transfer,
       [&](const Checksums&, Sink& out) { WriteHfIndex(*transfer, out); },
@@ -56,7 +68,7 @@ Options OptionsOf(MergeFlags& flags) {
       {.name = "--out",
        .to = &flags.checkpoint.out,
        .value = "PATH",
-       .help = "a .safetensors file, or with --max-shard-size a directory",
+       .help = "a .safetensors file; with --max-shard-size or --to a directory",
        .letter = 'o',
        .required = true,
        .also = "--output"},
@@ -64,6 +76,7 @@ Options OptionsOf(MergeFlags& flags) {
        .to = &flags.max_shard_size,
        .value = "SIZE",
        .help = "most data per file, such as 5GB; writes a Hugging Face index"}};
+  options.push_back(ToOption(flags.checkpoint));
   Append(options, OptionsOf(flags.checkpoint));
   return options;
 }
@@ -75,7 +88,8 @@ const Command kMerge = {
     .summary = "join the pieces of a checkpoint to full tensors",
     .about =
         "Joins the files of `shardc split`, or of a checkpoint of orbax or "
-        "PyTorch DCP, to full tensors in safetensors files.",
+        "PyTorch DCP, to full tensors in safetensors files, or in a checkpoint "
+        "of one of these libraries (`--to`).",
     .example = "shardc merge pieces --out model.safetensors",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunMerge); },

@@ -30,6 +30,7 @@ Options OptionsOf(ReshardFlags& flags) {
                               "of orbax, zarr or PyTorch DCP, or a set of "
                               "safetensors files",
                       .required = true}};
+  options.push_back(ToOption(flags.shards.checkpoint));
   Append(options, OptionsOf(flags.shards));
   return options;
 }
@@ -41,7 +42,9 @@ const Command kReshard = {
     .summary = "convert a sharded checkpoint to the pieces of another plan",
     .about = R"(
 Converts a checkpoint that was split by one plan, or that orbax or PyTorch DCP
-saved on any number of devices, to the pieces of another plan.)",
+saved on any number of devices, to the pieces of another plan. With `--to orbax`
+or `--to dcp` the result is a checkpoint of that library, whose chunks are the
+plan's shards.)",
     .example = "shardc reshard pieces --plan new.plan.json --out new-pieces",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunReshard); },

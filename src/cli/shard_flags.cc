@@ -97,6 +97,10 @@ int RunShards(const std::string& path, ReadCheckpoint read,
   for (const std::string& note : job->notes) {
     PrintMessage(common, "note: " + note + "\n");
   }
+  if (WritesTree(flags.checkpoint)) {
+    return RunTreeOutput(*stored, job->transfer, &job->index, flags.checkpoint,
+                         *settings, common, findings);
+  }
   return RunCheckpoint(
       *stored, job->transfer,
       [&](const Checksums& sums, Sink& out) {

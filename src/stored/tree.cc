@@ -38,10 +38,10 @@ Region StoredRegion(const Array& array, int64_t chunk) {
                               : RegionOf(box);
 }
 
-// Calls `visit` for the number of each chunk that overlaps the box, until it
-// returns false.
-template <typename Visit>
-bool ForEachChunk(const Array& array, const Box& box, Visit visit) {
+}  // namespace
+
+bool ForEachChunk(const Array& array, const Box& box,
+                  const std::function<bool(int64_t chunk)>& visit) {
   if (!array.pieces.empty()) {
     const Region wanted = RegionOf(box);
     for (size_t i = 0; i < array.pieces.size(); ++i) {
@@ -71,8 +71,6 @@ bool ForEachChunk(const Array& array, const Box& box, Visit visit) {
     ++at[dim - 1];
   }
 }
-
-}  // namespace
 
 int64_t Array::Chunks() const {
   if (!pieces.empty()) return static_cast<int64_t>(pieces.size());

@@ -9,6 +9,7 @@
 #define SHARDC_STORED_TREE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,6 +115,12 @@ std::optional<Folder> ReadFolder(const std::string& path);
 // Opens a folder of any format of the table. Returns nullopt after a finding,
 // also if an array has a name that no parameter may have.
 std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
+
+// Calls `visit` for the number of each chunk that overlaps the box, which must
+// be inside the array and have elements, until `visit` returns false; then
+// returns false.
+bool ForEachChunk(const Array& array, const Box& box,
+                  const std::function<bool(int64_t chunk)>& visit);
 
 // Reads the elements of `box`, which must be inside the array, to `out` in
 // row-major order: box.Elements() * element_bytes bytes. Every chunk that the

@@ -10,9 +10,11 @@
 #include <cstring>
 #include <memory>
 
+#include "checkpoint/chunk_cache.h"
 #include "checkpoint/tiles.h"
 #include "round_trip.h"
 #include "source/index.h"
+#include "source/thread_pool.h"
 #include "stored/gather.h"
 
 namespace shardc {
@@ -203,6 +205,40 @@ TEST_CASE("trees: a chunk that cannot be decoded leaves nothing behind") {
       job->transfer, [](const Checksums&, Sink&) {}, {}, &report, findings));
   CHECK(Said(findings) == "the chunk is damaged; ");
   CHECK_FALSE(std::filesystem::exists(split.out));
+}
+
+// Takes the boxes of one grid from chunks of another, by two threads.
+TEST_CASE("chunks: boxes of another grid are taken from chunks decoded once") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    Generator random{Draws(seed)};
+    RandomTree tree = MakeTree(random);
+    Point(tree);
+    const bool roomy = random.Pick(2) == 0;
+    ChunkCache cache(*tree.tree, roomy ? int64_t{1} << 30 : 1);
+    for (size_t i = 0; i < tree.tree->arrays.size(); ++i) {
+      const RandomTensor& tensor = tree.sample.tensors[i];
+      if (WholeBox(tensor.shape).Elements() == 0) continue;
+      stored::Array grid = tree.tree->arrays[i];
+      grid.pieces.clear();
+      for (int64_t& size : grid.chunk) size = 1 + random.Pick(6);
+      std::string out(tensor.bytes.size(), '\0');
+      const Region full = RegionOf(WholeBox(tensor.shape));
+      std::atomic<bool> good = true;
+      ParallelFor(grid.Chunks(), 2, [&](int64_t chunk) {
+        const Box box = grid.BoxOf(chunk);
+        std::string part(AsIndex(box.Elements() * grid.element_bytes), '\0');
+        Findings findings;
+        if (!cache.Take(i, box, part.data(), findings)) good = false;
+        CopyRegion(RegionOf(box), RegionOf(box), part.data(), full, out.data(),
+                   grid.element_bytes);
+      });
+      CHECK(good);
+      CHECK(out == tensor.bytes);
+      if (!roomy) continue;
+      for (const auto& reads : (*tree.reader->reads)[i]) CHECK(reads == 1);
+    }
+  }
 }
 
 TEST_CASE("tiles: every chunk is in one tile, whose region is its chunks'") {

@@ -8,12 +8,13 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import time
 import unittest
 
 from checkpoint_case import (BIN, SIZES, Base, clean_env, make_plan,
-                             read_safetensors)
+                             read_safetensors, write_safetensors)
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SAMPLES = os.path.join(ROOT, "testdata", "stored")
@@ -163,6 +164,123 @@ class Samples(Base):
                     self.shardc("merge", out, "--out", back)
                     with open(back, "rb") as one, open(whole, "rb") as two:
                         self.assertEqual(one.read(), two.read())
+
+
+class OtherFormats(Base):
+    """--to orbax and --to dcp, read back by our own readers; that the libraries
+    restore what the same writers write is tested in tests/runtimes."""
+
+    def merged(self, source, *args):
+        out = self.path("merged.safetensors")
+        self.shardc("merge", source, "--out", out, *args)
+        return read_safetensors(out)[0]
+
+    def test_round_trips_of_samples(self):
+        """sample -> orbax -> dcp -> orbax -> safetensors, names and bytes."""
+        for sample in ("orbax_two_processes", "dcp_hf_4ranks",
+                       "orbax_zarr2_subchunks", "orbax_manager"):
+            with self.subTest(sample):
+                source = os.path.join(SAMPLES, sample)
+                want = self.merged(source)
+                for index, to in enumerate(("orbax", "dcp", "orbax")):
+                    out = self.path("%s-%d" % (sample, index))
+                    run = self.shardc("merge", source, "--to", to, "--out",
+                                      out, "--threads", "2")
+                    self.assertIn("wrote %d arrays" % len(want), run.stderr)
+                    held = {name.replace(".", "/"): value for name, value
+                            in self.merged(out).items()}
+                    # Empty arrays, which orbax refuses to save, are kept.
+                    self.same(held, {name.replace(".", "/"): value
+                                     for name, value in want.items()})
+                    source = out
+
+    def test_strings_and_packed_types_stay_in_orbax(self):
+        out = self.path("out")
+        source = os.path.join(SAMPLES, "orbax_ocdbt")
+        run = self.shardc("merge", source, "--to", "orbax", "--out", out)
+        self.assertIn("wrote 33 arrays", run.stderr)
+        listed = [json.loads(self.shardc(
+            "manifest", "--manifest", folder, "--format", "json").stdout)
+                  for folder in (source, out)]
+        self.assertEqual(*[sorted((one["name"], one["shape"], one["dtype"])
+                                  for one in tree["params"])
+                           for tree in listed])
+        with open(os.path.join(out, "_strings.json")) as file:
+            self.assertIn("str", json.load(file))
+
+    def test_chunks_are_the_plans_shards(self):
+        tensors = {"w": ("F32", [64, 48], bytes(range(256)) * 48),
+                   "b/c": ("BF16", [6], bytes(12))}
+        write_safetensors(self.path("m.safetensors"), tensors)
+        axes, params = [("fsdp", 2), ("tp", 4)], {
+            "w": ([64, 48], ["fsdp", "tp"]), "b/c": ([6], [])}
+        plan = self.write_plan("plan.json", axes, params)
+        for to in ("orbax", "dcp"):
+            out = self.path(to)
+            self.shardc("reshard", self.path("m.safetensors"), "--plan", plan,
+                        "--to", to, "--out", out)
+            self.same(self.merged(out), {
+                name if to == "orbax" else name.replace("/", "."): value
+                for name, value in tensors.items()})
+        # What was saved is where the plan is to be restored.
+        with open(self.path("orbax", "_sharding")) as file:
+            saved = [json.loads(one) for one in json.load(file).values()]
+        self.assertIn({"sharding_type": "NamedSharding", "shape": [2, 4],
+                       "axis_names": ["fsdp", "tp"],
+                       "partition_spec": ["fsdp", "tp"]}, saved)
+        # On another mesh, from the tree and from pieces.
+        other = self.write_plan("other.json", [("x", 3)], {
+            "w": ([64, 48], [None, "x"]), "b/c": ([6], ["x"])})
+        self.shardc("reshard", self.path("orbax"), "--plan", other, "--out",
+                    self.path("pieces"))
+        for source in ("orbax", "pieces"):
+            out = self.path(source + "-again")
+            self.shardc("reshard", self.path(source), "--plan", other, "--to",
+                        "orbax", "--out", out, "--memory", "13MB")
+            self.same(self.merged(out), tensors)
+
+    def test_casts(self):
+        write_safetensors(self.path("m.safetensors"), {
+            "w": ("F32", [2, 2], struct.pack("<4f", 1, -2, 0.5, 3))})
+        self.shardc("merge", self.path("m.safetensors"), "--to", "dcp",
+                    "--dtype", "bf16", "--out", self.path("out"))
+        self.assertEqual(self.merged(self.path("out"))["w"], (
+            "BF16", [2, 2], b"\x80\x3f\x00\xc0\x00\x3f\x40\x40"))
+
+    def test_refusals_leave_nothing(self):
+        sample = os.path.join(SAMPLES, "orbax_two_processes")
+        for args, words in (
+                ([sample, "--max-shard-size", "1GB"], "--max-shard-size is"),
+                ([sample, "--verify"], "--verify is for safetensors files"),
+                ([sample, "--process-index", "0", "--process-count", "2"],
+                 "is written by one process"),
+                ([os.path.join(SAMPLES, "ts_zarr2_codecs")], "`bz2`"),
+                ([os.path.join(SAMPLES, "dcp_4ranks")], "is a pickled value"),
+                ([os.path.join(SAMPLES, "none")], "none")):
+            run = self.shardc("merge", *args, "--to", "orbax", "--out",
+                              self.path("out"), status=2)
+            self.assertIn(words, run.stderr)
+            self.assertEqual(os.listdir(self.dir), [])
+        self.shardc("merge", sample, "--to", "orbax", "--out",
+                    self.path("out"), "--dry-run")
+        self.assertEqual(os.listdir(self.dir), [])
+        self.shardc("merge", sample, "--to", "orbax", "--out",
+                    self.path("out"))
+        before = sorted(os.listdir(self.path("out")))
+        self.shardc("merge", sample, "--to", "orbax", "--out",
+                    self.path("out"), status=2)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), before)
+
+    def test_a_damaged_chunk_leaves_nothing(self):
+        write_zarr(self.path("tree"), {"w": ((96, 130), (40, 33))})
+        chunk = self.path("tree", "w", "2.3")
+        with open(chunk, "wb") as file:
+            file.write(bytes(7))
+        for to in ("orbax", "dcp"):
+            run = self.shardc("merge", self.path("tree"), "--to", to, "--out",
+                              self.path("out"), status=2)
+            self.assertIn("has 7 bytes", run.stderr)
+            self.assertEqual(os.listdir(self.dir), ["tree"])
 
 
 class Folders(Base):

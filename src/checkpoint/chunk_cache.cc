@@ -1,0 +1,89 @@
+// A box is copied from the chunks that it overlaps. A chunk stays in memory
+// until every element of it was taken, since boxes of another grid come back to
+// it:
+//
+//   chunks [4, 8] and [4, 8] of w [8, 8], taken as boxes [8, 4]: the first box
+//   takes half of either chunk, and the second one the rest
+#include "checkpoint/chunk_cache.h"
+
+#include <iterator>
+
+#include "checkpoint/tiles.h"
+#include "source/index.h"
+#include "stored/gather.h"
+
+namespace shardc {
+
+std::shared_ptr<ChunkCache::Entry> ChunkCache::Find(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  auto& entry = entries_[key];
+  if (entry == nullptr) {
+    entry = std::make_shared<Entry>();
+    entry->left = tree_.arrays[key.first].BoxOf(key.second).Elements();
+    entry->place = recent_.insert(recent_.begin(), key);
+  } else {
+    recent_.splice(recent_.begin(), recent_, entry->place);
+  }
+  return entry;
+}
+
+std::shared_ptr<const std::string> ChunkCache::Load(const Key& key,
+                                                    Entry& entry,
+                                                    Findings& findings) {
+  const std::lock_guard entry_lock(entry.mutex);
+  if (entry.bytes != nullptr) return entry.bytes;
+  auto read = tree_.reader->Read(key.first, key.second, findings);
+  if (!read) return nullptr;
+  const std::lock_guard lock(mutex_);
+  entry.bytes = std::make_shared<const std::string>(std::move(*read));
+  bytes_ += static_cast<int64_t>(entry.bytes->size());
+  Shrink(key);
+  return entry.bytes;
+}
+
+void ChunkCache::Remove(const Key& key, const Entry& entry) {
+  if (entry.bytes != nullptr) {
+    bytes_ -= static_cast<int64_t>(entry.bytes->size());
+  }
+  recent_.erase(entry.place);
+  entries_.erase(key);
+}
+
+void ChunkCache::Shrink(const Key& key) {
+  auto at = recent_.end();
+  while (bytes_ > most_bytes_ && at != recent_.begin()) {
+    --at;
+    const auto found = entries_.find(*at);
+    // A chunk that is being decoded has no bytes yet.
+    if (*at == key || found->second->bytes == nullptr) continue;
+    const Key removed = *at;
+    ++at;
+    Remove(removed, *found->second);
+  }
+}
+
+bool ChunkCache::Take(size_t array, const Box& box, char* out,
+                      Findings& findings) {
+  if (box.Elements() == 0) return true;
+  const stored::Array& stored = tree_.arrays[array];
+  const Region wanted = RegionOf(box);
+  return stored::ForEachChunk(stored, box, [&](int64_t chunk) {
+    const Key key(array, chunk);
+    const auto entry = Find(key);
+    const auto bytes = Load(key, *entry, findings);
+    if (bytes == nullptr) return false;
+    const Region part =
+        Region::Intersect(RegionOf(stored.BoxOf(chunk)), wanted);
+    CopyRegion(part, StoredRegionOf(stored, chunk), bytes->data(), wanted, out,
+               stored.element_bytes);
+    const std::lock_guard lock(mutex_);
+    entry->left -= part.Units();
+    const auto found = entries_.find(key);
+    if (entry->left == 0 && found != entries_.end() && found->second == entry) {
+      Remove(key, *entry);
+    }
+    return true;
+  });
+}
+
+}  // namespace shardc

@@ -1,0 +1,56 @@
+// Decoded chunks of a stored tree, kept until all their elements were taken.
+#ifndef SHARDC_CHECKPOINT_CHUNK_CACHE_H_
+#define SHARDC_CHECKPOINT_CHUNK_CACHE_H_
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "source/finding.h"
+#include "stored/box.h"
+#include "stored/tree.h"
+
+namespace shardc {
+
+// For readers that take disjoint boxes, each once, from several threads. A
+// chunk is decoded once unless more than `most_bytes` of chunks are in use.
+class ChunkCache {
+ public:
+  ChunkCache(const stored::Tree& tree, int64_t most_bytes)
+      : tree_(tree), most_bytes_(most_bytes) {}
+
+  // Writes the elements of the box to `out` in row-major order. Returns false
+  // after a finding.
+  bool Take(size_t array, const Box& box, char* out, Findings& findings);
+
+ private:
+  using Key = std::pair<size_t, int64_t>;  // array, chunk
+  struct Entry {
+    std::mutex mutex;  // held while the chunk is decoded
+    std::shared_ptr<const std::string> bytes;
+    int64_t left = 0;  // elements that were not taken
+    std::list<Key>::iterator place;
+  };
+
+  std::shared_ptr<Entry> Find(const Key& key);
+  std::shared_ptr<const std::string> Load(const Key& key, Entry& entry,
+                                          Findings& findings);
+  // Removes the chunks used longest ago, but for `key`.
+  void Shrink(const Key& key);
+  void Remove(const Key& key, const Entry& entry);
+
+  const stored::Tree& tree_;
+  const int64_t most_bytes_;
+  std::mutex mutex_;  // guards all below, and entries' `left` and `place`
+  std::map<Key, std::shared_ptr<Entry>> entries_;
+  std::list<Key> recent_;  // the last used first
+  int64_t bytes_ = 0;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_CHUNK_CACHE_H_

@@ -1,0 +1,52 @@
+// Writes a planned transfer as a checkpoint of another system.
+#ifndef SHARDC_CHECKPOINT_TREE_OUTPUT_H_
+#define SHARDC_CHECKPOINT_TREE_OUTPUT_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/shards_index.h"
+#include "checkpoint/transfer.h"
+#include "source/finding.h"
+#include "stored/tree.h"
+#include "stored/write.h"
+
+namespace shardc {
+
+// What merge and reshard write.
+struct OutputFormat {
+  std::string_view name;  // "orbax"
+  // Null: safetensors files, by RunTransfer.
+  bool (*write)(std::span<const stored::ArrayToWrite> arrays,
+                std::span<const stored::Leaf> leaves,
+                const stored::BoxSource& source,
+                const stored::WriteOptions& options, Findings& findings);
+};
+// All formats, the default first.
+std::span<const OutputFormat> OutputFormats();
+
+struct TreeOutput {
+  std::string folder;
+  // The specs and the mesh that the arrays are to have; null: they are saved
+  // without a sharding.
+  const ShardsIndex* index = nullptr;
+  int64_t memory_bytes = 0;
+  int threads = 1;
+};
+
+// Writes the transfer's tensors, each in chunks of the size of its parts, and
+// the leaves; its outputs are not written. The keys of a path are those of the
+// tree that is read; in other names they are joined by `/`. Returns false after
+// a finding: those of the writers, unreadable (also for a source that changed
+// meanwhile), dtype.
+bool WriteTransfer(const Transfer& transfer,
+                   const std::vector<stored::Leaf>& leaves,
+                   const OutputFormat& format, const TreeOutput& output,
+                   Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_TREE_OUTPUT_H_
