@@ -16,11 +16,12 @@ import sys
 
 import attn
 import compile_suite
+import lsp_suite
 import match_suite
 import split_suite
 
-SUITES = {"attn": attn, "compile": compile_suite, "match": match_suite,
-          "split": split_suite}
+SUITES = {"attn": attn, "compile": compile_suite, "lsp": lsp_suite,
+          "match": match_suite, "split": split_suite}
 
 
 def machine():

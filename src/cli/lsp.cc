@@ -1,8 +1,10 @@
 // `shardc lsp`: the language server over standard input and output. One thread
-// reads and handles the messages, and checks after a short pause in them; if
-// edits never pause, it checks at regular intervals:
+// reads and handles the messages, and checks when no more of them arrive. Where
+// a check takes long it waits for a pause first, so that a check does not delay
+// the next keys; if edits never pause, it checks at regular intervals:
 //
-//   an edit, 40 ms of silence  ->  one check, its findings are published
+//   checks take 20 ms   ->  an edit is checked at once
+//   checks take 200 ms  ->  after 40 ms without input
 #include <poll.h>
 #include <unistd.h>
 
@@ -25,7 +27,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPause{40};      // without input, before a check
+constexpr milliseconds kPause{40};      // without input, before a long check
+constexpr milliseconds kQuick{100};     // a check that takes less is not long
 constexpr milliseconds kLongest{1000};  // that findings may be out of date
 
 struct LspFlags {
@@ -58,6 +61,7 @@ class Loop {
     std::string bytes;
     for (;;) {
       const auto got = ReadSome(Wait(), bytes);
+      const bool quiet = got && !*got;
       if (got && *got) {
         server_.Receive(bytes);
         last_ = Clock::now();
@@ -67,28 +71,35 @@ class Loop {
       }
       if (server_.exit_status()) return *server_.exit_status();
       if (!got) return server_.StatusAtEnd();
-      Check();
+      Check(quiet);
       if (!Send(findings)) return kFailed;
     }
   }
 
  private:
+  milliseconds Pause() const {
+    return took_ < kQuick ? milliseconds(0) : kPause;
+  }
+
   milliseconds Wait() const {
     if (!server_.HasEdits()) return milliseconds(-1);
-    const auto left =
-        std::chrono::duration_cast<milliseconds>(last_ + kPause - Clock::now());
+    const auto left = std::chrono::duration_cast<milliseconds>(last_ + Pause() -
+                                                               Clock::now());
     return std::max(milliseconds(0), left + milliseconds(1));
   }
 
-  void Check() {
+  // `quiet`: no input was waiting.
+  void Check(bool quiet) {
     if (!server_.HasEdits()) {
       first_.reset();
       return;
     }
     const auto now = Clock::now();
     if (!first_) first_ = now;
-    if (now < last_ + kPause && now < *first_ + kLongest) return;
+    const bool paused = quiet && now >= last_ + Pause();
+    if (!paused && now < *first_ + kLongest) return;
     server_.CheckNow();
+    took_ = Clock::now() - now;
     first_.reset();
   }
 
@@ -103,6 +114,7 @@ class Loop {
   lsp::Server server_;
   Clock::time_point last_ = Clock::now();   // time of the last bytes
   std::optional<Clock::time_point> first_;  // first unchecked edit
+  Clock::duration took_ = kPause;           // by the last check
 };
 
 int RunLsp(const LspFlags& flags, const Common& common, Findings& findings) {
@@ -128,8 +140,9 @@ const Command kLsp = {
 Runs a server of the Language Server Protocol over standard input and output,
 for rules, mesh and project files. It reports the findings of `shardc check` for
 the texts in the editor, saved or not; shows what a pattern matches and what a
-name means in each mode; and offers completion, definitions, symbols, fixes, and
-comments that ignore a finding.
+name means in each mode; and offers completion, definitions, references, symbols,
+renaming, formatting, fixes, and comments that ignore a finding. A rule with an
+error does not hide the findings of the others.
 
 A file belongs to the nearest `shardc.yaml` upwards, and is checked with all
 targets of that project. A rules or mesh file that no project reads is checked

@@ -22,35 +22,6 @@
 namespace shardc {
 namespace {
 
-// The number that the pattern captures of the name, with the rule's separator
-// in the name; -1 if there is none.
-int64_t IndexIn(const Regex& pattern, const Rule& rule, std::string_view tensor,
-                char separator) {
-  std::string own;
-  if (separator != 0 && separator != rule.separator) {
-    own = tensor;
-    std::replace(own.begin(), own.end(), separator, rule.separator);
-    tensor = own;
-  }
-  const auto text = pattern.Group1(tensor);
-  if (!text) return -1;
-  int64_t index = -1;
-  const char* const end = text->data() + text->size();
-  const auto [read, error] = std::from_chars(text->data(), end, index);
-  return error == std::errc() && read == end ? index : -1;
-}
-
-// By tensor.
-std::vector<int64_t> IndicesIn(const Manifest& manifest, const Rule& rule,
-                               const Regex& pattern) {
-  std::vector<int64_t> out;
-  out.reserve(manifest.tensors.size());
-  for (const Tensor& tensor : manifest.tensors) {
-    out.push_back(IndexIn(pattern, rule, tensor.name, manifest.separator));
-  }
-  return out;
-}
-
 int64_t CountOf(std::span<const int64_t> indices) {
   int64_t largest = -1;
   for (const int64_t index : indices) largest = std::max(largest, index);
@@ -59,6 +30,22 @@ int64_t CountOf(std::span<const int64_t> indices) {
 }
 
 }  // namespace
+
+int64_t Placements::IndexPattern::In(const Rule& rule, std::string_view tensor,
+                                     char separator) const {
+  std::string own;
+  if (separator != 0 && separator != rule.separator) {
+    own = tensor;
+    std::replace(own.begin(), own.end(), separator, rule.separator);
+    tensor = own;
+  }
+  const auto text = digits ? digits->In(tensor) : regex.Group1(tensor);
+  if (!text) return -1;
+  int64_t index = -1;
+  const char* const end = text->data() + text->size();
+  const auto [read, error] = std::from_chars(text->data(), end, index);
+  return error == std::errc() && read == end ? index : -1;
+}
 
 Placements Placements::Compile(std::span<const Rule> rules,
                                const Manifest& manifest, Findings& findings) {
@@ -80,17 +67,25 @@ Placements Placements::Compile(std::span<const Rule> rules,
                    "put parentheses around the digits: `experts\\.(\\d+)\\.`");
       continue;
     }
+    IndexPattern pattern{std::move(*regex),
+                         DigitsBetween::Of(placement->index_pattern)};
     out.counts_[i] = placement->count;
     if (placement->count == 0) {
       const auto [at, first] = read_off.try_emplace(
           {placement->index_pattern, rules[i].separator}, out.indices_.size());
       if (first) {
-        out.indices_.push_back(IndicesIn(manifest, rules[i], *regex));
+        // By tensor.
+        auto& indices = out.indices_.emplace_back();
+        indices.reserve(manifest.tensors.size());
+        for (const Tensor& tensor : manifest.tensors) {
+          indices.push_back(
+              pattern.In(rules[i], tensor.name, manifest.separator));
+        }
       }
       out.indices_of_[i] = at->second;
       out.counts_[i] = CountOf(out.indices_[at->second]);
     }
-    out.index_patterns_[i] = std::move(*regex);
+    out.index_patterns_[i] = std::move(pattern);
   }
   return out;
 }
@@ -98,8 +93,8 @@ Placements Placements::Compile(std::span<const Rule> rules,
 int64_t Placements::Index(const Rule& rule, size_t at, const Manifest& manifest,
                           uint32_t number) const {
   if (indices_of_[at]) return indices_[*indices_of_[at]][number];
-  return IndexIn(*index_patterns_[at], rule, manifest.tensors[number].name,
-                 manifest.separator);
+  return index_patterns_[at]->In(rule, manifest.tensors[number].name,
+                                 manifest.separator);
 }
 
 std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,

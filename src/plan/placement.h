@@ -16,6 +16,7 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
+#include "plan/digits_between.h"
 #include "plan/plan.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
@@ -48,7 +49,17 @@ class Placements {
   int64_t Count(size_t at) const { return counts_[at]; }
 
  private:
-  std::vector<std::optional<Regex>> index_patterns_;  // by rule
+  // An `index` pattern, and a faster way to search for one of the usual form.
+  struct IndexPattern {
+    Regex regex;
+    std::optional<DigitsBetween> digits;
+
+    // The number that it captures of the name, with the rule's separator in the
+    // name; -1 if there is none.
+    int64_t In(const Rule& rule, std::string_view tensor, char separator) const;
+  };
+
+  std::vector<std::optional<IndexPattern>> index_patterns_;  // by rule
   std::vector<int64_t> counts_;
   // Indices by tensor, if a count was taken from the names, and by rule their
   // number.

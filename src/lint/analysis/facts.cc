@@ -16,6 +16,7 @@
 #include <unordered_map>
 
 #include "lint/analysis/heads.h"
+#include "lint/analysis/last_groups.h"
 #include "lint/analysis/step_facts.h"
 #include "model/name.h"
 #include "plan/placement.h"
@@ -122,14 +123,23 @@ const StepFacts* Facts::Step() const {
 
 // One pass over the parameters, then a counting sort of them by group.
 void Facts::FindGroups() {
+  LastGroups last(separator());
   std::unordered_map<GroupKey, uint32_t, GroupHash> ids;
   std::vector<uint32_t> group_of(plan().params.size());
   GroupKey key;
   for (size_t i = 0; i < plan().params.size(); ++i) {
+    const std::string_view name = plan().names[i];
+    const uint32_t layout = plan().params[i].layout;
+    const int32_t rule = compiled().matches.first[i];
+    if (const auto known = last.Find(name, layout, rule)) {
+      group_of[i] = *known;
+      ++groups_[*known].end;
+      continue;
+    }
     key.name.clear();
-    AppendTemplate(plan().names[i], separator(), key.name);
-    key.layout = plan().params[i].layout;
-    key.rule = compiled().matches.first[i];
+    AppendTemplate(name, separator(), key.name);
+    key.layout = layout;
+    key.rule = rule;
     auto [at, fresh] =
         ids.try_emplace(key, static_cast<uint32_t>(groups_.size()));
     if (fresh) {
@@ -142,6 +152,7 @@ void Facts::FindGroups() {
     }
     group_of[i] = at->second;
     ++groups_[at->second].end;
+    last.Keep(name, layout, rule, at->second);
   }
   uint32_t begin = 0;
   for (ParameterGroup& group : groups_) {

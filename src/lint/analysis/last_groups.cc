@@ -1,0 +1,74 @@
+// Two names are compared up to the first byte that differs. It must be in a
+// part of digits in both, which a template writes as `*`; the comparison
+// continues after these parts:
+//
+//   layers.0.up, layers.12.up  ->  differ in `0` and `12`, then `.up` is equal
+#include "lint/analysis/last_groups.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "model/name.h"
+
+namespace shardc {
+namespace {
+
+// The number of bytes at the beginning that are equal, eight at a time.
+size_t CommonPrefix(std::string_view a, std::string_view b) {
+  const size_t shorter = std::min(a.size(), b.size());
+  size_t same = 0;
+  for (; same + sizeof(uint64_t) <= shorter; same += sizeof(uint64_t)) {
+    uint64_t x = 0, y = 0;
+    std::memcpy(&x, a.data() + same, sizeof x);
+    std::memcpy(&y, b.data() + same, sizeof y);
+    if (x != y) break;
+  }
+  while (same < shorter && a[same] == b[same]) ++same;
+  return same;
+}
+
+}  // namespace
+
+bool SameTemplate(std::string_view a, std::string_view b, char separator) {
+  // A part that is written `*` has the template of digits.
+  const auto any = [](std::string_view part) {
+    return part == "*" || AllDigits(part);
+  };
+  for (;;) {
+    const size_t same = CommonPrefix(a, b);
+    if (same == a.size() && same == b.size()) return true;
+    // The part in which they differ begins after the last separator.
+    const size_t part = a.substr(0, same).rfind(separator) + 1;
+    const size_t a_end = std::min(a.find(separator, part), a.size());
+    const size_t b_end = std::min(b.find(separator, part), b.size());
+    if (!any(a.substr(part, a_end - part)) ||
+        !any(b.substr(part, b_end - part))) {
+      return false;
+    }
+    a.remove_prefix(a_end);
+    b.remove_prefix(b_end);
+  }
+}
+
+std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
+                                         int32_t rule) {
+  if (separator_ == 0) return std::nullopt;
+  for (Entry& entry : Of(layout, rule)) {
+    if (entry.layout != layout || entry.rule != rule ||
+        !SameTemplate(name, entry.name, separator_)) {
+      continue;
+    }
+    // The next name is nearest to this one.
+    entry.name = name;
+    return entry.group;
+  }
+  return std::nullopt;
+}
+
+void LastGroups::Keep(std::string_view name, uint32_t layout, int32_t rule,
+                      uint32_t group) {
+  Entries& entries = Of(layout, rule);
+  entries[next_++ % entries.size()] = {name, layout, rule, group};
+}
+
+}  // namespace shardc

@@ -1,0 +1,51 @@
+// The parameter groups of the last parameters.
+#ifndef SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_
+#define SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace shardc {
+
+// Whether two names have the same template (AppendTemplate of model/name.h),
+// without making it. The separator is not 0.
+bool SameTemplate(std::string_view a, std::string_view b, char separator);
+
+// The parameters of a layer or an expert follow each other, so that most names
+// have a group among the last ones, and comparing two names is cheaper than
+// making and hashing a template.
+class LastGroups {
+ public:
+  // Names are kept as views.
+  explicit LastGroups(char separator) : separator_(separator) {}
+
+  // The group of an earlier parameter with the same template, layout and rule,
+  // if it is still known.
+  std::optional<uint32_t> Find(std::string_view name, uint32_t layout,
+                               int32_t rule);
+  void Keep(std::string_view name, uint32_t layout, int32_t rule,
+            uint32_t group);
+
+ private:
+  struct Entry {
+    std::string_view name;
+    uint32_t layout = UINT32_MAX;
+    int32_t rule = 0;
+    uint32_t group = 0;
+  };
+  using Entries = std::array<Entry, 4>;
+  Entries& Of(uint32_t layout, int32_t rule) {
+    return table_[(layout * 31 + static_cast<uint32_t>(rule)) % table_.size()];
+  }
+
+  char separator_;
+  std::array<Entries, 64> table_;
+  size_t next_ = 0;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_

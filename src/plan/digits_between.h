@@ -1,0 +1,25 @@
+// Finds the number in a name without RE2, for the usual form of `place.index`.
+#ifndef SHARDC_PLAN_DIGITS_BETWEEN_H_
+#define SHARDC_PLAN_DIGITS_BETWEEN_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardc {
+
+// A pattern of digits between two texts, such as `experts\.(\d+)\.`.
+struct DigitsBetween {
+  std::string before, after;
+
+  // Nullopt if the pattern has another form.
+  static std::optional<DigitsBetween> Of(std::string_view pattern);
+
+  // What the pattern's group captures in its first match, as RE2 finds it;
+  // nullopt if the name does not match.
+  std::optional<std::string_view> In(std::string_view name) const;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_DIGITS_BETWEEN_H_

@@ -1,0 +1,55 @@
+#include "lint/analysis/last_groups.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "draws.h"
+#include "model/name.h"
+
+namespace shardc {
+namespace {
+
+TEST_CASE("last groups: names with one template") {
+  CHECK(SameTemplate("layers.0.up", "layers.12.up", '.'));
+  CHECK(SameTemplate("a.1.2", "a.11.3", '.'));
+  CHECK(SameTemplate("1", "22", '/'));
+  CHECK_FALSE(SameTemplate("a.1", "a.1.2", '.'));
+  CHECK_FALSE(SameTemplate("a.1", "a.x", '.'));
+  CHECK_FALSE(SameTemplate("a1.b", "a2.b", '.'));
+  CHECK_FALSE(SameTemplate("a.", "a", '.'));
+}
+
+TEST_CASE("last groups: random names compare as their templates do") {
+  Draws draws(3);
+  int same = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const auto name = [&] {
+      std::string out;
+      for (size_t left = draws() % 7; left > 0; --left) {
+        out += "ab01.*"[draws() % 6];
+      }
+      return out;
+    };
+    const std::string a = name(), b = name();
+    const bool equal = NameTemplate(a, '.') == NameTemplate(b, '.');
+    same += equal && a != b ? 1 : 0;
+    REQUIRE_MESSAGE(SameTemplate(a, b, '.') == equal, a, " ", b);
+  }
+  CHECK(same > 100);
+}
+
+TEST_CASE("last groups: a group is found by template, layout and rule") {
+  LastGroups last('.');
+  last.Keep("l.0.up", 1, 2, 7);
+  CHECK(last.Find("l.5.up", 1, 2) == 7);
+  CHECK_FALSE(last.Find("l.5.down", 1, 2));
+  CHECK_FALSE(last.Find("l.5.up", 2, 2));
+  CHECK_FALSE(last.Find("l.5.up", 1, 3));
+  LastGroups none('\0');
+  none.Keep("l0", 1, 2, 7);
+  CHECK_FALSE(none.Find("l0", 1, 2));
+}
+
+}  // namespace
+}  // namespace shardc
