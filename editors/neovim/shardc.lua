@@ -3,7 +3,9 @@
 --
 --   require("shardc").setup()
 --
--- Options: `cmd`, the program and its arguments; `on_attach`, as of any client.
+-- Options: `cmd`, the program and its arguments; `on_attach`, as of any client;
+-- `inlay_hints = false` hides the counts at the end of patterns (Neovim 0.10 and
+-- later show them).
 local M = {}
 
 local function root_of(name)
@@ -21,7 +23,14 @@ function M.attach(buffer, options)
     name = "shardc",
     cmd = options.cmd or { "shardc", "lsp", "--stdio" },
     root_dir = root_of(vim.api.nvim_buf_get_name(buffer)),
-    on_attach = options.on_attach,
+    on_attach = function(client, attached)
+      if vim.lsp.inlay_hint and options.inlay_hints ~= false then
+        vim.lsp.inlay_hint.enable(true, { bufnr = attached })
+      end
+      if options.on_attach then
+        options.on_attach(client, attached)
+      end
+    end,
   }
   if vim.lsp.start then
     return vim.lsp.start(config, { bufnr = buffer })

@@ -3,14 +3,24 @@
 // because editors show findings only in files:
 //
 //   `select: [SHD999]`, no such code  ->  shown at the top of shardc.yaml
+//
+// If rules files have errors, the project is read again without the rules that
+// have them (lsp/recover.h), so that the others keep their findings.
 #include "cli/lsp_checker.h"
 
+#include <algorithm>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "cli/fixes.h"
 #include "lint/baseline.h"
+#include "lint/rules/all.h"
+#include "lsp/recover.h"
+#include "match/sketch.h"
 #include "parse/project.h"
+#include "source/index.h"
 
 namespace shardc::cli {
 namespace {
@@ -34,6 +44,64 @@ void GivePlaces(Findings& findings, const std::string& path) {
   findings = std::move(placed);
 }
 
+// The errors of reading, which keep targets from being compiled.
+Findings ErrorsOf(const lsp::CheckedProject& project) {
+  Findings out;
+  for (const Finding& finding : project.findings.all()) {
+    if (FindLint(*finding.code) == nullptr) out.Add(finding);
+  }
+  return out;
+}
+
+// The files of a project that are no rules files.
+std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
+  std::set<std::string> out = {project.path};
+  for (const lsp::CheckedTarget& one : project.targets) {
+    const Target& target = one.target;
+    for (const std::string& file : {target.mesh.file, target.manifest,
+                                    target.model, target.plan, target.step}) {
+      out.insert(file);
+    }
+  }
+  return out;
+}
+
+// The parameters that a rule which was left out may match: those of no rule
+// and of a catch-all.
+std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
+  std::vector<bool> catch_all;
+  for (const Rule& rule : compiled.rules.rules) {
+    catch_all.push_back(SketchOf(rule.match).catch_all);
+  }
+  std::set<std::string_view> out;
+  for (size_t i = 0; i < compiled.plan.params.size(); ++i) {
+    const int32_t rule = compiled.matches.first[i];
+    if (rule < 0 || catch_all[AsIndex(rule)])
+      out.insert(compiled.plan.names[i]);
+  }
+  return out;
+}
+
+// Removes findings that a rule or definition which was left out may cause: that
+// something is not used, and those of parameters that the rule may match.
+void DropUncertain(CheckedTarget& target) {
+  if (target.compiled == nullptr) return;
+  const Code* const codes[] = {
+      &kUnusedDefinition.code, &kUnusedIgnore.code,  &kUnusedMeshAxis.code,
+      &kTensorAxisIdle.code,   &kRoleNeverUsed.code, &kOtherNaming.code,
+      &kMemoryOverBudget.code, &kMemoryTight.code,
+  };
+  const auto undecided = UndecidedOf(*target.compiled);
+  std::erase_if(target.result.findings, [&](const Finding& finding) {
+    return std::find(std::begin(codes), std::end(codes), finding.code) !=
+               std::end(codes) ||
+           std::any_of(finding.params.begin(), finding.params.end(),
+                       [&](const std::string& name) {
+                         return undecided.contains(name);
+                       });
+  });
+}
+
 }  // namespace
 
 InputFlags LspChecker::InputsWith(const FileTexts& texts) {
@@ -43,10 +111,12 @@ InputFlags LspChecker::InputsWith(const FileTexts& texts) {
   return inputs;
 }
 
-lsp::CheckedProject LspChecker::Check(const std::string& path,
-                                      const FileTexts& texts) {
+lsp::CheckedProject LspChecker::Read(const std::string& path,
+                                     const FileTexts& texts, bool partial) {
   lsp::CheckedProject out;
   out.path = path;
+  out.texts = texts;
+  out.partial = partial;
   const auto project = ReadProject(path, out.findings, &texts, allow_outside_);
   auto selection = project ? Selection::Make(project->lint, false, out.findings)
                            : std::nullopt;
@@ -64,7 +134,11 @@ lsp::CheckedProject LspChecker::Check(const std::string& path,
   auto checked = CheckTargets(project->targets, options, *selection, common_);
   for (size_t i = 0; i < checked.size(); ++i) {
     CheckedTarget& one = checked[i];
+    if (partial) DropUncertain(one);
     if (baseline) baseline->Apply(one.result.findings);
+    // Editors do not show the names of all parameters of a finding, which may
+    // be tens of thousands.
+    for (Finding& finding : one.result.findings) finding.params.clear();
     out.targets.push_back(
         {project->targets[i], one.errors, one.compiled, one.fixes});
   }
@@ -73,21 +147,35 @@ lsp::CheckedProject LspChecker::Check(const std::string& path,
   return out;
 }
 
-bool LspChecker::IsSafe(const RuleFix& fix, const lsp::CheckedProject& project,
-                        const FileTexts& texts) {
+lsp::CheckedProject LspChecker::Check(const std::string& path,
+                                      const FileTexts& texts) {
+  lsp::Recovery recovery(texts);
+  for (int reading = 1;; ++reading) {
+    lsp::CheckedProject out = Read(path, recovery.texts(), recovery.any());
+    if (reading == lsp::Recovery::kReadings ||
+        !recovery.LeaveOut(ErrorsOf(out), OtherFiles(out))) {
+      if (recovery.any()) recovery.Finish(out.findings);
+      return out;
+    }
+  }
+}
+
+bool LspChecker::IsSafe(const RuleFix& fix,
+                        const lsp::CheckedProject& project) {
   const auto witnesses = TargetsOf(project);
-  return cli::IsSafe(fix, witnesses, InputsWith(texts), common_);
+  return cli::IsSafe(fix, witnesses, InputsWith(project.texts), common_);
 }
 
 std::vector<lsp::NewText> LspChecker::SafeFixes(
-    const lsp::CheckedProject& project, const FileTexts& texts) {
+    const lsp::CheckedProject& project) {
+  if (project.partial) return {};
   std::vector<CheckedTarget> checked(project.targets.size());
   for (size_t i = 0; i < checked.size(); ++i) {
     checked[i].fixes = project.targets[i].fixes;
   }
   const auto witnesses = TargetsOf(project);
   const FixResult fixed =
-      MakeFixes(checked, witnesses, InputsWith(texts), common_, false);
+      MakeFixes(checked, witnesses, InputsWith(project.texts), common_, false);
   std::vector<lsp::NewText> out;
   for (const FixedFile& file : fixed.files) {
     out.push_back({file.name, file.after});

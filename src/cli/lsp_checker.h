@@ -20,12 +20,13 @@ class LspChecker final : public lsp::Checker {
 
   lsp::CheckedProject Check(const std::string& project,
                             const FileTexts& texts) override;
-  bool IsSafe(const RuleFix& fix, const lsp::CheckedProject& project,
-              const FileTexts& texts) override;
-  std::vector<lsp::NewText> SafeFixes(const lsp::CheckedProject& project,
-                                      const FileTexts& texts) override;
+  bool IsSafe(const RuleFix& fix, const lsp::CheckedProject& project) override;
+  std::vector<lsp::NewText> SafeFixes(
+      const lsp::CheckedProject& project) override;
 
  private:
+  lsp::CheckedProject Read(const std::string& path, const FileTexts& texts,
+                           bool partial);
   InputFlags InputsWith(const FileTexts& texts);
 
   Common common_;

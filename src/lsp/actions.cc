@@ -66,8 +66,7 @@ void AddFixes(const Workspace& workspace, const Document& document,
             [&](const Action& other) { return other.edits == fix.edits; });
         if (known || left == 0) continue;
         --left;
-        const bool safe =
-            workspace.checker().IsSafe(fix, *project, workspace.texts());
+        const bool safe = workspace.checker().IsSafe(fix, *project);
         out.push_back({TitleOf(*fix.code) + (safe ? "" : " (changes specs)"),
                        &finding, safe, fix.edits});
       }
@@ -168,8 +167,7 @@ std::vector<NewText> FixAll(const Workspace& workspace,
                             const Document& document) {
   std::vector<NewText> out;
   for (const CheckedProject* project : workspace.ProjectsOf(document)) {
-    for (NewText& text :
-         workspace.checker().SafeFixes(*project, workspace.texts())) {
+    for (NewText& text : workspace.checker().SafeFixes(*project)) {
       const bool known = std::any_of(
           out.begin(), out.end(),
           [&](const NewText& other) { return other.path == text.path; });

@@ -27,6 +27,11 @@ struct CheckedProject {
   std::string path;   // of the project file
   Findings findings;  // as `check` reports them
   std::vector<CheckedTarget> targets;
+  // Whether the targets were checked without the entries of rules files that
+  // could not be read.
+  bool partial = false;
+  // The texts that were checked: without those entries.
+  FileTexts texts = {};
 };
 
 // A new text for a file.
@@ -45,11 +50,9 @@ class Checker {
   virtual CheckedProject Check(const std::string& project,
                                const FileTexts& texts) = 0;
   // Whether the fix changes no spec of the project's targets.
-  virtual bool IsSafe(const RuleFix& fix, const CheckedProject& project,
-                      const FileTexts& texts) = 0;
-  // The fixes that together change no spec.
-  virtual std::vector<NewText> SafeFixes(const CheckedProject& project,
-                                         const FileTexts& texts) = 0;
+  virtual bool IsSafe(const RuleFix& fix, const CheckedProject& project) = 0;
+  // The fixes that together change no spec; none if entries could not be read.
+  virtual std::vector<NewText> SafeFixes(const CheckedProject& project) = 0;
 };
 
 }  // namespace shardc::lsp

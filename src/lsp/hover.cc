@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "lint/analysis/facts.h"
+#include "lsp/counts.h"
 #include "source/file.h"
 #include "source/wording.h"
 
@@ -34,20 +35,6 @@ std::string RuleName(const Rule& rule) {
     out += " (" + rule.source_name + ":" + std::to_string(line) + ")";
   }
   return out;
-}
-
-// Of the parameters that the rule wins, in train mode.
-std::optional<int64_t> BytesPerDevice(const Compiled& compiled, int32_t rule) {
-  int64_t sum = 0;
-  for (size_t i = 0; i < compiled.plan.params.size(); ++i) {
-    if (compiled.matches.first[i] != rule) continue;
-    const auto& layout = compiled.plan.layouts[compiled.plan.params[i].layout];
-    const auto bytes = layout.modes.front().bytes_per_device;
-    if (!bytes || __builtin_add_overflow(sum, *bytes, &sum)) {
-      return std::nullopt;
-    }
-  }
-  return sum;
 }
 
 std::string FirstNames(const Compiled& compiled, int32_t rule) {
@@ -102,7 +89,7 @@ std::string PatternText(const NameScope& scope, size_t rule) {
   }
   if (own.won > 0) {
     out += ", " + BytesText(own.bytes);
-    const auto each = BytesPerDevice(compiled, static_cast<int32_t>(rule));
+    const auto each = CountsOf(compiled)[rule].bytes_per_device;
     if (each) out += ", " + BytesText(*each) + " per device";
     out += "\n```text\n" + FirstNames(compiled, static_cast<int32_t>(rule)) +
            "```";

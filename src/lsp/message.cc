@@ -101,17 +101,19 @@ std::optional<Range> RangeBelow(const std::optional<JsonValue>& value,
   return Range{*start, *end};
 }
 
-void WriteRange(JsonWriter& json, const Range& range) {
-  const auto write = [&](std::string_view key, const Position& position) {
-    json.Key(key);
-    json.BeginObject();
-    json.Member("line", position.line);
-    json.Member("character", position.character);
-    json.EndObject();
-  };
+void WritePosition(JsonWriter& json, const Position& position) {
   json.BeginObject();
-  write("start", range.start);
-  write("end", range.end);
+  json.Member("line", position.line);
+  json.Member("character", position.character);
+  json.EndObject();
+}
+
+void WriteRange(JsonWriter& json, const Range& range) {
+  json.BeginObject();
+  json.Key("start");
+  WritePosition(json, range.start);
+  json.Key("end");
+  WritePosition(json, range.end);
   json.EndObject();
 }
 

@@ -22,6 +22,7 @@ enum class ErrorCode : int {
   kInvalidParams = -32602,
   kNotInitialized = -32002,
   kCancelled = -32800,
+  kRequestFailed = -32803,
 };
 
 struct Message {
@@ -56,6 +57,7 @@ std::optional<Position> PositionBelow(
 std::optional<Range> RangeBelow(const std::optional<JsonValue>& value,
                                 std::initializer_list<std::string_view> keys);
 
+void WritePosition(JsonWriter& json, const Position& position);
 void WriteRange(JsonWriter& json, const Range& range);
 
 // `result` is JSON.

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "emit/findings/formats.h"
 #include "lint/rules/all.h"
 #include "lsp/message.h"
+#include "lsp/tokens.h"
 #include "lsp/uri.h"
 
 namespace shardc::lsp {
@@ -63,6 +65,14 @@ void WriteSymbols(JsonWriter& json, const std::vector<Symbol>& symbols,
   json.EndArray();
 }
 
+void WriteNames(JsonWriter& json, std::string_view key,
+                std::span<const std::string_view> names) {
+  json.Key(key);
+  json.BeginArray();
+  for (const std::string_view name : names) json.String(name);
+  json.EndArray();
+}
+
 void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.BeginObject();
   json.Member("positionEncoding", EncodingName(encoding));
@@ -75,6 +85,22 @@ void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.Member("hoverProvider", true);
   json.Member("definitionProvider", true);
   json.Member("documentSymbolProvider", true);
+  json.Member("inlayHintProvider", true);
+  json.Member("referencesProvider", true);
+  json.Member("documentFormattingProvider", true);
+  json.Key("renameProvider");
+  json.BeginObject();
+  json.Member("prepareProvider", true);
+  json.EndObject();
+  json.Key("semanticTokensProvider");
+  json.BeginObject();
+  json.Key("legend");
+  json.BeginObject();
+  WriteNames(json, "tokenTypes", TokenTypes());
+  WriteNames(json, "tokenModifiers", TokenModifiers());
+  json.EndObject();
+  json.Member("full", true);
+  json.EndObject();
   json.Key("completionProvider");
   json.BeginObject();
   json.Key("triggerCharacters");
@@ -136,7 +162,9 @@ class DiagnosticWriter {
   }
 
   Range RangeIn(const Place& place) {
-    if (place.source == nullptr) return {};
+    // Without a position the lines are not needed: the file may be a manifest
+    // of megabytes.
+    if (!place.HasPosition()) return {};
     const auto at =
         lines_.try_emplace(place.source.get(), place.source->text()).first;
     return RangeOf(at->second, place, encoding_);
@@ -147,6 +175,19 @@ class DiagnosticWriter {
   std::map<const Source*, Lines> lines_;
 };
 
+void WriteTextEdits(JsonWriter& json, const Lines& lines,
+                    const std::vector<TextEdit>& edits, Encoding encoding) {
+  json.BeginArray();
+  for (const TextEdit& edit : edits) {
+    json.BeginObject();
+    json.Key("range");
+    WriteRange(json, lines.RangeOf(edit.begin, edit.end, encoding));
+    json.Member("newText", edit.text);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
 // Writes the edits of one file in a form that the client supports.
 void WriteEdits(JsonWriter& json, const ResultForm& form,
                 const std::string& path, std::string_view text,
@@ -154,17 +195,7 @@ void WriteEdits(JsonWriter& json, const ResultForm& form,
   const Document* const open = form.documents.Showing(path);
   const std::string uri = open == nullptr ? UriOfPath(path) : open->uri;
   const Lines lines(text);
-  const auto write = [&] {
-    json.BeginArray();
-    for (const TextEdit& edit : edits) {
-      json.BeginObject();
-      json.Key("range");
-      WriteRange(json, lines.RangeOf(edit.begin, edit.end, form.encoding));
-      json.Member("newText", edit.text);
-      json.EndObject();
-    }
-    json.EndArray();
-  };
+  const auto write = [&] { WriteTextEdits(json, lines, edits, form.encoding); };
   if (!form.versioned_edits) {
     json.Key(uri);
     write();
@@ -179,6 +210,27 @@ void WriteEdits(JsonWriter& json, const ResultForm& form,
   json.Key("edits");
   write();
   json.EndObject();
+}
+
+// Writes a workspace edit; `write` writes the edits of each file.
+template <class Write>
+void WriteWorkspaceEdit(JsonWriter& json, const ResultForm& form,
+                        const Write& write) {
+  json.BeginObject();
+  json.Key(form.versioned_edits ? "documentChanges" : "changes");
+  form.versioned_edits ? json.BeginArray() : json.BeginObject();
+  write();
+  form.versioned_edits ? json.EndArray() : json.EndObject();
+  json.EndObject();
+}
+
+void WriteFileEdits(JsonWriter& json, const ResultForm& form,
+                    const std::vector<FileEdits>& files) {
+  WriteWorkspaceEdit(json, form, [&] {
+    for (const FileEdits& file : files) {
+      WriteEdits(json, form, file.path, file.text, file.edits);
+    }
+  });
 }
 
 }  // namespace
@@ -326,20 +378,57 @@ std::string SymbolsResult(const ResultForm& form, const Lines& lines,
   });
 }
 
+std::string InlayHintsResult(const ResultForm& form, const Lines& lines,
+                             const std::vector<InlayHint>& hints) {
+  return Json([&](JsonWriter& json) {
+    json.BeginArray();
+    for (const InlayHint& hint : hints) {
+      json.BeginObject();
+      json.Key("position");
+      WritePosition(json, lines.PositionOf(hint.offset, form.encoding));
+      json.Member("label", hint.label);
+      json.Member("tooltip", hint.tooltip);
+      json.Member("paddingLeft", true);
+      json.EndObject();
+    }
+    json.EndArray();
+  });
+}
+
+std::string WorkspaceEditResult(const ResultForm& form,
+                                const std::vector<FileEdits>& files) {
+  return Json([&](JsonWriter& json) { WriteFileEdits(json, form, files); });
+}
+
+std::string EditsResult(const ResultForm& form, const Lines& lines,
+                        const std::vector<TextEdit>& edits) {
+  return Json([&](JsonWriter& json) {
+    WriteTextEdits(json, lines, edits, form.encoding);
+  });
+}
+
+std::string RangeResult(const ResultForm& form, const Lines& lines,
+                        size_t begin, size_t end) {
+  return Json([&](JsonWriter& json) {
+    WriteRange(json, lines.RangeOf(begin, end, form.encoding));
+  });
+}
+
+std::string TokensResult(const std::vector<int64_t>& numbers) {
+  return Json([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Key("data");
+    json.BeginArray();
+    for (const int64_t number : numbers) json.Integer(number);
+    json.EndArray();
+    json.EndObject();
+  });
+}
+
 std::string ActionsResult(const ResultForm& form, const Document& document,
                           const std::vector<Action>& actions,
                           const std::vector<FileEdits>& all) {
   return Json([&](JsonWriter& json) {
-    const auto begin_edit = [&] {
-      json.Key("edit");
-      json.BeginObject();
-      json.Key(form.versioned_edits ? "documentChanges" : "changes");
-      form.versioned_edits ? json.BeginArray() : json.BeginObject();
-    };
-    const auto end_edit = [&] {
-      form.versioned_edits ? json.EndArray() : json.EndObject();
-      json.EndObject();
-    };
     json.BeginArray();
     for (const Action& action : actions) {
       json.BeginObject();
@@ -350,20 +439,18 @@ std::string ActionsResult(const ResultForm& form, const Document& document,
       json.BeginArray();
       DiagnosticWriter(json, form.encoding).Write(*action.finding);
       json.EndArray();
-      begin_edit();
-      WriteEdits(json, form, document.name(), document.text, action.edits);
-      end_edit();
+      json.Key("edit");
+      WriteWorkspaceEdit(json, form, [&] {
+        WriteEdits(json, form, document.name(), document.text, action.edits);
+      });
       json.EndObject();
     }
     if (!all.empty()) {
       json.BeginObject();
       json.Member("title", "Apply all fixes that change no spec");
       json.Member("kind", "source.fixAll");
-      begin_edit();
-      for (const FileEdits& file : all) {
-        WriteEdits(json, form, file.path, file.text, file.edits);
-      }
-      end_edit();
+      json.Key("edit");
+      WriteFileEdits(json, form, all);
       json.EndObject();
     }
     json.EndArray();

@@ -12,6 +12,7 @@
 #include "lsp/define.h"
 #include "lsp/documents.h"
 #include "lsp/hover.h"
+#include "lsp/inlay.h"
 #include "lsp/position.h"
 
 namespace shardc::lsp {
@@ -54,12 +55,26 @@ std::string LocationsResult(const ResultForm& form,
 std::string SymbolsResult(const ResultForm& form, const Lines& lines,
                           const std::vector<Symbol>& symbols);
 
+std::string InlayHintsResult(const ResultForm& form, const Lines& lines,
+                             const std::vector<InlayHint>& hints);
+
 // A file with its present text and its edits.
 struct FileEdits {
   std::string path;
   std::string text;
   std::vector<TextEdit> edits;
 };
+
+// A workspace edit.
+std::string WorkspaceEditResult(const ResultForm& form,
+                                const std::vector<FileEdits>& files);
+// Edits of the document of the request.
+std::string EditsResult(const ResultForm& form, const Lines& lines,
+                        const std::vector<TextEdit>& edits);
+std::string RangeResult(const ResultForm& form, const Lines& lines,
+                        size_t begin, size_t end);
+// Semantic tokens, as their numbers (lsp/tokens.h).
+std::string TokensResult(const std::vector<int64_t>& numbers);
 
 // `actions` are for the document; `all` are the edits that apply every fix
 // which changes no spec (empty: that action is not offered).

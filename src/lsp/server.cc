@@ -11,8 +11,12 @@
 #include "lsp/complete.h"
 #include "lsp/define.h"
 #include "lsp/edit_buffer.h"
+#include "lsp/format.h"
 #include "lsp/hover.h"
+#include "lsp/inlay.h"
+#include "lsp/references.h"
 #include "lsp/results.h"
+#include "lsp/tokens.h"
 #include "lsp/uri.h"
 #include "source/file.h"
 
@@ -147,26 +151,55 @@ std::string Server::ResultOf(const Message& message) {
     shutdown_ = true;
     return std::string(kNull);
   }
-  const bool places = method == "textDocument/hover" ||
-                      method == "textDocument/completion" ||
-                      method == "textDocument/definition";
-  const bool actions = method == "textDocument/codeAction";
-  if (!places && !actions && method != "textDocument/documentSymbol") {
+  const Answer answer = AnswerTo(method);
+  if (answer == nullptr) {
     Fail(ErrorCode::kMethodNotFound, "unknown method `" + method + "`");
     return {};
   }
   const Document* const document = DocumentOf(message);
-  if (document == nullptr) return {};
-  if (actions) return Actions(*document, message);
-  if (!places) return Symbols(*document);
-  const auto position = PositionBelow(message.params, {"position"});
-  if (!position) {
-    Fail(ErrorCode::kInvalidParams, "the request has no position");
-    return {};
+  return document == nullptr ? "" : (this->*answer)(*document, message);
+}
+
+Server::Answer Server::AnswerTo(std::string_view method) {
+  constexpr std::string_view kAbout = "textDocument/";
+  if (!method.starts_with(kAbout)) return nullptr;
+  method.remove_prefix(kAbout.size());
+  static constexpr std::pair<std::string_view, Answer> kAnswers[] = {
+      {"hover", &Server::Hover},
+      {"completion", &Server::Complete},
+      {"definition", &Server::Define},
+      {"documentSymbol", &Server::Symbols},
+      {"codeAction", &Server::Actions},
+      {"inlayHint", &Server::InlayHints},
+      {"references", &Server::References},
+      {"prepareRename", &Server::PrepareRename},
+      {"rename", &Server::Rename},
+      {"formatting", &Server::Format},
+      {"semanticTokens/full", &Server::Tokens},
+  };
+  for (const auto& [name, answer] : kAnswers) {
+    if (name == method) return answer;
   }
-  if (method == "textDocument/hover") return Hover(*document, *position);
-  if (method == "textDocument/definition") return Define(*document, *position);
-  return Complete(*document, *position);
+  return nullptr;
+}
+
+std::optional<size_t> Server::OffsetOf(const Lines& lines,
+                                       const Message& message) {
+  const auto position = PositionBelow(message.params, {"position"});
+  if (position) return lines.OffsetOf(*position, encoding_);
+  Fail(ErrorCode::kInvalidParams, "the request has no position");
+  return std::nullopt;
+}
+
+std::optional<Server::Offsets> Server::RangeOf(const Lines& lines,
+                                               const Message& message) {
+  const auto range = RangeBelow(message.params, {"range"});
+  if (range) {
+    return Offsets{lines.OffsetOf(range->start, encoding_),
+                   lines.OffsetOf(range->end, encoding_)};
+  }
+  Fail(ErrorCode::kInvalidParams, "the request has no range");
+  return std::nullopt;
 }
 
 std::string Server::Initialize(const Message& message) {
@@ -289,50 +322,117 @@ void Server::Publish() {
   published_ = std::move(next);
 }
 
-std::string Server::Hover(const Document& document, const Position& position) {
+std::string Server::Hover(const Document& document, const Message& message) {
+  const Lines lines(document.text);
+  const auto offset = OffsetOf(lines, message);
+  if (!offset) return {};
   EnsureChecked();
-  const Lines lines(document.text);
-  const auto hover =
-      HoverAt(workspace_, document, lines.OffsetOf(position, encoding_));
-  if (!hover) return std::string(kNull);
-  return HoverResult(Form(), lines, *hover);
+  const auto hover = HoverAt(workspace_, document, *offset);
+  return hover ? HoverResult(Form(), lines, *hover) : std::string(kNull);
 }
 
-std::string Server::Complete(const Document& document,
-                             const Position& position) {
+std::string Server::Complete(const Document& document, const Message& message) {
   const Lines lines(document.text);
-  const size_t offset = lines.OffsetOf(position, encoding_);
-  return CompletionResult(Form(), lines,
-                          CompletionsAt(workspace_, document, offset), offset);
+  const auto offset = OffsetOf(lines, message);
+  if (!offset) return {};
+  return CompletionResult(
+      Form(), lines, CompletionsAt(workspace_, document, *offset), *offset);
 }
 
-std::string Server::Define(const Document& document, const Position& position) {
+std::string Server::Define(const Document& document, const Message& message) {
+  const auto offset = OffsetOf(Lines(document.text), message);
+  if (!offset) return {};
   EnsureChecked();
-  const Lines lines(document.text);
-  const auto places =
-      DefinitionsAt(workspace_, document, lines.OffsetOf(position, encoding_));
-  if (places.empty()) return std::string(kNull);
-  return LocationsResult(Form(), places);
+  const auto places = DefinitionsAt(workspace_, document, *offset);
+  return places.empty() ? std::string(kNull) : LocationsResult(Form(), places);
 }
 
-std::string Server::Symbols(const Document& document) {
+std::string Server::Symbols(const Document& document, const Message&) {
   return SymbolsResult(Form(), Lines(document.text), SymbolsOf(document));
 }
 
-std::string Server::Actions(const Document& document, const Message& message) {
-  const auto range = RangeBelow(message.params, {"range"});
-  if (!range) {
-    Fail(ErrorCode::kInvalidParams, "the request has no range");
+std::string Server::InlayHints(const Document& document,
+                               const Message& message) {
+  const Lines lines(document.text);
+  const auto range = RangeOf(lines, message);
+  if (!range) return {};
+  EnsureChecked();
+  return InlayHintsResult(
+      Form(), lines,
+      InlayHintsIn(workspace_, document, range->begin, range->end));
+}
+
+std::string Server::References(const Document& document,
+                               const Message& message) {
+  const auto offset = OffsetOf(Lines(document.text), message);
+  if (!offset) return {};
+  EnsureChecked();
+  const bool definitions =
+      TrueBelow(message.params, {"context", "includeDeclaration"});
+  std::vector<Place> places;
+  for (Reference& one : ReferencesAt(workspace_, document, *offset)) {
+    if (!one.definition || definitions) places.push_back(std::move(one.place));
+  }
+  return places.empty() ? std::string(kNull) : LocationsResult(Form(), places);
+}
+
+std::string Server::PrepareRename(const Document& document,
+                                  const Message& message) {
+  const Lines lines(document.text);
+  const auto offset = OffsetOf(lines, message);
+  if (!offset) return {};
+  EnsureChecked();
+  const Renaming renaming = RenameAt(workspace_, document, *offset, {});
+  if (!renaming.refusal.empty()) {
+    Fail(ErrorCode::kRequestFailed, renaming.refusal);
+    return {};
+  }
+  return RangeResult(Form(), lines, renaming.name.begin, renaming.name.end);
+}
+
+std::string Server::Rename(const Document& document, const Message& message) {
+  const auto offset = OffsetOf(Lines(document.text), message);
+  const auto name = TextBelow(message.params, {"newName"});
+  if (!offset) return {};
+  if (!name || name->empty()) {
+    Fail(ErrorCode::kInvalidParams, "the request has no new name");
     return {};
   }
   EnsureChecked();
-  const auto only = Below(message.params, {"context", "only"});
+  Renaming renaming = RenameAt(workspace_, document, *offset, *name);
+  if (!renaming.refusal.empty()) {
+    Fail(ErrorCode::kRequestFailed, renaming.refusal);
+    return {};
+  }
+  std::vector<FileEdits> files;
+  for (RenamedFile& file : renaming.files) {
+    files.push_back({file.source->name(), std::string(file.source->text()),
+                     std::move(file.edits)});
+  }
+  return WorkspaceEditResult(Form(), files);
+}
+
+std::string Server::Format(const Document& document, const Message&) {
+  if (workspace_.KindOf(document) == FileKind::kOther) {
+    return std::string(kNull);
+  }
+  return EditsResult(Form(), Lines(document.text),
+                     FormatEdits(MakeSource(document.name(), document.text)));
+}
+
+std::string Server::Tokens(const Document& document, const Message&) {
+  return TokensResult(SemanticTokensOf(workspace_, document, encoding_));
+}
+
+std::string Server::Actions(const Document& document, const Message& message) {
   const Lines lines(document.text);
+  const auto range = RangeOf(lines, message);
+  if (!range) return {};
+  EnsureChecked();
+  const auto only = Below(message.params, {"context", "only"});
   std::vector<Action> actions;
   if (Includes(only, "quickfix", true)) {
-    actions =
-        ActionsAt(workspace_, document, lines.OffsetOf(range->start, encoding_),
-                  lines.OffsetOf(range->end, encoding_));
+    actions = ActionsAt(workspace_, document, range->begin, range->end);
   }
   std::vector<FileEdits> all;
   if (Includes(only, "source.fixAll", false)) {

@@ -48,11 +48,23 @@ class Server {
   void Fail(ErrorCode code, std::string message);
 
   std::string Initialize(const Message& message);
-  std::string Hover(const Document& document, const Position& position);
-  std::string Complete(const Document& document, const Position& position);
-  std::string Define(const Document& document, const Position& position);
-  std::string Symbols(const Document& document);
+
+  // Each returns the result of a request about a document; without one it sets
+  // the error.
+  using Answer = std::string (Server::*)(const Document&, const Message&);
+  static Answer AnswerTo(std::string_view method);
+  std::string Hover(const Document& document, const Message& message);
+  std::string Complete(const Document& document, const Message& message);
+  std::string Define(const Document& document, const Message& message);
+  std::string Symbols(const Document& document, const Message& message);
   std::string Actions(const Document& document, const Message& message);
+  std::string InlayHints(const Document& document, const Message& message);
+  std::string References(const Document& document, const Message& message);
+  std::string PrepareRename(const Document& document, const Message& message);
+  std::string Rename(const Document& document, const Message& message);
+  std::string Format(const Document& document, const Message& message);
+  std::string Tokens(const Document& document, const Message& message);
+
   void Open(const Message& message);
   void Change(const Message& message);
   void Close(const Message& message);
@@ -60,6 +72,12 @@ class Server {
   ResultForm Form() const;
 
   const Document* DocumentOf(const Message& message);
+  // The request's position as an offset, or sets the error.
+  std::optional<size_t> OffsetOf(const Lines& lines, const Message& message);
+  struct Offsets {
+    size_t begin = 0, end = 0;
+  };
+  std::optional<Offsets> RangeOf(const Lines& lines, const Message& message);
   void EnsureChecked();
   void Publish();
 

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "emit/findings/formats.h"
+#include "lsp/recover.h"
 #include "parse/mesh.h"
 #include "parse/project.h"
 #include "source/file.h"
@@ -193,8 +194,31 @@ void Workspace::Keep(const CheckedProject& project) {
   }
   for (const CheckedTarget& target : project.targets) {
     if (target.compiled == nullptr) continue;
-    kept[target.target.name] = {target.compiled, target.errors};
+    kept[target.target.name] = {target.compiled, target.errors, target.target};
   }
+}
+
+void Workspace::ReadRulesAlone(const Document& document, const FileTexts& texts,
+                               LoneDocument& alone) {
+  Findings& findings = alone.findings;
+  Target target;
+  target.rules = {document.name()};
+  Boundary boundary;
+  if (!checker_.AllowsOutside() && !document.path.empty()) {
+    boundary = Boundary::Of(document.path);
+  }
+  alone.rules =
+      OpenRules(target.rules, {}, nullptr, {}, findings, &texts, boundary);
+  if (!alone.rules) return;
+  SettleSeparators(*alone.rules, '/',
+                   alone.rules->policy.compat.value_or(Compat::kNone),
+                   findings);
+  CheckPatterns(*alone.rules, findings);
+  // Resolve once more, for the findings that only a resolver makes.
+  Findings own;
+  auto opened = OpenResolver(target, {}, own, &texts, boundary);
+  findings.Append(std::move(own));
+  if (opened) alone.resolver = std::move(opened->resolver);
 }
 
 void Workspace::CheckAlone(const Document& document) {
@@ -207,25 +231,16 @@ void Workspace::CheckAlone(const Document& document) {
   if (kind == FileKind::kMesh) {
     ParseMesh(MakeSource(document.name(), document.text), {}, findings);
   } else {
-    Target target;
-    target.rules = {document.name()};
-    Boundary boundary;
-    if (!checker_.AllowsOutside() && !document.path.empty()) {
-      boundary = Boundary::Of(document.path);
+    Recovery recovery(texts_);
+    for (int reading = 1;; ++reading) {
+      alone = {};
+      ReadRulesAlone(document, recovery.texts(), alone);
+      if (reading == Recovery::kReadings ||
+          !recovery.LeaveOut(alone.findings, {})) {
+        break;
+      }
     }
-    alone.rules =
-        OpenRules(target.rules, {}, nullptr, {}, findings, &texts_, boundary);
-    if (alone.rules) {
-      SettleSeparators(*alone.rules, '/',
-                       alone.rules->policy.compat.value_or(Compat::kNone),
-                       findings);
-      CheckPatterns(*alone.rules, findings);
-      // Resolve once more, for the findings that only a resolver makes.
-      Findings own;
-      auto opened = OpenResolver(target, {}, own, &texts_, boundary);
-      findings.Append(std::move(own));
-      if (opened) alone.resolver = std::move(opened->resolver);
-    }
+    if (recovery.any()) recovery.Finish(alone.findings);
   }
   findings.Sort();
 }
@@ -261,19 +276,26 @@ std::vector<const CheckedProject*> Workspace::ProjectsOf(
   return out;
 }
 
-std::vector<NameScope> Workspace::ScopesOf(const Document& document) const {
+std::vector<NameScope> Workspace::ScopesReading(
+    const std::set<FileId>& files) const {
   std::vector<NameScope> out;
-  const FileId file = FileIdOf(document.name());
+  const auto reads = [&](const LastPlan& plan) {
+    return std::any_of(files.begin(), files.end(), [&](const FileId& file) {
+      return plan.reads.WasRead(file);
+    });
+  };
   for (const auto& [path, targets] : kept_) {
     const auto project = projects_.find(path);
-    const bool own = path == document.path;
+    const bool own = files.contains(FileIdOf(path));
     for (const auto& [name, kept] : targets) {
-      if (!own && !kept.reads.WasRead(file)) continue;
+      if (!own && !reads(kept)) continue;
       NameScope scope;
       scope.target = name;
       scope.compiled = kept.compiled;
       scope.rules = &kept.compiled->rules;
       scope.resolver = &*kept.compiled->resolver;
+      scope.project = path;
+      scope.of = &kept.target;
       scope.current = project != projects_.end() &&
                       std::any_of(project->second.targets.begin(),
                                   project->second.targets.end(),
@@ -283,11 +305,19 @@ std::vector<NameScope> Workspace::ScopesOf(const Document& document) const {
       out.push_back(std::move(scope));
     }
   }
+  return out;
+}
+
+std::vector<NameScope> Workspace::ScopesOf(const Document& document) const {
+  std::vector<NameScope> out = ScopesReading({FileIdOf(document.name())});
   if (!out.empty()) return out;
   const auto alone = alone_.find(document.uri);
   if (alone != alone_.end() && alone->second.rules && alone->second.resolver) {
-    out.push_back(
-        {{}, nullptr, &*alone->second.rules, &*alone->second.resolver, true});
+    NameScope scope;
+    scope.rules = &*alone->second.rules;
+    scope.resolver = &*alone->second.resolver;
+    scope.current = true;
+    out.push_back(std::move(scope));
   }
   return out;
 }

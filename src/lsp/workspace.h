@@ -29,6 +29,8 @@ struct NameScope {
   const RuleSet* rules = nullptr;            // never null
   const Resolver* resolver = nullptr;        // never null
   bool current = false;                      // of the current texts
+  std::string project;                       // its file; empty: none
+  const Target* of = nullptr;                // null: no target
 };
 
 class Workspace {
@@ -59,6 +61,8 @@ class Workspace {
   // The projects that read a document.
   std::vector<const CheckedProject*> ProjectsOf(const Document& document) const;
   std::vector<NameScope> ScopesOf(const Document& document) const;
+  // The targets that read one of these files, or whose project file is one.
+  std::vector<NameScope> ScopesReading(const std::set<FileId>& files) const;
 
  private:
   // A document that no project reads.
@@ -70,11 +74,14 @@ class Workspace {
   struct LastPlan {  // the last plan of a target
     std::shared_ptr<const Compiled> compiled;
     Findings reads;
+    Target target;
   };
 
   FileKind NewKindOf(const Document& document) const;
   void CheckProject(const std::string& path);
   void CheckAlone(const Document& document);
+  void ReadRulesAlone(const Document& document, const FileTexts& texts,
+                      LoneDocument& alone);
   void CheckThoseAlone(const std::set<FileId>& changed);
   void ReportAll();
   bool IsOpen(const CheckedProject& project);

@@ -181,11 +181,11 @@ class Client:
 
     # Questions about the place where a word of the text stands.
 
-    def at(self, method, uri, word, shift=0):
+    def at(self, method, uri, word, shift=0, **more):
         index = self.texts[uri][1].index(word) + shift
         return self.ask("textDocument/" + method, {
             "textDocument": {"uri": uri},
-            "position": self.position(uri, index)})
+            "position": self.position(uri, index), **more})
 
     def hover(self, uri, word, shift=0):
         result = self.at("hover", uri, word, shift)
@@ -205,6 +205,23 @@ class Client:
         return self.ask("textDocument/codeAction", {
             "textDocument": {"uri": uri},
             "range": {"start": place, "end": place}, "context": context})
+
+    def lines(self, uri, lines=None):
+        """The parameters of a request about some lines, else all."""
+        first, last = lines or (0, 1 << 20)
+        return {"textDocument": {"uri": uri},
+                "range": {"start": {"line": first, "character": 0},
+                          "end": {"line": last, "character": 0}}}
+
+    def hints(self, uri, lines=None):
+        """Labels by the text of the line before them, after a quote."""
+        text = self.texts[uri][1]
+        out = {}
+        for hint in self.ask("textDocument/inlayHint", self.lines(uri, lines)):
+            at = self.index(uri, hint["position"])
+            line = text[text.rfind("\n", 0, at) + 1:at]
+            out[line.split("match: '")[1]] = hint["label"]
+        return out
 
     def apply(self, action):
         """An action's edits, sent to the server as an editor does."""

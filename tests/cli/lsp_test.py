@@ -214,9 +214,10 @@ class Editing(Files):
         self.assertTrue(client.findings(mesh))
         client.replace(mesh, "fsdp:,", "fsdp: 4,")
         self.assertEqual(client.findings(mesh), [])
+        before = {uri: client.codes(uri) for uri in (base, rules)}
         client.replace(base, "[TP, FSDP]", "[TPP, FSDP]")
-        self.assertEqual(client.codes(base), ["SHD028"])
-        self.assertEqual(client.findings(rules), [])
+        self.assertEqual(client.codes(base), ["SHD028"] + before[base])
+        self.assertEqual(client.codes(rules), before[rules])
         # Closed again, the disk counts.
         client.tell("textDocument/didClose", {"textDocument": {"uri": base}})
         client.put(rules, RULES)
@@ -252,6 +253,111 @@ class Editing(Files):
                          ["small"])
 
 
+class Recovering(Files):
+    """A rule that cannot be read does not hide what the others give."""
+
+    # The third rule is dead, and the first is written twice.
+    TEXT = RULES + ("  - match: 'nothing$'\n    spec: COLUMN\n"
+                    "  - match: 'q_proj/kernel$'\n    spec: COLUMN\n")
+
+    def break_and_compare(self, uri, old, new, wanted):
+        """The findings are those of the text before, and `wanted`."""
+        client = self.client
+        before = client.codes(uri)
+        text = client.texts[uri][1]
+        client.replace(uri, old, new)
+        self.assertEqual(client.codes(uri), sorted(before + wanted),
+                         (old, new, client.found[uri]))
+        for word in ("q_proj/kernel$", "embed$"):
+            if word in client.texts[uri][1]:
+                self.assertIn("parameter", client.hover(uri, word))
+        # `check` refuses the file, with the first of these findings.
+        self.write("rules.yaml", client.texts[uri][1])
+        checked = driver.run("check", "--quiet", cwd=self.folder)
+        self.check(checked, 2)
+        for code in wanted[:1]:
+            self.assertIn(code, checked.out)
+        client.put(uri, text)
+        self.assertEqual(client.codes(uri), before)
+
+    def test_each_kind_of_broken_entry(self):
+        client = self.start()
+        uri = self.open("rules.yaml", self.TEXT)
+        self.assertEqual(client.codes(uri), ["SHD105", "SHD107"])
+        for old, new, wanted in (
+                # A pattern, a spec, a name, and keys of one rule.
+                ("mlp/up/kernel'", "mlp/(up/kernel'", ["SHD030"]),
+                ("[FSDP, TP]\n  -", "[FSDP, [[TP]]]\n  -", ["SHD027"]),
+                ("[FSDP, TP]\n  -", "[FSDP, NOPE]\n  -", ["SHD028"]),
+                ("[FSDP, TP]\n  -", "MISSING\n  -", ["SHD028"]),
+                ("[FSDP, TP]\n  -", "[FSDP]\n    spce: 1\n  -", ["SHD021"]),
+                ("spec: [FSDP, TP]\n  -", "note: ''\n  -", ["SHD022"]),
+                ("match: 'mlp/up/kernel'\n    spec: [FSDP, TP]", "matc",
+                 ["SHD022"]),
+                # An entry that is no YAML.
+                ("'mlp/up/kernel'", "'mlp/up/kernel", ["SHD010"]),
+                ("[FSDP, TP]\n  -", "[FSDP, TP\n  -", ["SHD010"]),
+                ("'mlp/up/kernel'", '"mlp\\.up"', ["SHD010"]),
+                # Entries of other sections.
+                ("[./base.yaml]", "[./none.yaml, ./base.yaml]", ["SHD002"]),
+                ("bundles:\n", "bundles:\n  OTHER: [FSDP\n", ["SHD010"]),
+                ("bundles:\n", "bundles:\n  OTHER: 5\n", ["SHD027"]),
+                ("register:\n", "register:\n  X: {rul: [tp]}\n", ["SHD021"]),
+                ("version: 1\n", "version: 1\nnope: 1\n", ["SHD021"])):
+            self.break_and_compare(uri, old, new, wanted)
+
+    def test_several_broken_entries_are_all_reported(self):
+        client = self.start()
+        uri = self.open("rules.yaml", self.TEXT)
+        client.codes(uri)
+        client.replace(uri, "'embed$'", "'embed$")
+        client.replace(uri, "'nothing$'", "'(nothing$'")
+        client.replace(uri, "[FSDP, TP]\n  -", "[NOPE, TP]\n  -")
+        self.assertEqual(client.codes(uri),
+                         ["SHD010", "SHD028", "SHD030", "SHD107"])
+        # Each at its own line, and what is left has its counts.
+        lines = [client.texts[uri][1].split("\n")[
+            one["range"]["start"]["line"]] for one in client.found[uri]]
+        for word in ("embed$", "[NOPE, TP]", "(nothing$"):
+            self.assertTrue(any(word in line for line in lines), lines)
+        self.assertIn("4 parameters", client.hover(uri, "q_proj"))
+
+    def test_what_a_broken_rule_may_match_is_not_reported(self):
+        client = self.start()
+        uri = self.open("rules.yaml", self.TEXT)
+        client.codes(uri)
+        # Without this rule its parameters match none, and WIDE has no use.
+        client.replace(uri, "'embed$'", "'(embed$'")
+        self.assertEqual(client.codes(uri), ["SHD030", "SHD105", "SHD107"])
+
+    def test_a_fix_of_another_rule_is_still_proven(self):
+        client = self.start()
+        uri = self.open("rules.yaml", self.TEXT)
+        client.replace(uri, "mlp/up/kernel'", "mlp/(up/kernel'")
+        text = client.texts[uri][1]
+        last = text.rindex("q_proj")
+        place = client.position(uri, last)
+        fix = client.ask("textDocument/codeAction", {
+            "textDocument": {"uri": uri}, "context": {"diagnostics": []},
+            "range": {"start": place, "end": place}})[0]
+        self.assertEqual(fix["title"], "Remove the duplicate rule")
+        self.assertTrue(fix["isPreferred"])
+        client.apply(fix)
+        self.assertEqual(client.texts[uri][1], text[:text.rindex("  - match")])
+        # All fixes at once wait until `check --fix` would make them.
+        self.assertEqual(client.actions(uri, "rules", only=["source.fixAll"]),
+                         [])
+
+    def test_a_file_of_no_target(self):
+        client = self.start()
+        uri = self.open("alone.yaml", "version: 1\nrules:\n"
+                        "  - match: '(a'\n    spec: [nope]\n"
+                        "  - match: 'b\n    spec: [tp]\n"
+                        "  - match: 'c$'\n    spec: [dp, TP]\n")
+        self.assertEqual(client.codes(uri), ["SHD010", "SHD030"])
+        self.assertIn("token `TP`", client.hover(uri, "TP]"))
+
+
 class Asking(Files):
     def test_hover(self):
         client = self.start()
@@ -278,6 +384,55 @@ class Asking(Files):
                       text)
         for word in ("version", "match", "# \U0001F600 rules", "note"):
             self.assertIsNone(client.hover(uri, word))
+
+    def test_inlay_hints(self):
+        """The counts of each pattern, with those of other texts in view."""
+        client = self.start()
+        uri = self.open("rules.yaml")
+        self.assertEqual(client.hints(uri), {
+            "q_proj/kernel$'": "4 parameters, 32 KiB",
+            "mlp/up/kernel'": "4 parameters, 128 KiB",
+            "embed$'": "1 parameter, 64 KiB"})
+        base = self.open("base.yaml")
+        self.assertEqual(client.hints(base), {
+            "norm$'": "4 parameters, 512 B",
+            "up/kernel$'": "0 of 4 parameters"})
+        client.replace(uri, "q_proj/kernel$", "[qk]_proj/nothing$")
+        client.replace(uri, "mlp/up/kernel", "0/mlp/up/kernel")
+        self.assertEqual(client.hints(uri), {
+            "[qk]_proj/nothing$'": "0 parameters",
+            "0/mlp/up/kernel'": "1 parameter, 32 KiB",
+            "embed$'": "1 parameter, 64 KiB"})
+        self.assertEqual(client.hints(base)["up/kernel$'"],
+                         "3 of 4 parameters, 96 KiB")
+        # Another rule that cannot be read hides none of them.
+        client.replace(uri, "[qk]_proj", "[qk_proj")
+        self.assertEqual(client.hints(uri), {
+            "0/mlp/up/kernel'": "1 parameter, 32 KiB",
+            "embed$'": "1 parameter, 64 KiB"})
+        # Only of the lines in the range of the request.
+        self.assertEqual(client.hints(uri, lines=(0, 12)), {
+            "0/mlp/up/kernel'": "1 parameter, 32 KiB"})
+        hint = client.ask("textDocument/inlayHint", client.lines(uri))[-1]
+        self.assertEqual(hint["tooltip"],
+                         "small: 1 parameter, 64 KiB, 4 KiB per device")
+
+    def test_inlay_hints_of_several_targets(self):
+        self.write("shardc.yaml", PROJECT + """  other:
+    mesh: mesh.yaml
+    rules: [rules.yaml]
+    manifest: other.json
+""")
+        more = json.loads(manifest())
+        more["params"] = more["params"][:3] + more["params"][-1:]
+        self.write("other.json", json.dumps(more))
+        client = self.start()
+        self.assertEqual(client.hints(self.open("rules.yaml")), {
+            "q_proj/kernel$'": "other: 1 parameter, 8 KiB; "
+                               "small: 4 parameters, 32 KiB",
+            "mlp/up/kernel'": "other: 1 parameter, 32 KiB; "
+                              "small: 4 parameters, 128 KiB",
+            "embed$'": "1 parameter, 64 KiB"})
 
     def test_hover_is_about_the_text_as_it_is(self):
         client = self.start()
@@ -353,6 +508,204 @@ class Asking(Files):
             self.assertLessEqual(
                 child["range"]["start"]["line"],
                 child["selectionRange"]["start"]["line"])
+
+
+class Names(Files):
+    """References, renaming, and the colours of names."""
+
+    def references(self, uri, word, shift=1, definitions=True):
+        """File, line and text of each reference."""
+        index = self.client.texts[uri][1].index(word) + shift
+        places = self.client.ask("textDocument/references", {
+            "textDocument": {"uri": uri},
+            "position": self.client.position(uri, index),
+            "context": {"includeDeclaration": definitions}}) or []
+        out = []
+        for place in places:
+            name = os.path.basename(place["uri"])
+            start, end = place["range"]["start"], place["range"]["end"]
+            self.assertEqual(start["line"], end["line"])
+            with open(os.path.join(self.folder, name), encoding="utf-8",
+                      newline="") as file:
+                line = file.read().split("\n")[start["line"]]
+            units = line.encode("utf-16-le")[2 * start["character"]:
+                                             2 * end["character"]]
+            out.append((name, start["line"] + 1, units.decode("utf-16-le")))
+        return sorted(out)
+
+    def rename(self, uri, word, to, shift=1):
+        """The texts of all files after it."""
+        edit = self.client.at("rename", uri, word, shift, newName=to)
+        for other in edit["changes"]:
+            if other not in self.client.texts:
+                self.client.open(other[len("file://"):])
+        self.client.apply({"edit": edit})
+        return {os.path.basename(one): text
+                for one, (_, text) in self.client.texts.items()}
+
+    def refusal(self, uri, word, to, shift=1):
+        index = self.client.texts[uri][1].index(word) + shift
+        answer = self.client.answer(self.client.begin("textDocument/rename", {
+            "textDocument": {"uri": uri}, "newName": to,
+            "position": self.client.position(uri, index)}))
+        self.assertEqual(answer["error"]["code"], -32803, answer)
+        return answer["error"]["message"]
+
+    def test_references(self):
+        client = self.start()
+        uri = self.open("rules.yaml")
+        self.assertEqual(self.references(uri, "COLUMN"), [
+            ("rules.yaml", 5, "COLUMN"), ("rules.yaml", 10, "COLUMN")])
+        self.assertEqual(self.references(uri, "COLUMN", definitions=False), [
+            ("rules.yaml", 10, "COLUMN")])
+        self.assertEqual(self.references(uri, "WIDE]"), [
+            ("rules.yaml", 7, "WIDE"), ("rules.yaml", 14, "WIDE")])
+        self.assertEqual(self.references(uri, "FSDP, TP]\n  -"), [
+            ("base.yaml", 7, "FSDP"), ("rules.yaml", 5, "FSDP"),
+            ("rules.yaml", 12, "FSDP")])
+        # A mesh axis: in the mesh, and where rules name it.
+        mesh = self.open("mesh.yaml")
+        self.assertEqual(self.references(mesh, "dp"), [
+            ("base.yaml", 2, "dp"), ("mesh.yaml", 1, "dp")])
+        self.assertEqual(self.references(uri, "embed$"), [])
+        # Where a rule cannot be read, the references of the others stay.
+        client.replace(uri, "'mlp/up/kernel'", "'mlp/up/kernel")
+        self.assertEqual(self.references(uri, "COLUMN"), [
+            ("rules.yaml", 5, "COLUMN"), ("rules.yaml", 10, "COLUMN")])
+
+    def test_rename_a_bundle_and_a_registered_axis(self):
+        client = self.start()
+        base = self.open("base.yaml", BASE.replace("[TP, FSDP]", "COLUMN"))
+        uri = self.open("rules.yaml", RULES.replace("[VOCAB, WIDE]",
+                                                    "[VOCAB, __WIDE__]"))
+        before = {one: client.codes(one) for one in (uri, base)}
+        place = client.at("prepareRename", base, "COLUMN", 2)
+        self.assertEqual(place["end"]["character"]
+                         - place["start"]["character"], len("COLUMN"))
+        texts = self.rename(base, "COLUMN", "Column2")
+        self.assertEqual(texts["base.yaml"],
+                         BASE.replace("[TP, FSDP]", "Column2"))
+        self.assertEqual(texts["rules.yaml"].count("Column2"), 2)
+        self.assertNotIn("COLUMN", texts["rules.yaml"])
+        texts = self.rename(uri, "WIDE", "BROAD")
+        self.assertIn("  BROAD: {rule: [fsdp, tp]}", texts["rules.yaml"])
+        self.assertIn("[VOCAB, __BROAD__]", texts["rules.yaml"])
+        self.assertEqual({one: client.codes(one) for one in (uri, base)},
+                         before)
+
+    def test_rename_a_mesh_axis(self):
+        self.write("mesh.yaml", "axes: {data: 2, fsdp: 4, tp: 2}\n"
+                   "axis_types: {data: auto}\n")
+        self.write("base.yaml", BASE.replace("vocab: [dp]", "vocab: [data]"))
+        self.write("shardc.yaml", PROJECT + """  other:
+    mesh: mesh.yaml
+    rules: [more.yaml]
+    manifest: manifest.json
+  own:
+    mesh: {axes: {data: 8}}
+    rules: [own.yaml]
+    manifest: manifest.json
+""")
+        self.write("more.yaml", "version: 1\nrules:\n"
+                   "  - {match: '.*', spec: [data], modes: {decode: [data]}}\n")
+        self.write("own.yaml",
+                   "version: 1\nrules: [{match: '.*', spec: [data]}]\n")
+        self.start()
+        uri = self.open("base.yaml")
+        texts = self.rename(uri, "[data]", "batch_axis", shift=2)
+        self.assertIn("vocab: [batch_axis]", texts["base.yaml"])
+        self.assertEqual(texts["mesh.yaml"],
+                         "axes: {batch_axis: 2, fsdp: 4, tp: 2}\n"
+                         "axis_types: {batch_axis: auto}\n")
+        # Of a target that shares the mesh; the third target has its own.
+        self.assertEqual(texts["more.yaml"].count("[batch_axis]"), 2)
+        self.assertEqual(set(texts), {"base.yaml", "mesh.yaml", "more.yaml"})
+        # That target alone, from its project file.
+        project = self.open("shardc.yaml")
+        texts = self.rename(project, "data: 8", "rows")
+        self.assertIn("mesh: {axes: {rows: 8}}", texts["shardc.yaml"])
+        self.assertIn("spec: [rows]", texts["own.yaml"])
+        self.assertNotIn("rows", texts["more.yaml"])
+
+    def test_what_cannot_be_renamed(self):
+        self.start()
+        uri = self.open("rules.yaml")
+        mesh = self.open("mesh.yaml")
+        for word, to, reason in (
+                ("VOCAB", "X", "is a name of shardc"),
+                ("COLUMN", "TP", "`TP` already has a meaning"),
+                ("COLUMN", "WIDE", "already has a meaning"),
+                ("COLUMN", "ColumnWise", "already has a meaning"),
+                ("COLUMN", "a b", "holds something else"),
+                ("COLUMN", "true", "has a meaning in YAML"),
+                ("embed$", "X", "the cursor is not at a bundle")):
+            self.assertIn(reason, self.refusal(uri, word, to), (word, to))
+        # Axis rules have these axes by default.
+        self.assertIn("the axis rule `tensor_parallel` is `tp` by default",
+                      self.refusal(mesh, "tp", "model"))
+        # Uses that cannot be read could be missed.
+        self.client.replace(uri, "'mlp/up/kernel'", "'mlp/up/kernel")
+        self.assertIn("rules.yaml` is not valid YAML",
+                      self.refusal(uri, "COLUMN", "X"))
+
+    def test_the_axes_of_a_pack_stay(self):
+        self.write("mesh.yaml", "axes: {dp: 2, fsdp: 4, tp: 2}\n")
+        self.write("shardc.yaml", PROJECT.replace("[rules.yaml]",
+                                                  "[builtin:llama/flax]"))
+        self.start()
+        uri = self.open("mesh.yaml")
+        self.assertIn("by default", self.refusal(uri, "fsdp", "x"))
+
+    def test_semantic_tokens(self):
+        client = self.start()
+        legend = client.server["capabilities"]["semanticTokensProvider"][
+            "legend"]
+
+        def tokens(uri):
+            data = client.ask("textDocument/semanticTokens/full", {
+                "textDocument": {"uri": uri}})["data"]
+            out, line, column = [], 0, 0
+            for at in range(0, len(data), 5):
+                down, right, length, kind, bits = data[at:at + 5]
+                line, column = line + down, right + (0 if down else column)
+                start = client.index(uri, {"line": line, "character": column})
+                end = client.index(uri, {"line": line,
+                                         "character": column + length})
+                names = [name for bit, name in enumerate(
+                    legend["tokenModifiers"]) if bits >> bit & 1]
+                out.append((client.texts[uri][1][start:end],
+                            legend["tokenTypes"][kind], *names))
+            return out
+
+        uri = self.open("rules.yaml")
+        self.assertEqual(tokens(uri), [
+            ("COLUMN", "struct", "declaration"),
+            ("FSDP", "enumMember", "defaultLibrary"),
+            ("TP", "enumMember", "defaultLibrary"),
+            ("WIDE", "type", "declaration"),
+            ("fsdp", "variable"), ("tp", "variable"),
+            ("q_proj/kernel$", "regexp"), ("COLUMN", "struct"),
+            ("mlp/up/kernel", "regexp"),
+            ("FSDP", "enumMember", "defaultLibrary"),
+            ("TP", "enumMember", "defaultLibrary"),
+            ("embed$", "regexp"),
+            ("VOCAB", "enumMember", "defaultLibrary"), ("WIDE", "type")])
+        # A rule that is no YAML loses its own only.
+        before = tokens(uri)
+        client.replace(uri, "'mlp/up/kernel'", "'mlp/up/kernel")
+        self.assertEqual(tokens(uri), before[:8] + before[11:])
+        self.assertEqual(tokens(self.open("mesh.yaml")), [
+            (name, "variable", "declaration") for name in ("dp", "fsdp", "tp")])
+
+    def test_formatting(self):
+        client = self.start()
+        uri = self.open("rules.yaml", RULES.replace(
+            "  - match", "-   match").replace("[VOCAB, WIDE]", "[ VOCAB,WIDE ]"))
+        client.apply({"edit": {"changes": {uri: client.ask(
+            "textDocument/formatting", {
+                "textDocument": {"uri": uri},
+                "options": {"tabSize": 2, "insertSpaces": True}})}}})
+        self.assertEqual(client.texts[uri][1], RULES)
 
 
 class Packs(Files):
@@ -461,7 +814,8 @@ class Places(Files):
         self.assertIn("**small**", text)
         self.assertIn("**other**", text)
         client.replace(base, "[TP, FSDP]", "[TPP, FSDP]")
-        (first, second) = client.findings(base)
+        (first, second) = [found for found in client.findings(base)
+                           if found["code"] == "SHD028"]
         self.assertIn("`small`", first["message"] + second["message"])
         self.assertIn("`other`", first["message"] + second["message"])
         self.assertEqual(client.findings(one) + client.findings(two), [])
@@ -699,8 +1053,9 @@ def compare(case, client, uris, step):
     for name, uri in uris.items():
         case.write(name, client.texts[uri][1])
     project = os.path.join(case.folder, "shardc.yaml")
-    found = driver.run("check", "--project", project, "--format", "json",
-                       "--quiet", cwd=case.folder).json()
+    checked = driver.run("check", "--project", project, "--format", "json",
+                         "--quiet", cwd=case.folder)
+    found = checked.json()
     for name, uri in uris.items():
         path = os.path.join(case.folder, name)
         wanted = sorted(told(one["code"], one["level"], one["line"] or 1,
@@ -710,9 +1065,15 @@ def compare(case, client, uris, step):
         seen = sorted(told(one["code"], LEVELS[one["severity"]],
                            one["range"]["start"]["line"] + 1, one["message"])
                       for one in client.found[uri])
-        if seen and not wanted:
-            case.assertEqual({one[0] for one in seen}, alone(name, path),
-                             f"step {step}, {name} alone")
+        if checked.rc == 2:
+            # `check` stops at these; the server goes on without their entries.
+            more = list(seen)
+            for one in wanted:
+                case.assertIn(one, more, f"step {step}, {name}")
+                more.remove(one)
+        elif seen and not wanted:
+            case.assertLessEqual(alone(name, path), {one[0] for one in seen},
+                                 f"step {step}, {name} alone")
         else:
             case.assertEqual(seen, wanted, f"step {step}, {name}")
 

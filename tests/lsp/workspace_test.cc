@@ -34,14 +34,8 @@ class RulesOnly final : public Checker {
     }
     return out;
   }
-  bool IsSafe(const RuleFix&, const CheckedProject&,
-              const FileTexts&) override {
-    return false;
-  }
-  std::vector<NewText> SafeFixes(const CheckedProject&,
-                                 const FileTexts&) override {
-    return {};
-  }
+  bool IsSafe(const RuleFix&, const CheckedProject&) override { return false; }
+  std::vector<NewText> SafeFixes(const CheckedProject&) override { return {}; }
 
   std::vector<std::string> checked;
 };

@@ -1,0 +1,66 @@
+// Parameters are counted by layout and by set of matching rules first, of which
+// there are few, so that 90,000 parameters cost one pass of additions:
+//
+//   61 parameters with one layout of 16 KiB  ->  61 x 16 KiB, added once
+#include "lsp/counts.h"
+
+#include <map>
+#include <utility>
+
+#include "source/checked.h"
+#include "source/index.h"
+#include "source/wording.h"
+
+namespace shardc::lsp {
+namespace {
+
+void AddTo(std::optional<int64_t>& sum, std::optional<int64_t> each,
+           int64_t count) {
+  const auto all = each ? CheckedMul(*each, count) : std::nullopt;
+  sum = sum && all ? CheckedAdd(*sum, *all) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<RuleCount> CountsOf(const Compiled& compiled) {
+  const Plan& plan = compiled.plan;
+  const Matches& matches = compiled.matches;
+  std::vector<RuleCount> out(compiled.rules.rules.size());
+  std::vector<int64_t> of_set(matches.begin.size());
+  // Scalars have a winner and a layout without a rule.
+  std::map<std::pair<int32_t, uint32_t>, int64_t> of_layout;
+  int64_t* last = nullptr;
+  std::pair<int32_t, uint32_t> last_key;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    ++of_set[matches.set[i]];
+    if (matches.first[i] < 0) continue;
+    const std::pair key(matches.first[i], plan.params[i].layout);
+    if (last == nullptr || key != last_key) last = &of_layout[key];
+    last_key = key;
+    ++*last;
+  }
+  for (size_t set = 0; set + 1 < matches.begin.size(); ++set) {
+    for (uint32_t i = matches.begin[set]; i < matches.begin[set + 1]; ++i) {
+      out[matches.rules[i]].found += of_set[set];
+    }
+  }
+  for (const auto& [key, count] : of_layout) {
+    RuleCount& rule = out[AsIndex(key.first)];
+    const ParamLayout& layout = plan.layouts[key.second];
+    rule.won += count;
+    AddTo(rule.bytes, plan.types[layout.type].Bytes(), count);
+    AddTo(rule.bytes_per_device, layout.modes.front().bytes_per_device, count);
+  }
+  return out;
+}
+
+std::string RuleCountText(const RuleCount& count) {
+  std::string out =
+      count.won == count.found
+          ? Counted(count.won, "parameter")
+          : CountText(count.won) + " of " + Counted(count.found, "parameter");
+  if (count.won > 0 && count.bytes) out += ", " + BytesText(*count.bytes);
+  return out;
+}
+
+}  // namespace shardc::lsp

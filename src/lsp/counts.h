@@ -1,0 +1,30 @@
+// The parameters that each rule of a compiled target matches, and their bytes.
+#ifndef SHARDC_LSP_COUNTS_H_
+#define SHARDC_LSP_COUNTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/compile.h"
+
+namespace shardc::lsp {
+
+struct RuleCount {
+  int64_t won = 0;    // parameters whose first match the rule is
+  int64_t found = 0;  // parameters that its pattern matches
+  // Of the parameters won, and on one device in train; nullopt if unknown.
+  std::optional<int64_t> bytes = 0;
+  std::optional<int64_t> bytes_per_device = 0;
+};
+
+// One entry per rule.
+std::vector<RuleCount> CountsOf(const Compiled& compiled);
+
+// Returns "4 of 6 parameters, 128 KiB".
+std::string RuleCountText(const RuleCount& count);
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_COUNTS_H_

@@ -1,0 +1,29 @@
+// The texts that an editor shows at the end of each pattern.
+#ifndef SHARDC_LSP_INLAY_H_
+#define SHARDC_LSP_INLAY_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "lsp/workspace.h"
+
+namespace shardc::lsp {
+
+struct InlayHint {
+  size_t offset = 0;    // after the pattern
+  std::string label;    // "4 parameters, 128 KiB"
+  std::string tooltip;  // the same for each target, with bytes per device
+};
+
+// The hints between two offsets of a document: of each rule, the parameters it
+// wins of those that it matches, and their bytes. Rules whose counts differ
+// between targets show those of each target. Empty if no target that reads the
+// document compiles.
+std::vector<InlayHint> InlayHintsIn(const Workspace& workspace,
+                                    const Document& document, size_t begin,
+                                    size_t end);
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_INLAY_H_

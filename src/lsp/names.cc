@@ -1,0 +1,262 @@
+// Walks the tree of a file by its keys. A name in a spec is looked up in the
+// order of the resolver (resolve/resolve.cc): registered names, built-in
+// logical axes, axis rules, and else mesh axes:
+//
+//   {match: 'q$', spec: [BATCH, tp]}, BATCH built in
+//     ->  a pattern, a logical axis, a mesh axis
+#include "lsp/names.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lsp/recover.h"
+#include "model/axis_rules.h"
+#include "parse/spec_read.h"
+
+namespace shardc::lsp {
+namespace {
+
+using std::string_view;
+
+class NameReader {
+ public:
+  NameReader(const YamlDocument& document, const RegisteredNames& registered)
+      : root_(document.root()),
+        text_(document.source()->text()),
+        registered_(registered) {}
+
+  std::vector<NameUse> Rules() {
+    if (const YamlNode* map = Member(root_, "register")) AddRegistered(*map);
+    for (const YamlMember& member : root_.members) {
+      const string_view key = member.key.text;
+      if (key == "axes") ReadAxes(member.value);
+      if (key == "register") ReadRegister(member.value);
+      if (key == "bundles") ReadBundles(member.value);
+      if (key != "rules") continue;
+      for (const YamlNode& rule : member.value.items) ReadRule(rule);
+    }
+    return Take();
+  }
+
+  std::vector<NameUse> Mesh() {
+    ReadMesh(root_);
+    return Take();
+  }
+
+  std::vector<NameUse> Project(const std::set<std::string>* targets) {
+    const YamlNode* all = Member(root_, "targets");
+    if (all == nullptr) return {};
+    for (const YamlMember& target : all->members) {
+      if (targets != nullptr && !targets->contains(target.key.text)) continue;
+      if (const YamlNode* mesh = Member(target.value, "mesh")) ReadMesh(*mesh);
+      if (const YamlNode* settings = Member(target.value, "settings")) {
+        ReadSettings(*settings);
+      }
+    }
+    return Take();
+  }
+
+  std::vector<NameUse> Settings() {
+    ReadSettings(root_);
+    return Take();
+  }
+
+ private:
+  // Aliases repeat the places of what they refer to.
+  std::vector<NameUse> Take() {
+    std::stable_sort(
+        out_.begin(), out_.end(),
+        [](const NameUse& a, const NameUse& b) { return a.begin < b.begin; });
+    out_.erase(std::unique(out_.begin(), out_.end(),
+                           [](const NameUse& a, const NameUse& b) {
+                             return a.begin == b.begin;
+                           }),
+               out_.end());
+    return std::move(out_);
+  }
+
+  void Add(NameKind kind, const YamlNode& node, bool definition = false) {
+    if (!node.IsScalar() || node.text.empty() || node.end > text_.size()) {
+      return;
+    }
+    size_t begin = node.begin;
+    size_t end = node.end;
+    if (end > begin + 1 && (text_[begin] == '\'' || text_[begin] == '"') &&
+        text_[end - 1] == text_[begin]) {
+      ++begin;
+      --end;
+    }
+    // A name that is written with escapes has no place of its own.
+    const bool written = text_.substr(begin, end - begin) == node.text;
+    if (!written && kind != NameKind::kPattern) return;
+    const bool token =
+        kind == NameKind::kLogicalAxis || kind == NameKind::kRegistered;
+    out_.push_back({kind, token ? CanonicalToken(node.text) : node.text, begin,
+                    end, definition});
+  }
+
+  void AddRegistered(const YamlNode& node) {
+    for (const YamlNode& step : node.items) AddRegistered(step);
+    for (const YamlMember& member : node.members) {
+      registered_.insert(CanonicalToken(member.key.text));
+    }
+  }
+
+  bool IsRegistered(string_view name) const {
+    return registered_.contains(CanonicalToken(name));
+  }
+
+  // A name, or lists of names, in a spec.
+  void ReadSpec(const YamlNode& node) {
+    for (const YamlNode& item : node.items) ReadSpec(item);
+    if (!node.IsScalar() || node.text == "_") return;
+    if (IsRegistered(node.text)) {
+      Add(NameKind::kRegistered, node);
+    } else if (FindToken(node.text) != nullptr) {
+      Add(NameKind::kLogicalAxis, node);
+    } else if (ParseAxisRule(node.text)) {
+      Add(NameKind::kAxisRule, node);
+    } else {
+      Add(NameKind::kMeshAxis, node);
+    }
+  }
+
+  // A registration's rule, in which axis rules win over registered names.
+  void ReadRegisteredRule(const YamlNode& node) {
+    for (const YamlNode& item : node.items) ReadRegisteredRule(item);
+    if (const YamlNode* axis = Member(node, "axis")) {
+      Add(NameKind::kMeshAxis, *axis);
+    }
+    if (!node.IsScalar()) return;
+    if (ParseAxisRule(node.text)) return Add(NameKind::kAxisRule, node);
+    ReadSpec(node);
+  }
+
+  void ReadAxisNames(const YamlNode& node) {
+    for (const YamlNode& item : node.items) ReadAxisNames(item);
+    Add(NameKind::kMeshAxis, node);
+  }
+
+  void ReadAxes(const YamlNode& node) {
+    for (const YamlMember& member : node.members) {
+      Add(NameKind::kAxisRule, member.key, true);
+      ReadAxisNames(member.value);
+    }
+  }
+
+  void ReadRegister(const YamlNode& node) {
+    for (const YamlNode& step : node.items) ReadRegister(step);
+    for (const YamlMember& member : node.members) {
+      Add(NameKind::kRegistered, member.key, true);
+      for (const char* key : {"rule", "generation"}) {
+        if (const YamlNode* rule = Member(member.value, key)) {
+          ReadRegisteredRule(*rule);
+        }
+      }
+    }
+  }
+
+  void ReadBundles(const YamlNode& node) {
+    for (const YamlMember& member : node.members) {
+      Add(NameKind::kBundle, member.key, true);
+      const YamlNode* axes = Member(member.value, "axes");
+      ReadSpec(axes == nullptr ? member.value : *axes);
+    }
+  }
+
+  // The complete spec of a rule or of a mode: a bundle or a list.
+  void ReadSource(const YamlNode& node) {
+    if (node.IsScalar()) return Add(NameKind::kBundle, node);
+    ReadSpec(node);
+  }
+
+  void ReadRule(const YamlNode& node) {
+    for (const YamlMember& member : node.members) {
+      const string_view key = member.key.text;
+      if (key == "match") Add(NameKind::kPattern, member.value);
+      if (key == "spec") ReadSource(member.value);
+      if (key == "place") {
+        if (const YamlNode* axis = Member(member.value, "axis")) {
+          Add(NameKind::kMeshAxis, *axis);
+        }
+      }
+      if (key != "modes") continue;
+      for (const YamlMember& mode : member.value.members) {
+        ReadSource(mode.value);
+      }
+    }
+  }
+
+  void ReadMesh(const YamlNode& node) {
+    for (const char* key : {"axes", "axis_types", "dcn"}) {
+      const YamlNode* axes = Member(node, key);
+      if (axes == nullptr) continue;
+      for (const YamlMember& axis : axes->members) {
+        Add(NameKind::kMeshAxis, axis.key, string_view(key) == "axes");
+      }
+    }
+  }
+
+  // Settings of operations at any depth.
+  void ReadSettings(const YamlNode& node) {
+    for (const YamlMember& member : node.members) {
+      if (member.key.text == "sequence_axis") {
+        Add(NameKind::kMeshAxis, member.value);
+      } else {
+        ReadSettings(member.value);
+      }
+    }
+  }
+
+  const YamlNode& root_;
+  string_view text_;
+  RegisteredNames registered_;
+  std::vector<NameUse> out_;
+};
+
+}  // namespace
+
+const YamlNode* Member(const YamlNode& map, string_view key) {
+  for (const YamlMember& member : map.members) {
+    if (member.key.text == key) return &member.value;
+  }
+  return nullptr;
+}
+
+std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
+                             const RegisteredNames& registered,
+                             const std::set<std::string>* targets) {
+  NameReader reader(document, registered);
+  switch (kind) {
+    case FileKind::kRules:
+      return reader.Rules();
+    case FileKind::kMesh:
+      return reader.Mesh();
+    case FileKind::kProject:
+      return reader.Project(targets);
+    case FileKind::kOther:
+      return reader.Settings();
+  }
+  return {};
+}
+
+std::optional<YamlDocument> TreeOf(const SourceRef& source) {
+  Findings ignored;
+  if (auto tree = YamlDocument::Parse(source, ignored)) return tree;
+  const auto blanked = BlankEntries(source, {});
+  if (!blanked) return std::nullopt;
+  return YamlDocument::Parse(MakeSource(source->name(), blanked->text),
+                             ignored);
+}
+
+std::string TargetNameAt(const YamlDocument& project, size_t offset) {
+  const YamlNode* targets = Member(project.root(), "targets");
+  if (targets == nullptr) return {};
+  for (const YamlMember& member : targets->members) {
+    const size_t end = std::max(member.key.end, member.value.end);
+    if (member.key.begin <= offset && offset <= end) return member.key.text;
+  }
+  return {};
+}
+
+}  // namespace shardc::lsp

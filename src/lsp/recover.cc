@@ -1,0 +1,291 @@
+// An entry is an item of `rules` or `extends`, a member of `bundles`,
+// `register`, `axes` or `policy`, or else a key at the top of the file. In a
+// file that is YAML the tree shows which entry contains an error. In one that
+// is not, lines and their indentation divide the file, and every entry that is
+// not YAML by itself is left out:
+//
+//   rules:
+//     - match: 'q_proj       the quote is not closed: blanked
+//       spec: [FSDP]
+//     - match: 'k_proj$'     read as before, at the same line
+//       spec: [FSDP]
+#include "lsp/recover.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "lsp/context.h"
+#include "lsp/position.h"
+#include "source/file.h"
+#include "yaml/yaml.h"
+
+namespace shardc::lsp {
+namespace {
+
+using std::string_view;
+
+bool IsYaml(const SourceRef& source, Findings& findings) {
+  return YamlDocument::Parse(source, findings).has_value();
+}
+
+bool IsYaml(const SourceRef& source) {
+  Findings ignored;
+  return IsYaml(source, ignored);
+}
+
+void Blank(std::string& text, size_t begin, size_t end) {
+  for (size_t i = begin; i < std::min(end, text.size()); ++i) {
+    if (text[i] != '\n' && text[i] != '\r') text[i] = ' ';
+  }
+}
+
+// Returns the dash of the list item that begins at `at`; `at` if there is none.
+size_t DashOf(string_view text, size_t at) {
+  const size_t before = text.find_last_not_of(" \t\r\n", at == 0 ? 0 : at - 1);
+  return at > 0 && before != text.npos && text[before] == '-' ? before : at;
+}
+
+// Returns the end of the comma after an item of a list in brackets.
+size_t CommaAfter(string_view text, size_t at) {
+  const size_t next = text.find_first_not_of(" \t\r\n", at);
+  return next != text.npos && text[next] == ',' ? next + 1 : at;
+}
+
+bool Contains(size_t begin, size_t end, size_t offset) {
+  return begin <= offset && offset <= end;
+}
+
+// The range of the entry that contains an offset; empty if there is none.
+struct Span {
+  size_t begin = 0, end = 0;
+};
+
+Span ItemAt(const YamlNode& list, string_view text, size_t offset) {
+  for (const YamlNode& item : list.items) {
+    const size_t begin = DashOf(text, item.begin);
+    if (!Contains(begin, item.end, offset)) continue;
+    return {begin, begin < item.begin ? item.end : CommaAfter(text, item.end)};
+  }
+  return {};
+}
+
+Span MemberAt(const YamlNode& map, string_view text, size_t offset) {
+  for (const YamlMember& member : map.members) {
+    const size_t end = std::max(member.key.end, member.value.end);
+    if (!Contains(member.key.begin, end, offset)) continue;
+    return {member.key.begin, CommaAfter(text, end)};
+  }
+  return {};
+}
+
+Span EntryAt(const YamlNode& root, string_view text, size_t offset) {
+  constexpr std::array<string_view, 6> kDivided = {
+      "rules", "extends", "bundles", "register", "axes", "policy"};
+  for (const YamlMember& member : root.members) {
+    const YamlNode& value = member.value;
+    const size_t end = std::max(member.key.end, value.end);
+    if (!Contains(member.key.begin, end, offset)) continue;
+    Span entry;
+    if (std::find(kDivided.begin(), kDivided.end(), member.key.text) !=
+        kDivided.end()) {
+      entry = value.IsSequence() ? ItemAt(value, text, offset)
+                                 : MemberAt(value, text, offset);
+    }
+    if (entry.end == 0) entry = {member.key.begin, CommaAfter(text, end)};
+    return entry;
+  }
+  return {};
+}
+
+// Entries of a text that is not YAML.
+class LineEntries {
+ public:
+  explicit LineEntries(string_view text) : text_(text), lines_(text) {
+    size_t indent = 0;
+    for (size_t i = 0; i < lines_.count(); ++i) {
+      const string_view line = lines_.Text(i);
+      const size_t first = line.find_first_not_of(' ');
+      if (first == line.npos || line[first] == '#') continue;
+      if (IsTopKey(line)) {
+        Close(i);
+        blocks_.push_back({lines_.Begin(i), text.size()});
+        opened_ = false;
+        continue;
+      }
+      if (blocks_.empty()) continue;
+      if (!opened_) indent = first;
+      if (!opened_ || first == indent) {
+        Close(i);
+        entries_.push_back({lines_.Begin(i), text.size()});
+      }
+      opened_ = true;
+    }
+  }
+
+  const std::vector<Span>& entries() const { return entries_; }
+  const std::vector<Span>& blocks() const { return blocks_; }
+
+ private:
+  static bool IsTopKey(string_view line) {
+    const size_t end = line.find_first_not_of(
+        "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return end != line.npos && end > 0 && line[end] == ':';
+  }
+
+  // Ends what is open before this line.
+  void Close(size_t line) {
+    const size_t end = lines_.Begin(line);
+    if (!entries_.empty())
+      entries_.back().end = std::min(entries_.back().end, end);
+    if (!blocks_.empty() && IsTopKey(lines_.Text(line))) {
+      blocks_.back().end = end;
+    }
+  }
+
+  string_view text_;
+  Lines lines_;
+  bool opened_ = false;  // the block has an entry
+  std::vector<Span> entries_, blocks_;
+};
+
+// The text with nothing but this part.
+SourceRef Only(const Source& source, const Span& part) {
+  std::string text(source.text());
+  Blank(text, 0, part.begin);
+  Blank(text, part.end, text.size());
+  return MakeSource(source.name(), std::move(text));
+}
+
+// Whether the part is YAML by itself, or only lacks what an alias in it refers
+// to, which another part may have.
+bool IsYamlAlone(const Source& source, const Span& part) {
+  const string_view text = source.text();
+  Findings findings;
+  const bool alone = IsYaml(
+      MakeSource(source.name(),
+                 std::string(text.substr(part.begin, part.end - part.begin))),
+      findings);
+  return alone || std::all_of(findings.all().begin(), findings.all().end(),
+                              [](const Finding& one) {
+                                return one.message.find("this alias refers") !=
+                                       std::string::npos;
+                              });
+}
+
+// The error of the entire text is that of the first entry which is not YAML,
+// wherever the parser stopped; the others have their own.
+std::optional<Blanked> BlankLines(const SourceRef& source) {
+  Blanked out;
+  out.text = source->text();
+  const LineEntries lines(source->text());
+  bool first = true;
+  for (const Span& entry : lines.entries()) {
+    if (IsYamlAlone(*source, entry)) continue;
+    Blank(out.text, entry.begin, entry.end);
+    if (!first) IsYaml(Only(*source, entry), out.errors);
+    first = false;
+  }
+  SourceRef left = MakeSource(source->name(), out.text);
+  if (IsYaml(left)) return out;
+  for (const Span& block : lines.blocks()) {
+    if (IsYaml(Only(*left, block))) continue;
+    // Without any rule no finding about the others is left.
+    if (left->text().substr(block.begin).starts_with("rules:")) {
+      return std::nullopt;
+    }
+    Blank(out.text, block.begin, block.end);
+  }
+  left = MakeSource(source->name(), out.text);
+  if (out.text == source->text() || !IsYaml(left)) return std::nullopt;
+  return out;
+}
+
+bool SamePlace(const Finding& a, const Finding& b) {
+  const auto key = [](const Finding& one) {
+    return std::tuple(one.code->number, one.place.begin,
+                      one.place.source ? string_view(one.place.source->name())
+                                       : string_view());
+  };
+  return key(a) == key(b) && a.message == b.message;
+}
+
+}  // namespace
+
+std::optional<Blanked> BlankEntries(const SourceRef& source,
+                                    const std::set<size_t>& offsets) {
+  Findings ignored;
+  const auto document = YamlDocument::Parse(source, ignored);
+  if (!document) return BlankLines(source);
+  Blanked out;
+  out.text = source->text();
+  for (const size_t offset : offsets) {
+    const Span entry = EntryAt(document->root(), source->text(), offset);
+    Blank(out.text, entry.begin, entry.end);
+  }
+  if (out.text == source->text() ||
+      !IsYaml(MakeSource(source->name(), out.text))) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+bool Recovery::LeaveOut(const Findings& findings,
+                        const std::set<std::string>& others) {
+  std::map<std::string, std::pair<SourceRef, std::set<size_t>>> files;
+  Findings kept;
+  for (const Finding& finding : findings.all()) {
+    if (finding.level != Level::kError) continue;
+    const Place& place = finding.place;
+    if (!place.HasPosition() || others.contains(place.source->name()) ||
+        KindOf(place.source->name(), place.source->text()) !=
+            FileKind::kRules) {
+      continue;
+    }
+    auto& file = files[place.source->name()];
+    file.first = place.source;
+    file.second.insert(place.begin);
+    kept.Add(finding);
+  }
+  bool found = false;
+  for (const auto& [name, file] : files) {
+    auto blanked = BlankEntries(file.first, file.second);
+    if (!blanked) continue;
+    found = true;
+    originals_.try_emplace(name, file.first);
+    texts_[FileIdOf(name)] = std::move(blanked->text);
+    kept.Append(std::move(blanked->errors));
+  }
+  if (found) errors_.Append(std::move(kept));
+  return found;
+}
+
+void Recovery::Finish(Findings& findings) const {
+  const auto restore = [&](Place& place) {
+    if (place.source == nullptr) return;
+    const auto at = originals_.find(place.source->name());
+    if (at != originals_.end()) place.source = at->second;
+  };
+  Findings out;
+  std::vector<Finding> all(findings.all().begin(), findings.all().end());
+  all.insert(all.end(), errors_.all().begin(), errors_.all().end());
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (std::any_of(
+            all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
+            [&](const Finding& one) { return SamePlace(one, all[i]); })) {
+      continue;
+    }
+    Finding one = all[i];
+    restore(one.place);
+    restore(one.anchor);
+    for (Label& label : one.labels) restore(label.place);
+    out.Add(std::move(one));
+  }
+  out.NoteReadsOf(findings);
+  out.Sort();
+  findings = std::move(out);
+}
+
+}  // namespace shardc::lsp

@@ -1,0 +1,64 @@
+// Repeats the reading of rules files that have errors, each time without the
+// entries that could not be read, so that the errors of one rule do not hide
+// the findings of the others.
+#ifndef SHARDC_LSP_RECOVER_H_
+#define SHARDC_LSP_RECOVER_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "source/file_texts.h"
+#include "source/finding.h"
+
+namespace shardc::lsp {
+
+// A rules file with some of its entries (rules, bundles, settings) replaced by
+// blanks: every other byte keeps its offset, and every line its number.
+struct Blanked {
+  std::string text;
+  // The errors of the entries that are not YAML, without the first one's.
+  Findings errors;
+};
+
+// Blanks the entries that contain these offsets, or if the text is not YAML the
+// entries that are not YAML by themselves. Returns nullopt if no such entry is
+// found or the text is not YAML without them.
+std::optional<Blanked> BlankEntries(const SourceRef& source,
+                                    const std::set<size_t>& offsets);
+
+class Recovery {
+ public:
+  // The most readings. Errors of one stage (YAML, keys, patterns, names) are
+  // found together, so few readings are needed.
+  static constexpr int kReadings = 6;
+
+  // `texts` replace the contents of files, as the editor has them.
+  explicit Recovery(const FileTexts& texts) : texts_(texts) {}
+
+  // The texts for the next reading.
+  const FileTexts& texts() const { return texts_; }
+  // Whether an entry is left out.
+  bool any() const { return !originals_.empty(); }
+
+  // Leaves out the entries of rules files that contain the errors among these
+  // findings, which are kept. Returns false, and keeps nothing, if there is no
+  // such entry. `others` are files that are no rules files.
+  bool LeaveOut(const Findings& findings, const std::set<std::string>& others);
+
+  // Adds the errors of the earlier readings, and moves all places to the files
+  // as they are.
+  void Finish(Findings& findings) const;
+
+ private:
+  FileTexts texts_;
+  Findings errors_;                             // of the earlier readings
+  std::map<std::string, SourceRef> originals_;  // of the blanked files, by name
+};
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_RECOVER_H_

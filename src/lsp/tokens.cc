@@ -1,0 +1,81 @@
+// A token is a use of a name (lsp/names.h) or a pattern. Its numbers are
+// relative to the token before it:
+//
+//   line 2: `spec: [BATCH, tp]` after a token on line 1
+//     ->  1 7 5 (enum member, built in)  0 7 2 (variable)
+#include "lsp/tokens.h"
+
+#include <array>
+
+#include "lsp/names.h"
+#include "parse/spec_read.h"
+
+namespace shardc::lsp {
+namespace {
+
+constexpr std::array<std::string_view, 6> kTypes = {
+    "regexp", "struct", "enumMember", "type", "property", "variable"};
+constexpr std::array<std::string_view, 2> kModifiers = {"declaration",
+                                                        "defaultLibrary"};
+constexpr int64_t kDeclaration = 1, kBuiltIn = 2;
+
+int64_t TypeOf(NameKind kind) {
+  switch (kind) {
+    case NameKind::kPattern:
+      return 0;
+    case NameKind::kBundle:
+      return 1;
+    case NameKind::kLogicalAxis:
+      return 2;
+    case NameKind::kRegistered:
+      return 3;
+    case NameKind::kAxisRule:
+      return 4;
+    case NameKind::kMeshAxis:
+      return 5;
+  }
+  return 5;
+}
+
+int64_t ModifiersOf(const NameUse& use) {
+  return (use.definition ? kDeclaration : 0) |
+         (use.kind == NameKind::kLogicalAxis ? kBuiltIn : 0);
+}
+
+}  // namespace
+
+std::span<const std::string_view> TokenTypes() { return kTypes; }
+std::span<const std::string_view> TokenModifiers() { return kModifiers; }
+
+std::vector<int64_t> SemanticTokensOf(const Workspace& workspace,
+                                      const Document& document,
+                                      Encoding encoding) {
+  std::vector<int64_t> out;
+  const FileKind kind = workspace.KindOf(document);
+  if (kind == FileKind::kOther) return out;
+  const auto tree = TreeOf(MakeSource(document.name(), document.text));
+  if (!tree) return out;
+  RegisteredNames registered;
+  for (const NameScope& scope : workspace.ScopesOf(document)) {
+    for (const Registration& one : scope.rules->registrations) {
+      registered.insert(CanonicalToken(one.name));
+    }
+  }
+  const Lines lines(document.text);
+  Position last;
+  for (const NameUse& use : NamesIn(*tree, kind, registered)) {
+    const Range range = lines.RangeOf(use.begin, use.end, encoding);
+    // The protocol's tokens are within a line.
+    if (range.start.line != range.end.line) continue;
+    const int64_t line = range.start.line - last.line;
+    out.insert(out.end(), {line,
+                           line == 0 ? range.start.character - last.character
+                                     : range.start.character,
+                           range.end.character - range.start.character,
+                           TypeOf(use.kind), ModifiersOf(use)});
+    last = range.start;
+  }
+  return out;
+}
+
+}  // namespace shardc::lsp

@@ -1,0 +1,27 @@
+// The colours of patterns and names: semantic tokens of the protocol.
+#ifndef SHARDC_LSP_TOKENS_H_
+#define SHARDC_LSP_TOKENS_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lsp/position.h"
+#include "lsp/workspace.h"
+
+namespace shardc::lsp {
+
+// The types and modifiers of the protocol that the tokens use, by number.
+std::span<const std::string_view> TokenTypes();
+std::span<const std::string_view> TokenModifiers();
+
+// Five numbers per token: lines and columns after the previous token, length,
+// type, and modifiers as bits.
+std::vector<int64_t> SemanticTokensOf(const Workspace& workspace,
+                                      const Document& document,
+                                      Encoding encoding);
+
+}  // namespace shardc::lsp
+
+#endif  // SHARDC_LSP_TOKENS_H_
