@@ -140,9 +140,9 @@ const Command kLsp = {
 Runs a server of the Language Server Protocol over standard input and output,
 for rules, mesh and project files. It reports the findings of `shardc check` for
 the texts in the editor, saved or not; shows what a pattern matches and what a
-name means in each mode; and offers completion, definitions, references, symbols,
-renaming, formatting, fixes, and comments that ignore a finding. A rule with an
-error does not hide the findings of the others.
+name means in each mode; and offers completion, definitions, references,
+symbols, renaming, formatting, fixes, and comments that ignore a finding. A
+rule with an error does not hide the findings of the others.
 
 A file belongs to the nearest `shardc.yaml` upwards, and is checked with all
 targets of that project. A rules or mesh file that no project reads is checked
