@@ -7,9 +7,13 @@
 #include "lsp/complete.h"
 #include "lsp/context.h"
 #include "lsp/define.h"
+#include "lsp/format.h"
 #include "lsp/frame.h"
 #include "lsp/hover.h"
+#include "lsp/inlay.h"
+#include "lsp/references.h"
 #include "lsp/server.h"
+#include "lsp/tokens.h"
 #include "source/json_writer.h"
 #include "source/utf8.h"
 
@@ -22,14 +26,14 @@ class NoProjects final : public lsp::Checker {
   bool AllowsOutside() const override { return true; }
   lsp::CheckedProject Check(const std::string& project,
                             const FileTexts&) override {
-    return {project, {}, {}};
+    lsp::CheckedProject out;
+    out.path = project;
+    return out;
   }
-  bool IsSafe(const RuleFix&, const lsp::CheckedProject&,
-              const FileTexts&) override {
+  bool IsSafe(const RuleFix&, const lsp::CheckedProject&) override {
     return false;
   }
-  std::vector<lsp::NewText> SafeFixes(const lsp::CheckedProject&,
-                                      const FileTexts&) override {
+  std::vector<lsp::NewText> SafeFixes(const lsp::CheckedProject&) override {
     return {};
   }
 };
@@ -70,6 +74,23 @@ void Messages(std::string_view bytes) {
   CheckOutput(other.TakeOutput());
 }
 
+// Edits are in order, and leave no blanks that a second pass would move.
+void CheckFormat(const std::string& text) {
+  const SourceRef source = MakeSource("x", text);
+  RuleFix all;
+  all.edits = lsp::FormatEdits(source);
+  size_t last = 0;
+  for (const TextEdit& edit : all.edits) {
+    Require(
+        last <= edit.begin && edit.begin <= edit.end && edit.end <= text.size(),
+        "edits in order");
+    last = edit.end;
+  }
+  const SourceRef after = MakeSource("x", Fixed(text, {&all, 1}));
+  Require(all.edits.empty() || lsp::FormatEdits(after).empty(),
+          "a formatted text stays");
+}
+
 void Buffer(std::string_view bytes) {
   if (!IsUtf8(bytes)) return;
   NoProjects checker;
@@ -86,9 +107,18 @@ void Buffer(std::string_view bytes) {
             "a position at its offset or before");
     lsp::HoverAt(workspace, document, offset);
     lsp::DefinitionsAt(workspace, document, offset);
+    lsp::ReferencesAt(workspace, document, offset);
+    lsp::RenameAt(workspace, document, offset, "renamed");
     Require(lsp::CompletionsAt(workspace, document, offset).begin <= offset,
             "a word that ends at the cursor");
   }
+  lsp::InlayHintsIn(workspace, document, 0, bytes.size());
+  Require(
+      lsp::SemanticTokensOf(workspace, document, lsp::Encoding::kUtf16).size() %
+              5 ==
+          0,
+      "five numbers of each token");
+  CheckFormat(document.text);
   for (const lsp::Symbol& symbol : lsp::SymbolsOf(document)) {
     Require(symbol.begin <= symbol.name_begin &&
                 symbol.name_end <= symbol.end && symbol.end <= bytes.size(),
