@@ -236,7 +236,8 @@ def _of_placements(placements: Sequence[Any], axes: Mapping[str, int]) -> Spec:
                 break
         else:
             raise Refused(
-                f"the placements {tuple(placements)}, which no order of axes gives"
+                f"the placements {tuple(placements)}: of several parts in one"
+                " dimension each device holds a piece, which no spec expresses"
             )
     return tuple(spec)
 

@@ -1,6 +1,6 @@
 """The Python package on real PyTorch: four processes hold the shards of a
 module's plan, gathered parameters are the given ones, tied ones stay tied, and the
-sharded module computes what the unsharded one does."""
+sharded module computes what the unsharded one does, with the inputs of the guide."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def on_rank(rank, folder):
     with open(os.path.join(ROOT, "docs", "guides", "python.md"),
               encoding="utf-8") as file:
         guide = file.read().partition("## PyTorch")[2]
-    (block,) = re.findall(r"^```python\n(.*?)^```$", guide, re.M | re.S)
+    block, inputs = re.findall(r"^```python\n(.*?)^```$", guide, re.M | re.S)
     exec(block, names)
     module = names["module"]
     assert names["where"] == plan.placements("up.weight")
@@ -108,7 +108,37 @@ def on_rank(rank, folder):
     whole(x).sum().backward()
     torch.testing.assert_close(module.up.weight.grad.full_tensor(),
                                whole.up.weight.grad)
+    check_inputs(names, inputs, whole, rank)
     dist.destroy_process_group()
+
+
+def check_inputs(names, program, whole, rank):
+    """The guide's program, whose results are those of the unsharded module."""
+    torch.manual_seed(5)
+    batch = torch.randn(6, 8)
+    row = plan_row(names["plan"], rank)
+    names |= {"batch": batch, "mine": batch[3 * row:3 * row + 3]}
+    try:
+        names["module"](batch)
+    except RuntimeError as error:
+        assert "got mixed torch.Tensor and DTensor" in str(error), error
+    else:
+        raise AssertionError("a plain tensor is accepted")
+    given = program.partition("x = DTensor.from_local")[0]
+    exec(given, names)
+    first = names["x"]
+    exec(program, names)
+    assert torch.equal(first.full_tensor(), batch)
+    assert torch.equal(names["x"].to_local(), first.to_local())
+    assert torch.equal(names["x"].full_tensor(), batch)
+    wanted = whole(batch)
+    torch.testing.assert_close(names["logits"], wanted)
+    torch.testing.assert_close(names["same"], wanted)
+
+
+def plan_row(plan, rank):
+    """The coordinate of a process along the axis that splits the batch."""
+    return plan.mesh.coordinates(rank)["fsdp"]
 
 
 class Package(unittest.TestCase):

@@ -109,6 +109,12 @@ def rows():
            specs("levanter/mesh"), 0)
     yield ("maxtext/models", "specs", "specs of its models' parameters",
            specs("maxtext/models"), 0)
+    for name, what in (
+            ("declared/torch", "placements of live models, folded to rules"),
+            ("declared/jax", "metadata and layout maps of live models, folded to rules")):
+        found = records.load(name)["cases"]
+        yield (name, "shards", what, sum(case["equal"] for case in found),
+               sum(case["different"] + case["refusals"] for case in found))
     steps = records.load("xla/steps")["cases"]
     yield ("xla/steps", "collectives", "training steps, what XLA's partitioner makes of them",
            len(steps), sum("free" in case for case in steps))
