@@ -243,6 +243,19 @@ rules:
             self.assertEqual(specs(rules)["a/w"], ("fsdp", "tp"))
         self.assertEqual(specs(rules)["s"], ())
 
+    def test_partition_rules_that_a_module_resolves(self):
+        """As modules of EasyDeL do, over the mesh of their configuration."""
+        class Net(dict):
+            config = types.SimpleNamespace(mesh=mesh(fsdp=2, tp=2))
+
+            def _get_partition_rules(self, rules):
+                return ((r"^(?:.*/)?\d+/kernel(?:/value)?$", P("fsdp", "tp")),
+                        (".*", P()))
+
+        rules = self.proved(Net({"0": {"kernel": array(4, 4), "bias": array(4)}}))
+        self.assertEqual(specs(rules), {"0/kernel": ("fsdp", "tp"), "0/bias": ()})
+        self.assertEqual(rules.declared.axes, {"fsdp": 2, "tp": 2})
+
     def test_a_layout_map_of_keras(self):
         class LayoutMap(dict):
             device_mesh = types.SimpleNamespace(
