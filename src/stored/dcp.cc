@@ -126,9 +126,7 @@ class DcpOpener {
     tree_.path = folder_.path;
     tree_.form = kName;
     for (const DcpTensor& tensor : metadata->tensors) AddArray(tensor);
-    for (const std::string& name : metadata->others) {
-      tree_.leaves.push_back({name, Leaf::Kind::kOpaque, "pickled value"});
-    }
+    for (const DcpValue& other : metadata->others) AddValue(other, *metadata);
     tree_.reader =
         std::make_shared<DcpReader>(folder_.PathOf(""), std::move(*metadata));
     return std::move(tree_);
@@ -216,11 +214,23 @@ class DcpOpener {
     return !findings_.HasErrors();
   }
 
+  void AddValue(const DcpValue& value, const DcpMetadata& metadata) {
+    Leaf& leaf = tree_.leaves.emplace_back();
+    leaf.name = value.name;
+    leaf.text = "pickled value";
+    leaf.path = value.path;
+    leaf.in_sequence = value.in_sequence;
+    if (value.piece.bytes < 0) return;
+    leaf.place = ChunkPlace{folder_.PathOf(metadata.files[value.piece.file]),
+                            value.piece.offset, value.piece.bytes};
+  }
+
   void AddArray(const DcpTensor& tensor) {
     Array& array = tree_.arrays.emplace_back();
     array.name = tensor.name;
     array.key = tensor.name;
     array.path = tensor.path;
+    array.in_sequence = tensor.in_sequence;
     array.shape = tensor.shape;
     array.dtype = tensor.dtype->dtype;
     array.element_bytes = tensor.dtype->bytes;

@@ -99,7 +99,7 @@ class MetadataReader {
  private:
   // Where a name leads: to a tensor, or to a value of another type.
   struct Target {
-    size_t tensor = 0;
+    size_t number = 0;
     bool is_tensor = false;
   };
 
@@ -160,13 +160,16 @@ class MetadataReader {
         return Malformed("the entry of " + ShortQuote(*name) +
                          " is neither a tensor nor bytes");
       }
-      if (!names_.emplace(*name, Target{out_.tensors.size(), is_tensor})
-               .second) {
+      const size_t number =
+          is_tensor ? out_.tensors.size() : out_.others.size();
+      if (!names_.emplace(*name, Target{number, is_tensor}).second) {
         return Refuse(code::kDuplicateKey,
                       "the name " + ShortQuote(*name) + " is listed twice");
       }
       if (!is_tensor) {
-        out_.others.emplace_back(*name);
+        DcpValue& other = out_.others.emplace_back();
+        other.name = *name;
+        other.piece.bytes = -1;
         continue;
       }
       DcpTensor& tensor = out_.tensors.emplace_back();
@@ -271,8 +274,12 @@ class MetadataReader {
         return Malformed("a key of `storage_data` is no `MetadataIndex`");
       }
       const Target* target = Find(index.Field("fqn"));
-      if (target == nullptr || !target->is_tensor) continue;
-      DcpTensor& tensor = out_.tensors[target->tensor];
+      if (target == nullptr) continue;
+      if (!target->is_tensor) {
+        ReadValuePlace(storage.Value(i), out_.others[target->number].piece);
+        continue;
+      }
+      DcpTensor& tensor = out_.tensors[target->number];
       const auto offset = ReadShape(index.Field("offset"));
       if (!offset)
         return BadTensor(tensor, "the index of a piece is no offset");
@@ -331,17 +338,42 @@ class MetadataReader {
     return true;
   }
 
-  bool ReadFileName(std::string_view name, uint32_t* file) {
-    if (name.empty() || name.size() > 255 || name[0] == '.' ||
-        name.find_first_of(std::string_view("/\\\0", 3)) !=
-            std::string_view::npos) {
-      return Refuse(code::kPath, "the file name " + ShortQuote(name) +
-                                     " points outside the folder");
+  // Leaves the piece without a place if its entry is of an unknown form: the
+  // values are listed all the same.
+  void ReadValuePlace(const PickleValue& info, DcpPiece& piece) {
+    const auto path = info.Field("relative_path").Text();
+    const auto offset = info.Field("offset").Int();
+    const auto bytes = info.Field("length").Int();
+    if (!IsRecord(info, "_StorageInfo") || !path || !IsFileName(*path) ||
+        !offset || !bytes || *offset < 0 || *bytes < 0 ||
+        !CheckedAdd(*offset, *bytes) ||
+        info.Field("transform_descriptors").size() > 0) {
+      return;
     }
+    piece.file = FileNumber(*path);
+    piece.offset = *offset;
+    piece.bytes = *bytes;
+  }
+
+  static bool IsFileName(std::string_view name) {
+    return !name.empty() && name.size() <= 255 && name[0] != '.' &&
+           name.find_first_of(std::string_view("/\\\0", 3)) ==
+               std::string_view::npos;
+  }
+
+  uint32_t FileNumber(std::string_view name) {
     const auto [known, is_new] = file_names_.try_emplace(
         std::string(name), static_cast<uint32_t>(out_.files.size()));
     if (is_new) out_.files.emplace_back(name);
-    *file = known->second;
+    return known->second;
+  }
+
+  bool ReadFileName(std::string_view name, uint32_t* file) {
+    if (!IsFileName(name)) {
+      return Refuse(code::kPath, "the file name " + ShortQuote(name) +
+                                     " points outside the folder");
+    }
+    *file = FileNumber(name);
     return true;
   }
 
@@ -360,6 +392,7 @@ class MetadataReader {
   // stored there is left out.
   void ReadPaths(const PickleValue& paths) {
     for (DcpTensor& tensor : out_.tensors) tensor.path = {tensor.name};
+    for (DcpValue& other : out_.others) other.path = {other.name};
     if (paths.type() != Type::kDictionary) return;
     for (size_t i = 0; i < paths.size(); ++i) {
       const PickleValue keys = paths.Value(i);
@@ -368,11 +401,23 @@ class MetadataReader {
         continue;
       }
       const Target* target = Find(paths.Key(i));
-      if (target == nullptr || !target->is_tensor) continue;
-      DcpTensor& tensor = out_.tensors[target->tensor];
-      if (auto path = ReadPath(keys, tensor.name)) {
-        tensor.path = std::move(*path);
+      if (target == nullptr) continue;
+      if (target->is_tensor) {
+        TakePath(keys, out_.tensors[target->number]);
+      } else {
+        TakePath(keys, out_.others[target->number]);
       }
+    }
+  }
+
+  template <class Named>
+  static void TakePath(const PickleValue& keys, Named& named) {
+    auto path = ReadPath(keys, named.name);
+    if (!path) return;
+    named.path = std::move(*path);
+    named.in_sequence.clear();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      named.in_sequence.push_back(keys[i].Int().has_value());
     }
   }
 
@@ -406,60 +451,11 @@ class MetadataReader {
   std::unordered_map<std::string, uint32_t> file_names_;
 };
 
-// Adds the pieces of `more` that `into` lacks; both are sorted by box.
-void MergePieces(std::vector<DcpPiece> more, std::vector<DcpPiece>& into) {
-  const auto before = [](const DcpPiece& a, const DcpPiece& b) {
-    return a.box < b.box;
-  };
-  std::vector<DcpPiece> out;
-  std::set_union(into.begin(), into.end(), more.begin(), more.end(),
-                 std::back_inserter(out), before);
-  into = std::move(out);
-}
-
 }  // namespace
 
 std::optional<DcpMetadata> ParseDcpMetadata(const SourceRef& source,
                                             Findings& findings) {
   return MetadataReader(source, findings).Read();
-}
-
-bool MergeDcpMetadata(DcpMetadata more, const Place& place, DcpMetadata& into,
-                      Findings& findings) {
-  const auto first_file = static_cast<uint32_t>(into.files.size());
-  into.files.insert(into.files.end(), more.files.begin(), more.files.end());
-  std::unordered_map<std::string_view, size_t> known;
-  for (size_t i = 0; i < into.tensors.size(); ++i) {
-    known.emplace(into.tensors[i].name, i);
-  }
-  std::vector<DcpTensor> added;
-  for (DcpTensor& tensor : more.tensors) {
-    for (DcpPiece& piece : tensor.pieces) piece.file += first_file;
-    const auto found = known.find(tensor.name);
-    if (found == known.end()) {
-      added.push_back(std::move(tensor));
-      continue;
-    }
-    DcpTensor& other = into.tensors[found->second];
-    if (other.shape != tensor.shape || other.dtype != tensor.dtype) {
-      findings.Add(code::kSize, place,
-                   "tensor " + ShortQuote(tensor.name) + " has shape " +
-                       ShapeText(tensor.shape) + ", and " +
-                       ShapeText(other.shape) +
-                       " or another data type in the metadata of a rank "
-                       "before it",
-                   "remove the files that an earlier save has left");
-      return false;
-    }
-    MergePieces(std::move(tensor.pieces), other.pieces);
-  }
-  known.clear();
-  std::move(added.begin(), added.end(), std::back_inserter(into.tensors));
-  into.others.insert(into.others.end(), more.others.begin(), more.others.end());
-  std::sort(into.others.begin(), into.others.end());
-  into.others.erase(std::unique(into.others.begin(), into.others.end()),
-                    into.others.end());
-  return true;
 }
 
 }  // namespace shardc::stored

@@ -26,15 +26,26 @@ struct DcpPiece {
 struct DcpTensor {
   std::string name;
   std::vector<std::string> path;  // keys from the root of the saved tree
+  std::vector<bool> in_sequence;  // as in Array
   Shape shape;
   const TorchDtype* dtype = nullptr;  // never null
   std::vector<DcpPiece> pieces;       // of distinct boxes
 };
 
+// A value that is not a tensor.
+struct DcpValue {
+  std::string name;
+  std::vector<std::string> path;
+  std::vector<bool> in_sequence;
+  // Where its archive is, of which the box is empty; bytes are -1 if the
+  // metadata has no place that shardc can use.
+  DcpPiece piece;
+};
+
 struct DcpMetadata {
-  std::vector<DcpTensor> tensors;   // in the file's order, names distinct
-  std::vector<std::string> others;  // names of values that are not tensors
-  std::vector<std::string> files;   // names of files in the same folder
+  std::vector<DcpTensor> tensors;  // in the file's order, names distinct
+  std::vector<DcpValue> others;
+  std::vector<std::string> files;  // names of files in the same folder
 };
 
 inline constexpr int64_t kDcpMetadataLimitBytes = int64_t{256} << 20;

@@ -130,7 +130,8 @@ class OrbaxTree {
       const std::string name = JoinPath(leaf.path);
       if (!CheckNames(leaf, name)) continue;
       if (leaf.empty) {
-        tree_.leaves.push_back({name, Leaf::Kind::kEmpty, leaf.value_type});
+        tree_.leaves.push_back({name, Leaf::Kind::kEmpty, leaf.value_type,
+                                leaf.path, leaf.in_sequence});
       } else if (leaf.value_type == "string") {
         AddString(leaf, name);
       } else {
@@ -175,7 +176,8 @@ class OrbaxTree {
     }
     const auto text = strings_->find(leaf.Key());
     tree_.leaves.push_back({name, Leaf::Kind::kString,
-                            text == strings_->end() ? "" : text->second});
+                            text == strings_->end() ? "" : text->second,
+                            leaf.path, leaf.in_sequence});
   }
 
   void AddArray(const OrbaxLeaf& leaf, const std::string& name,
@@ -185,6 +187,7 @@ class OrbaxTree {
     if (array) {
       array->name = name;
       array->path = leaf.path;
+      array->in_sequence = leaf.in_sequence;
       tree_.arrays.push_back(std::move(*array));
     } else if (!found && !findings_.HasErrors()) {
       findings_.Add(code::kTensorMissing, Here(),

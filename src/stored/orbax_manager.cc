@@ -68,6 +68,16 @@ class JoinedReader : public ChunkReader {
   std::vector<std::pair<std::shared_ptr<const ChunkReader>, size_t>> members_;
 };
 
+// Puts an array or a leaf under the name of its item.
+template <class Member>
+void PutInside(const std::string& item, Member& member) {
+  member.name = item + "/" + member.name;
+  member.path.insert(member.path.begin(), item);
+  if (!member.in_sequence.empty() || member.path.size() == 1) {
+    member.in_sequence.insert(member.in_sequence.begin(), false);
+  }
+}
+
 std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
   if (RefuseUnfinished(folder.path, findings)) return std::nullopt;
   std::vector<Folder> items;
@@ -89,15 +99,13 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
     auto tree = OpenTree(item.path, findings);
     if (!tree) return std::nullopt;
     reader->Add(tree->reader, tree->arrays.size());
-    const std::string prefix =
-        items.size() > 1 ? std::string(AfterLast(item.path, '/')) + "/"
-                         : std::string();
+    const std::string name(AfterLast(item.path, '/'));
     for (Array& array : tree->arrays) {
-      array.name = prefix + array.name;
+      if (items.size() > 1) PutInside(name, array);
       out.arrays.push_back(std::move(array));
     }
     for (Leaf& leaf : tree->leaves) {
-      leaf.name = prefix + leaf.name;
+      if (items.size() > 1) PutInside(name, leaf);
       out.leaves.push_back(std::move(leaf));
     }
     out.form = tree->form;

@@ -69,6 +69,9 @@ std::optional<OrbaxLeaf> ReadLeaf(const JsonMember& member,
     const auto key = Member(entry, "key", JsonKind::kString);
     if (!key) return Refuse(entry, "a step of a path lacks `key`", findings);
     out.path.emplace_back(key->string());
+    constexpr int64_t kSequence = 1;
+    const auto type = Member(entry, "key_type", JsonKind::kInteger);
+    out.in_sequence.push_back(type && type->integer() == kSequence);
   }
   const auto type = Member(*value, "value_type", JsonKind::kString);
   if (type) out.value_type = type->string();

@@ -36,6 +36,9 @@ struct Array {
   // name that the format itself gives.
   std::string name;
   std::vector<std::string> path;  // keys from the root of the tree
+  // For each key of `path`, whether it is a number of an element of a list or a
+  // tuple. Empty: not known, as in formats that do not record it.
+  std::vector<bool> in_sequence;
   std::string key;  // name in the storage; two arrays may share it
   Shape shape;
   std::optional<Dtype> dtype;  // nullopt: shardc has no such data type
@@ -61,14 +64,6 @@ struct Array {
   Box BoxOf(int64_t chunk_index) const;
 };
 
-// A leaf that is not an array.
-struct Leaf {
-  enum class Kind : uint8_t { kString, kEmpty, kOpaque };
-  std::string name;
-  Kind kind = Kind::kOpaque;
-  std::string text;  // of kString: the string; of others: what it is
-};
-
 // Where the bytes of a chunk are.
 struct ChunkPlace {
   std::string file;  // path; empty: the chunk is absent, and holds fill values
@@ -77,6 +72,18 @@ struct ChunkPlace {
   // The bytes are the elements of the chunk, full and in row-major order,
   // neither compressed nor encoded.
   bool raw = false;
+};
+
+// A leaf that is not an array.
+struct Leaf {
+  enum class Kind : uint8_t { kString, kEmpty, kOpaque };
+  std::string name;
+  Kind kind = Kind::kOpaque;
+  std::string text;  // of kString: the string; of others: what it is
+  std::vector<std::string> path = {};  // as in Array; empty: not known
+  std::vector<bool> in_sequence = {};  // as in Array
+  // Of kOpaque: where the value is, as an archive of `torch.save`.
+  std::optional<ChunkPlace> place = {};
 };
 
 // What a format implements for an open tree. Both functions may be called by

@@ -33,6 +33,9 @@ struct ArrayToWrite {
   Shape chunk;
   // How the array was sharded; orbax records it.
   std::optional<Sharding> sharding;
+  // As in Array: which keys are of lists. orbax compares them with those of a
+  // target. Empty: all keys are of dictionaries.
+  std::vector<bool> in_sequence = {};
 };
 
 // Where the elements of the arrays come from. Read is called by several threads
@@ -60,8 +63,13 @@ struct WriteOptions {
 // type.
 int64_t StoredBytes(Dtype dtype);
 
-// Both write the arrays and the leaves that are strings or empty nodes; opaque
-// leaves, whose contents are unknown, are left out. Both return false after a
+enum class WriteForm : uint8_t { kOrbax, kDcp };
+// Whether a checkpoint of this form will hold the leaf.
+bool IsWritten(const Leaf& leaf, WriteForm form);
+
+// Both write the arrays and the leaves that are strings or empty nodes. Opaque
+// leaves that have a place are copied by WriteDcp; all others are left out, and
+// the caller reports them (IsWritten). Both return false after a
 // finding, and then nothing has the checkpoint's name. Findings: duplicate-key
 // (two paths have one name in the format, or a path leads through an array),
 // name (a key that the format cannot store), dtype (the format has no such

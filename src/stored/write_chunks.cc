@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "model/name_fault.h"
 #include "source/checked.h"
 #include "source/index.h"
 #include "source/thread_pool.h"
@@ -42,13 +43,13 @@ class PathCheck {
   void Add(const std::vector<std::string>& path) {
     const std::string name = StorageName(path);
     const std::string shown = Join(path, '/');
-    if (!IsUtf8(name) || name.size() > kNameLimitBytes ||
-        name.find('\0') != std::string::npos) {
+    if (!IsUtf8(name) || name.size() > kNameLimitBytes) {
       findings_.Add(code::kName, place_,
                     "the name " + ShortQuote(name) +
-                        " has more than 4,096 bytes, holds a NUL or is not "
-                        "UTF-8",
+                        " has more than 4,096 bytes or is not UTF-8",
                     "rename it");
+    } else if (auto fault = ParameterNameFault(name); !fault.empty()) {
+      findings_.Add(code::kName, place_, std::move(fault), "rename it");
     }
     if (!names_.insert(name).second || !shown_.insert(shown).second) {
       findings_.Add(
@@ -153,7 +154,13 @@ std::string StorageName(std::span<const std::string> path) {
   return Join(path, '.');
 }
 
+bool IsWritten(const Leaf& leaf, WriteForm form) {
+  return leaf.kind != Leaf::Kind::kOpaque ||
+         (form == WriteForm::kDcp && leaf.place);
+}
+
 std::vector<std::string> PathOf(const Leaf& leaf) {
+  if (!leaf.path.empty()) return leaf.path;
   std::vector<std::string> out;
   for (size_t begin = 0; begin <= leaf.name.size();) {
     const size_t end = std::min(leaf.name.find('/', begin), leaf.name.size());
@@ -165,7 +172,7 @@ std::vector<std::string> PathOf(const Leaf& leaf) {
 
 std::optional<std::vector<Array>> DivideArrays(
     std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
-    const WriteOptions& options, Findings& findings) {
+    WriteForm form, const WriteOptions& options, Findings& findings) {
   const int64_t limit_bytes = std::min(
       kChunkLimitBytes, std::max<int64_t>(options.memory_bytes / 4, 1));
   PathCheck paths(options, findings);
@@ -176,6 +183,7 @@ std::optional<std::vector<Array>> DivideArrays(
     Array& divided = out.emplace_back();
     divided.name = Join(array.path, '/');
     divided.path = array.path;
+    divided.in_sequence = array.in_sequence;
     divided.key = StorageName(array.path);
     divided.shape = array.shape;
     divided.dtype = array.dtype;
@@ -191,7 +199,7 @@ std::optional<std::vector<Array>> DivideArrays(
     divided.chunk = Fit(array, limit_bytes);
   }
   for (const Leaf& leaf : leaves) {
-    if (leaf.kind != Leaf::Kind::kOpaque) paths.Add(PathOf(leaf));
+    if (IsWritten(leaf, form)) paths.Add(PathOf(leaf));
   }
   if (!paths.Finish()) return std::nullopt;
   return out;

@@ -20,7 +20,7 @@ namespace shardc::stored {
 
 // The path joined by `.`: the name of an array in orbax's storage and in DCP.
 std::string StorageName(std::span<const std::string> path);
-// The keys of a leaf's path.
+// The keys of a leaf's path: its own, or else the parts of its name.
 std::vector<std::string> PathOf(const Leaf& leaf);
 
 // Returns the arrays with the grid of chunks in which they are stored, each of
@@ -28,7 +28,7 @@ std::vector<std::string> PathOf(const Leaf& leaf);
 // duplicate-key, name, overflow.
 std::optional<std::vector<Array>> DivideArrays(
     std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
-    const WriteOptions& options, Findings& findings);
+    WriteForm form, const WriteOptions& options, Findings& findings);
 
 // Returns the stored form of a chunk from its elements; called by several
 // threads at once.

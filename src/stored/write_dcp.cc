@@ -8,9 +8,12 @@
 // The properties of a tensor are a tuple of five, which all versions of torch
 // read.
 #include <algorithm>
+#include <charconv>
 #include <utility>
 #include <vector>
 
+#include "source/index.h"
+#include "source/input_file.h"
 #include "source/wording.h"
 #include "stored/new_folder.h"
 #include "stored/pickle_writer.h"
@@ -49,6 +52,7 @@ struct Tensor {
 
 struct Value {
   std::vector<std::string> path;
+  std::vector<bool> in_sequence;
   Piece piece;
 };
 
@@ -69,8 +73,12 @@ class MetadataPickle {
     });
     Member("planner_data", [&] {
       Dictionary([&] {
-        for (const Tensor& tensor : tensors) AddPath(tensor.array->path);
-        for (const Value& value : values) AddPath(value.path);
+        for (const Tensor& tensor : tensors) {
+          AddPath(tensor.array->path, tensor.array->in_sequence);
+        }
+        for (const Value& value : values) {
+          AddPath(value.path, value.in_sequence);
+        }
       });
     });
     Member("storage_data", [&] {
@@ -162,10 +170,22 @@ class MetadataPickle {
     out_.Op(pickle::kBuild);
   }
 
-  void AddPath(const std::vector<std::string>& path) {
+  // Keys of lists are integers.
+  void AddPath(const std::vector<std::string>& path,
+               const std::vector<bool>& in_sequence) {
     out_.Text(StorageName(path));
     out_.Op(pickle::kMark);
-    for (const std::string& key : path) out_.Text(key);
+    for (size_t i = 0; i < path.size(); ++i) {
+      const std::string& key = path[i];
+      int64_t number = 0;
+      const auto end = key.data() + key.size();
+      if (i < in_sequence.size() && in_sequence[i] &&
+          std::from_chars(key.data(), end, number).ptr == end) {
+        out_.Int(number);
+      } else {
+        out_.Text(key);
+      }
+    }
     out_.Op(pickle::kTuple);
   }
 
@@ -238,10 +258,7 @@ class DcpWriter {
       }
     }
     for (const Leaf& leaf : leaves) {
-      if (leaf.kind == Leaf::Kind::kOpaque) continue;
-      Value& value = values_.emplace_back();
-      value.path = PathOf(leaf);
-      if (!Append(TorchValueArchive(PickleOf(leaf)), value.piece)) return false;
+      if (IsWritten(leaf, WriteForm::kDcp) && !AddValue(leaf)) return false;
     }
     const bool stored = WriteChunks(
         arrays, source, options,
@@ -263,6 +280,33 @@ class DcpWriter {
   }
 
  private:
+  bool AddValue(const Leaf& leaf) {
+    Value& value = values_.emplace_back();
+    value.path = PathOf(leaf);
+    value.in_sequence = leaf.in_sequence;
+    return leaf.place ? Copy(*leaf.place, value.piece)
+                      : Append(TorchValueArchive(PickleOf(leaf)), value.piece);
+  }
+
+  // Copies the archive of a value that shardc does not read.
+  bool Copy(const ChunkPlace& from, Piece& piece) {
+    constexpr int64_t kStepBytes = 1 << 20;
+    const auto file = InputFile::Open(from.file, findings_);
+    if (!file) return false;
+    piece.begin = file_.size();
+    piece.bytes = from.bytes;
+    std::string buffer;
+    for (int64_t at = 0; at < from.bytes; at += kStepBytes) {
+      buffer.resize(AsIndex(std::min(kStepBytes, from.bytes - at)));
+      if (!file->ReadAt(from.offset + at, buffer.data(), buffer.size(),
+                        findings_) ||
+          !file_.Append(buffer, findings_)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   bool AddPiece(Tensor& tensor, Box box, std::string_view archive) {
     Piece& piece = tensor.pieces.emplace_back();
     piece.offset = std::move(box.offset);
@@ -307,7 +351,8 @@ bool Check(std::span<const Array> arrays, const WriteOptions& options,
 bool WriteDcp(std::span<const ArrayToWrite> arrays,
               std::span<const Leaf> leaves, const BoxSource& source,
               const WriteOptions& options, Findings& findings) {
-  const auto divided = DivideArrays(arrays, leaves, options, findings);
+  const auto divided =
+      DivideArrays(arrays, leaves, WriteForm::kDcp, options, findings);
   if (!divided || !Check(*divided, options, findings)) return false;
   auto folder = NewFolder::Create(options.folder, ".dcp-tmp-shardc", findings);
   if (!folder) return false;

@@ -146,17 +146,23 @@ std::string TupleText(const std::vector<std::string>& path) {
   return out + ')';
 }
 
+// Of the key of a list, and of a dictionary.
+constexpr int kSequenceType = 1;
+constexpr int kDictionaryType = 2;
+
 void WriteLeaf(JsonWriter& json, const std::vector<std::string>& path,
+               const std::vector<bool>& in_sequence,
                std::string_view value_type, bool empty) {
-  constexpr int kDictionaryKey = 2;
   json.Key(TupleText(path));
   json.BeginObject();
   json.Key("key_metadata");
   json.BeginArray();
-  for (const std::string& key : path) {
+  for (size_t i = 0; i < path.size(); ++i) {
     json.BeginObject();
-    json.Member("key", key);
-    json.Member("key_type", kDictionaryKey);
+    json.Member("key", path[i]);
+    json.Member("key_type", i < in_sequence.size() && in_sequence[i]
+                                ? kSequenceType
+                                : kDictionaryType);
     json.EndObject();
   }
   json.EndArray();
@@ -175,13 +181,13 @@ std::string Metadata(std::span<const Array> arrays,
     json.Key("tree_metadata");
     json.BeginObject();
     for (const Array& array : arrays) {
-      WriteLeaf(json, array.path, array.sharding ? "jax.Array" : "np.ndarray",
-                false);
+      WriteLeaf(json, array.path, array.in_sequence,
+                array.sharding ? "jax.Array" : "np.ndarray", false);
     }
     for (const Leaf& leaf : leaves) {
-      if (leaf.kind == Leaf::Kind::kOpaque) continue;
+      if (!IsWritten(leaf, WriteForm::kOrbax)) continue;
       const bool empty = leaf.kind == Leaf::Kind::kEmpty;
-      WriteLeaf(json, PathOf(leaf),
+      WriteLeaf(json, PathOf(leaf), leaf.in_sequence,
                 !empty              ? "string"
                 : leaf.text.empty() ? "None"
                                     : std::string_view(leaf.text),
@@ -196,6 +202,15 @@ std::string Metadata(std::span<const Array> arrays,
     json.EndObject();
   });
 }
+
+// What orbax writes about a save; without times, so that equal trees give equal
+// bytes.
+constexpr std::string_view kCheckpointMetadata =
+    "{\"item_handlers\": "
+    "\"orbax.checkpoint._src.handlers.pytree_checkpoint_handler."
+    "PyTreeCheckpointHandler\", \"metrics\": {}, "
+    "\"performance_metrics\": {}, \"init_timestamp_nsecs\": null, "
+    "\"commit_timestamp_nsecs\": null, \"custom_metadata\": {}}";
 
 std::string UrlBase64(std::string_view text) {
   constexpr std::string_view kDigits =
@@ -279,7 +294,7 @@ bool WriteArrays(std::span<const Array> arrays, const BoxSource& source,
 }
 
 bool WriteText(const NewFolder& folder, std::string_view name,
-               const std::string& text, Findings& findings) {
+               std::string_view text, Findings& findings) {
   auto file = NewFile::Create(folder.PathOf(name), findings);
   return file && file->Append(text, findings) && file->Close(findings);
 }
@@ -289,7 +304,8 @@ bool WriteText(const NewFolder& folder, std::string_view name,
 bool WriteOrbax(std::span<const ArrayToWrite> arrays,
                 std::span<const Leaf> leaves, const BoxSource& source,
                 const WriteOptions& options, Findings& findings) {
-  const auto divided = DivideArrays(arrays, leaves, options, findings);
+  const auto divided =
+      DivideArrays(arrays, leaves, WriteForm::kOrbax, options, findings);
   if (!divided) return false;
   bool sharded = false;
   for (const Array& array : *divided) {
@@ -312,6 +328,8 @@ bool WriteOrbax(std::span<const ArrayToWrite> arrays,
           WriteText(*folder, "_sharding", Shardings(*divided), findings)) &&
          (!strings ||
           WriteText(*folder, "_strings.json", Strings(leaves), findings)) &&
+         WriteText(*folder, "_CHECKPOINT_METADATA", kCheckpointMetadata,
+                   findings) &&
          WriteText(*folder, kOrbaxMetadata, Metadata(*divided, leaves),
                    findings) &&
          folder->Publish(findings);

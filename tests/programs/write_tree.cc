@@ -1,8 +1,9 @@
 // Writes a checkpoint from a description: `write_tree orbax|dcp FILE FOLDER
-// MEMORY-BYTES THREADS`. The file is JSON: arrays with path, shape, dtype,
-// chunk, mesh ([[name, size], ...]) and spec, and leaves with name, kind
-// (string, empty) and text. FILE.bytes holds the elements of all arrays in
-// row-major order, one array after the other. Exit status 1 after a finding.
+// MEMORY-BYTES THREADS`. The file is JSON: arrays with path, in_sequence,
+// shape, dtype, chunk, mesh ([[name, size], ...]) and spec, and leaves with
+// name, kind (string, empty) and text. FILE.bytes holds the elements of all
+// arrays in row-major order, one array after the other. Exit status 1 after a
+// finding.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -75,6 +76,9 @@ ArrayToWrite ReadArray(const JsonValue& value) {
   ArrayToWrite out;
   for (const JsonValue& key : Items(value, "path")) {
     out.path.emplace_back(key.string());
+  }
+  for (const JsonValue& in_sequence : Items(value, "in_sequence")) {
+    out.in_sequence.push_back(in_sequence.boolean());
   }
   out.shape = Sizes(value, "shape");
   out.chunk = Sizes(value, "chunk");

@@ -37,6 +37,7 @@ def drawn_bytes(rng, dtype, count):
 
 
 def array(rng, path, shape, dtype="F32", chunk=(), mesh=None, spec=None):
+    """Integers of a path are places in lists."""
     out = {"path": path, "shape": list(shape), "dtype": dtype,
            "chunk": list(chunk),
            "bytes": drawn_bytes(rng, dtype, int(np.prod(shape, dtype=int)))}
@@ -59,8 +60,10 @@ def odd_tree(rng, mesh=None):
         array(rng, ["odd", "a b%2f"], [4], "U8"),
         array(rng, ["odd", "\u00fcn\u00ef\u03ba"], [4], "F64"),
         array(rng, ["odd", "it's \\ \"q\""], [4], "F16"),
-        array(rng, ["layers", "0", "k"], [7, 9, 2], chunk=[3, 4, 2]),
-        array(rng, ["layers", "1", "k"], [7, 9, 2], chunk=[7, 1, 1]),
+        array(rng, ["layers", 0, "k"], [7, 9, 2], chunk=[3, 4, 2]),
+        array(rng, ["layers", 1, "k"], [7, 9, 2], chunk=[7, 1, 1]),
+        array(rng, ["layers", 1, "m", 0], [2]),
+        array(rng, ["digits", "0"], [2]),
         array(rng, ["large"], [300, 70], chunk=[128, 64]),
         sharded(["w"], [16, 24], [["fsdp"], ["tp"]], chunk=[8, 6]),
         sharded(["v"], [16], [["fsdp", "tp"]]),
@@ -94,6 +97,8 @@ def cases():
 
 def write(form, folder, arrays, leaves, memory=1 << 28, threads=2):
     listed = [{key: value for key, value in one.items() if key != "bytes"}
+              | {"path": [str(key) for key in one["path"]],
+                 "in_sequence": [isinstance(key, int) for key in one["path"]]}
               for one in arrays]
     with open(folder + ".json", "w", encoding="utf-8") as file:
         json.dump({"arrays": listed, "leaves": leaves}, file)
@@ -107,3 +112,13 @@ def insert(tree, path, value):
     for key in path[:-1]:
         tree = tree.setdefault(key, {})
     tree[path[-1]] = value
+
+
+def with_lists(tree):
+    """The tree of `insert` with lists where the keys are integers."""
+    if not isinstance(tree, dict):
+        return tree
+    children = {key: with_lists(child) for key, child in tree.items()}
+    if children and all(isinstance(key, int) for key in children):
+        return [children[key] for key in range(len(children))]
+    return children

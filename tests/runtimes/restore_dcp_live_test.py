@@ -66,6 +66,7 @@ def load_alone(folder):
                 one["shape"], dtype=TYPES[one["dtype"]]))
         for leaf in leaves:
             restore_cases.insert(state, leaf["name"].split("/"), "absent")
+        state = restore_cases.with_lists(state)
         dcp.load(state, checkpoint_id=path)
         for one in arrays:
             same(at(state, one["path"]), one)
@@ -100,6 +101,7 @@ def load_rank(rank, folder, port):
             restore_cases.insert(state, one["path"], zeros(
                 one["shape"], dtype=TYPES[one["dtype"]], device_mesh=mesh,
                 placements=[placement]))
+        state = restore_cases.with_lists(state)
         dcp.load(state, checkpoint_id=os.path.join(folder, name))
         for one in arrays:
             got = at(state, one["path"])

@@ -98,6 +98,7 @@ def restore_all(folder):
             # Given as they were saved.
             restore_cases.insert(target, leaf["name"].split("/"), at(
                 tree, leaf["name"].split("/")))
+        target = restore_cases.with_lists(target)
         with ocp.StandardCheckpointer() as checkpointer:
             placed = checkpointer.restore(path, target)
         for one in arrays:

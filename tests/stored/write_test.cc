@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -270,13 +271,85 @@ TEST_CASE("write: strings and empty nodes are kept, opaque values left out") {
     INFO(MessagesOf(findings));
     REQUIRE(tree);
     REQUIRE(tree->leaves.size() == 3);
-    if (writer == WriteDcp) continue;  // has names only
+    if (writer == WriteDcp) continue;  // holds them as pickles
     for (size_t i = 0; i < 3; ++i) {
       CHECK(tree->leaves[i].name == leaves[i].name);
       CHECK(tree->leaves[i].kind == leaves[i].kind);
       CHECK(tree->leaves[i].text == leaves[i].text);
     }
   }
+}
+
+TEST_CASE("write: the keys of lists stay numbers") {
+  Draws draws(13);
+  std::vector<ArrayToWrite> arrays = {ArrayOf({"layers", "0", "7"}, {2}),
+                                      ArrayOf({"layers", "1", "7"}, {2})};
+  for (ArrayToWrite& array : arrays) array.in_sequence = {false, true, false};
+  const std::vector<Leaf> leaves = {
+      {"layers/2", Leaf::Kind::kEmpty, "None", {"layers", "2"}, {false, true}}};
+  const MemorySource source(arrays, draws);
+  for (const Writer writer : kWriters) {
+    const TemporaryFolder folder;
+    Findings findings;
+    WriteOptions options;
+    options.folder = folder / "ckpt";
+    REQUIRE(writer(arrays, leaves, source, options, findings));
+    const auto tree = OpenTree(options.folder, findings);
+    REQUIRE(tree);
+    for (const Array& array : tree->arrays) {
+      CHECK(array.in_sequence == arrays[0].in_sequence);
+    }
+    REQUIRE(tree->leaves.size() == 1);
+    CHECK(tree->leaves[0].path == leaves[0].path);
+    CHECK(tree->leaves[0].in_sequence == leaves[0].in_sequence);
+  }
+}
+
+// The archives of a tree's opaque leaves by their names.
+std::map<std::string, std::string> ArchivesOf(const Tree& tree) {
+  std::map<std::string, std::string> out;
+  for (const Leaf& leaf : tree.leaves) {
+    REQUIRE(leaf.place);
+    Value value;
+    value.file = leaf.place->file;
+    value.offset = leaf.place->offset;
+    Findings findings;
+    auto bytes = ReadValue(value, 0, leaf.place->bytes, findings);
+    REQUIRE(bytes);
+    out[leaf.name] = std::move(*bytes);
+  }
+  return out;
+}
+
+TEST_CASE("write: values that torch has pickled are copied as they are") {
+  const char* root = std::getenv("SHARDC_SOURCE_ROOT");
+  const std::string samples =
+      std::string(root == nullptr ? "." : root) + "/testdata/stored/";
+  Findings findings;
+  const auto tree = OpenTree(samples + "dcp_4ranks", findings);
+  REQUIRE(tree);
+  REQUIRE_FALSE(tree->leaves.empty());
+  Draws draws(14);
+  const std::vector<ArrayToWrite> none;
+  const MemorySource source(none, draws);
+  const TemporaryFolder folder;
+  WriteOptions options;
+  options.folder = folder / "ckpt";
+  REQUIRE(WriteDcp(none, tree->leaves, source, options, findings));
+  const auto copied = OpenTree(options.folder, findings);
+  INFO(MessagesOf(findings));
+  REQUIRE(copied);
+  CHECK(ArchivesOf(*copied) == ArchivesOf(*tree));
+  for (const Leaf& leaf : tree->leaves) {
+    CHECK(IsWritten(leaf, WriteForm::kDcp));
+    CHECK_FALSE(IsWritten(leaf, WriteForm::kOrbax));
+  }
+  // A place outside the file is a finding, and nothing is written.
+  auto leaves = tree->leaves;
+  leaves[0].place->bytes += int64_t{1} << 40;
+  options.folder = folder / "other";
+  CHECK_FALSE(WriteDcp(none, leaves, source, options, findings));
+  CHECK(folder.Count() == 1);
 }
 
 TEST_CASE("write: a tree without arrays and one of a single array are read") {
@@ -312,6 +385,7 @@ TEST_CASE("write: paths that have one name in a format are refused") {
        "duplicate-key"},
       {{ArrayOf({std::string(5000, 'a')}, {1})}, "name"},
       {{ArrayOf({"\xff"}, {1})}, "name"},
+      {{ArrayOf({"a\n"}, {1})}, "name"},
       {{ArrayOf({"a"}, {int64_t{1} << 62, 8})}, "overflow"},
       {{ArrayOf({"a"}, {4}, Dtype::kF4)}, "dtype"},
   };
