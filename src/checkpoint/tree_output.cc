@@ -165,6 +165,7 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
   if (tensor.array) {
     const stored::Array& array = transfer.tree->arrays[*tensor.array];
     out.path = PathOf(array);
+    out.in_sequence = array.in_sequence;
     if (array.pieces.empty() && array.Chunks() > 1) {
       for (size_t dim = 0; dim < out.chunk.size(); ++dim) {
         out.chunk[dim] =
