@@ -107,7 +107,7 @@ MAY_INCLUDE = {
         "emit", "emit/findings", "emit/verify"},
     "lsp": {"source", "devices", "model", "yaml", "parse", "resolve", "plan",
         "lint/analysis", "lint/rules", "lint", "target", "emit/findings"},
-    "cli": {"source", "model", "parse", "families", "importers/rules", "match",
+    "cli": {"source", "model", "stored", "parse", "families", "importers/rules", "match",
         "match/proof", "resolve",
         "legalize", "step", "plan", "plan/difference", "lint/analysis",
         "lint/rules", "lint", "checkpoint", "target", "exec/machine", "exec/operations", "verify/cases",

@@ -1,6 +1,6 @@
 // Room: cli. main, one file per command, exit codes. The only room that uses
 // CLI11, in parser.cc.
-// Includes: source, model, parse, families, importers/rules, match,
+// Includes: source, model, parse, families, stored, importers/rules, match,
 // match/proof, resolve, legalize, step, plan, plan/difference, lint/analysis,
 // lint/rules, lint, checkpoint, target, exec/machine, exec/operations, eval,
 // verify/cases, verify/answers, verify, verify/step, cost, picture, emit,

@@ -1,5 +1,6 @@
 // `shardc diff`: what changed between two plans, between a plan and what the
-// inputs give now, between two modes of one plan, or between two step programs.
+// inputs give now, between two modes of one plan, between two step programs, or
+// between the sharding of a checkpoint and a plan.
 #include <optional>
 #include <string_view>
 
@@ -7,6 +8,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_table.h"
+#include "cli/saved_sharding.h"
 #include "emit/plans/plan_diff.h"
 #include "plan/difference/plan_difference.h"
 #include "source/file.h"
@@ -56,6 +58,15 @@ bool IsStepProgram(const SourceRef& source) {
 std::optional<PlanDifference> DiffOf(const DiffFlags& flags,
                                      const Common& common, Findings& findings) {
   if (!flags.between.empty()) return Between(flags, findings);
+  if (IsCheckpoint(flags.before)) {
+    const auto plan =
+        flags.after.empty()
+            ? ViewInputs(flags, common, findings)
+            : ReadTable(flags.after, EditedPlanOf(flags.allow_edited),
+                        findings);
+    if (!plan) return std::nullopt;
+    return CompareCheckpoint(flags.before, *plan, findings);
+  }
   const SourceRef source = ReadSource(flags.before, findings);
   if (source == nullptr) return std::nullopt;
   if (!flags.after.empty() && IsStepProgram(source)) {
@@ -93,7 +104,7 @@ Options OptionsOf(DiffFlags& flags) {
       {.name = "BEFORE",
        .to = &flags.before,
        .value = "FILE",
-       .help = "a plan or a step program",
+       .help = "a plan, a step program, or the folder of a checkpoint of orbax",
        .required = true},
       {.name = "AFTER",
        .to = &flags.after,
@@ -130,6 +141,10 @@ difference exactly when `shardc check --locked` does.
 
 If the meshes have different numbers of devices, parameters move through a
 checkpoint, and no collective is given.
+
+A checkpoint of orbax is compared by the sharding that it records: what
+restoring it for a plan moves, and the names, shapes and data types that do not
+fit.
 
 `--format markdown` is a comment for a pull request, with a table of the totals
 first; `json` is shardc.diff/v1.

@@ -283,6 +283,51 @@ class OtherFormats(Base):
             self.assertEqual(os.listdir(self.dir), ["tree"])
 
 
+class SavedSharding(Base):
+    """diff of a checkpoint and a plan."""
+
+    SAMPLE = os.path.join(SAMPLES, "orbax_two_processes")
+    PARAMS = {"b": ([8], ["fsdp"]), "r": ([6], []), "step": ([], []),
+              "w": ([16, 32], ["fsdp", "tp"])}
+
+    def plan(self, axes, **changed):
+        params = {**self.PARAMS, **changed}
+        kinds = {"step": "I64"}
+        return self.write_plan("plan.json", axes, {
+            name: (shape, {"spec": spec, "dtype": kinds.get(name, "F32")})
+            for name, (shape, spec) in sorted(params.items()) if shape is not
+            None})
+
+    def test_the_plan_it_was_saved_by_moves_nothing(self):
+        run = self.shardc("diff", self.SAMPLE,
+                          self.plan([("fsdp", 2), ("tp", 4)]))
+        self.assertEqual(run.stdout, "no difference\n")
+
+    def test_what_restoring_moves(self):
+        plan = self.plan([("fsdp", 2), ("tp", 4)], w=([16, 32],
+                                                      ["tp", "fsdp"]))
+        out = json.loads(self.shardc("diff", self.SAMPLE, plan, "--format",
+                                     "json", status=1).stdout)
+        text = self.shardc("diff", self.SAMPLE, plan, status=1).stdout
+        self.assertEqual(len(out["params"]), 1)
+        self.assertIn("w", text)
+        self.assertNotIn("rule", text)
+        self.assertNotIn("attention", text)
+
+    def test_another_mesh_and_what_does_not_fit(self):
+        plan = self.plan([("fsdp", 4)], w=([16, 64], ["fsdp"]),
+                         r=(None, None), more=([4], ["fsdp"]))
+        text = self.shardc("diff", self.SAMPLE, plan, status=1).stdout
+        for word in ("more", "r", "[16, 32]", "[16, 64]", "fsdp=4"):
+            self.assertIn(word, text)
+
+    def test_a_checkpoint_without_shardings_is_refused(self):
+        for sample in ("dcp_torch26", "ts_interior"):
+            run = self.shardc("diff", os.path.join(SAMPLES, sample),
+                              self.plan([("fsdp", 2), ("tp", 4)]), status=2)
+            self.assertIn("records no sharding", run.stderr)
+
+
 class Folders(Base):
     ARRAYS = {"blocks/0/w": ((96, 130), (40, 33)), "norm": ((7, 5), (2, 5)),
               "embed": ((64, 64), (64, 64))}

@@ -1,0 +1,28 @@
+// The sharding that a checkpoint was saved with, as a plan to compare with.
+#ifndef SHARDC_CLI_SAVED_SHARDING_H_
+#define SHARDC_CLI_SAVED_SHARDING_H_
+
+#include <optional>
+#include <string>
+
+#include "plan/difference/plan_difference.h"
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+// Whether the path is the folder of a checkpoint of another system.
+bool IsCheckpoint(const std::string& path);
+
+// Compares the sharding that the checkpoint records with the plan's specs in
+// each of its modes: what restoring moves, and the names, shapes and data types
+// that do not fit. Parameters without a sharding are replicated. Members that a
+// checkpoint does not have, such as rules, are not compared. Returns nullopt
+// after a finding: missing (the checkpoint records no sharding), inexpressible
+// (several meshes), and those of reading either.
+std::optional<PlanDifference> CompareCheckpoint(const std::string& path,
+                                                const PlanTable& plan,
+                                                Findings& findings);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_SAVED_SHARDING_H_
