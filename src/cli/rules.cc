@@ -40,13 +40,10 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   if (!matcher) return kFailed;
   Prover prover(*matcher);
   RuleProofs proofs;
-  const auto size = static_cast<uint32_t>(matcher->size());
-  for (uint32_t i = 0; i < size; ++i) {
-    proofs.of_rules.push_back(prover.ProveRule(i));
-  }
+  proofs.of_rules = prover.ProveRules();
   // The number of pairs is quadratic, and few pairs of many rules are related.
   Prover of_pairs(*matcher, {.work = 50'000'000});
-  proofs.related = ProvePairs(of_pairs, size);
+  proofs.related = ProvePairs(of_pairs);
   const auto write = [&](Sink& out) {
     if (json) {
       WriteRuleProofsJson(rules, proofs, out);

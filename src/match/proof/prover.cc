@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <array>
 
+#include "match/proof/literal_ends.h"
+
 namespace shardc {
 namespace {
 
@@ -129,6 +131,37 @@ RuleProof Prover::ProveRule(uint32_t rule) {
   return {};
 }
 
+std::vector<RuleProof> Prover::ProveRules() {
+  const auto size = static_cast<uint32_t>(matcher_.size());
+  std::vector<NameAnswer> names;
+  for (uint32_t rule = 0; rule < size; ++rule) {
+    names.push_back(FindName({&rule, 1}, {}));
+  }
+  std::vector<bool> wins(size);
+  for (const char separator : {'\0', '/', '.'}) {
+    std::vector<uint32_t> rules;
+    std::vector<std::string_view> texts;
+    for (uint32_t rule = 0; rule < size; ++rule) {
+      const NameAnswer& name = names[rule];
+      if (name.answer != Answer::kYes || name.separator != separator) continue;
+      rules.push_back(rule);
+      texts.push_back(name.name);
+    }
+    const Matches matches = matcher_.Match(texts, separator);
+    for (size_t i = 0; i < rules.size(); ++i) {
+      wins[rules[i]] = matches.first[i] == static_cast<int32_t>(rules[i]);
+    }
+  }
+  std::vector<RuleProof> out;
+  for (uint32_t rule = 0; rule < size; ++rule) {
+    out.push_back(
+        wins[rule]
+            ? RuleProof{RuleProof::Kind::kWins, std::move(names[rule].name), {}}
+            : ProveRule(rule));
+  }
+  return out;
+}
+
 PairProof Prover::ProvePair(uint32_t first, uint32_t second) {
   using Kind = PairProof::Kind;
   PairProof proof;
@@ -151,10 +184,28 @@ PairProof Prover::ProvePair(uint32_t first, uint32_t second) {
   return proof;
 }
 
-RelatedRules ProvePairs(Prover& prover, uint32_t rules) {
+RelatedRules ProvePairs(Prover& prover) {
   RelatedRules out;
+  const Matcher& matcher = prover.matcher();
+  const auto rules = static_cast<uint32_t>(matcher.size());
+  bool either_separator = false;
+  for (uint32_t r = 1; r < rules; ++r) {
+    either_separator |= matcher.separator(r) != matcher.separator(0);
+  }
+  EarlierRules earlier;
   for (uint32_t second = 0; second < rules; ++second) {
-    for (uint32_t first = 0; first < second; ++first) {
+    LiteralEnds ends = LiteralEndsOf(matcher.text(second), either_separator);
+    if (!prover.HasWork()) {
+      const int64_t open = earlier.Count(ends);
+      out.pairs_not_proven += open;
+      out.pairs_apart += int64_t{second} - open;
+      earlier.Add(std::move(ends));
+      continue;
+    }
+    const std::vector<uint32_t> possible = earlier.List(ends);
+    earlier.Add(std::move(ends));
+    out.pairs_apart += int64_t{second} - static_cast<int64_t>(possible.size());
+    for (const uint32_t first : possible) {
       PairProof proof = prover.ProvePair(first, second);
       if (proof.kind == PairProof::Kind::kApart) {
         ++out.pairs_apart;

@@ -66,7 +66,13 @@ class Prover {
   NameAnswer FindName(std::span<const uint32_t> all,
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
+  // The same for all rules. Their first names are matched at once, so that the
+  // work does not grow with the square of the rules that win.
+  std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
+  // Whether work is left for further questions.
+  bool HasWork() const { return limits_.work > 0; }
+  const Matcher& matcher() const { return matcher_; }
 
  private:
   bool Holds(const NameAnswer& found, std::span<const uint32_t> all,
@@ -82,7 +88,8 @@ class Prover {
 };
 
 // The pairs of a list of rules, the earlier rule first, without those that are
-// apart. Stops when the prover's work is used up.
+// apart. When the prover's work is used up, the pairs left are not proven, but
+// for those that the ends of their patterns tell apart.
 struct RelatedRules {
   struct Pair {
     uint32_t first = 0;
@@ -93,7 +100,7 @@ struct RelatedRules {
   int64_t pairs_apart = 0;
   int64_t pairs_not_proven = 0;  // not in `pairs`
 };
-RelatedRules ProvePairs(Prover& prover, uint32_t rules);
+RelatedRules ProvePairs(Prover& prover);
 
 // The answer to a question about two patterns, for fixes. The name is a
 // shortest counterexample. Not proven if a pattern cannot be used.

@@ -163,7 +163,7 @@ TEST_CASE("the related pairs of a list, without those that are apart") {
   const Matcher matcher =
       Compiled({"attn/kernel$", "kernel$", "bias$", "^(a|b)*a(a|b){20}$"});
   Prover prover(matcher, {.work_per_question = 20'000});
-  const RelatedRules related = ProvePairs(prover, 4);
+  const RelatedRules related = ProvePairs(prover);
   REQUIRE(related.pairs.size() == 1);
   CHECK(related.pairs[0].first == 0);
   CHECK(related.pairs[0].second == 1);
@@ -285,6 +285,38 @@ TEST_CASE("random patterns: proofs agree with trying all short names") {
   CHECK(given > 500);
 }
 
+TEST_CASE("random rules: all at once are proven as one by one") {
+  PatternMaker maker(10);
+  int64_t wins = 0;
+  int64_t loses = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::string> texts;
+    std::vector<Pattern> patterns;
+    const bool either = maker.Below(2) == 0;
+    for (int i = 0; i < 5; ++i) texts.push_back(maker.SmallPattern(2));
+    for (const std::string& text : texts) {
+      patterns.push_back({text, {}, either && maker.Below(2) == 0 ? '.' : '/'});
+    }
+    Findings ignored;
+    const auto matcher = Matcher::Compile(patterns, ignored);
+    if (!matcher) continue;
+    CAPTURE(texts);
+    Prover at_once(*matcher);
+    Prover each(*matcher);
+    const std::vector<RuleProof> proofs = at_once.ProveRules();
+    REQUIRE(proofs.size() == texts.size());
+    for (uint32_t rule = 0; rule < texts.size(); ++rule) {
+      const RuleProof proof = each.ProveRule(rule);
+      CHECK(proofs[rule].kind == proof.kind);
+      CHECK(proofs[rule].name == proof.name);
+      CHECK(proofs[rule].covers.size() == proof.covers.size());
+      ++(proof.kind == RuleProof::Kind::kWins ? wins : loses);
+    }
+  }
+  CHECK(wins > 200);
+  CHECK(loses > 100);
+}
+
 TEST_CASE("random pairs: relations agree with trying all short names") {
   PatternMaker maker(8);
   const std::vector<std::string> names = AllNames("ab/x-", 5);
@@ -324,6 +356,83 @@ TEST_CASE("random pairs: relations agree with trying all short names") {
     CAPTURE(kind);
     CHECK(kinds[kind] > 10);
   }
+}
+
+// Rules with anchors and literal ends, with both separators in some lists.
+std::vector<Pattern> RandomEnds(PatternMaker& maker,
+                                std::vector<std::string>& texts) {
+  const bool either = maker.Below(3) == 0;
+  texts.clear();
+  for (int rule = 0; rule < 6; ++rule) {
+    std::string text = maker.Below(3) == 0 ? "^" : "";
+    for (uint32_t part = maker.Below(4); part > 0; --part) {
+      text += std::vector<std::string>{"a", "b", "/", "\\."}[maker.Below(4)];
+    }
+    if (maker.Below(2) == 0) text += maker.SmallPattern(1);
+    for (uint32_t part = maker.Below(3); part > 0; --part) {
+      text += std::vector<std::string>{"a", "b", "/", "\\."}[maker.Below(4)];
+    }
+    texts.push_back(text + (maker.Below(3) > 0 ? "$" : ""));
+  }
+  std::vector<Pattern> out;
+  for (const std::string& text : texts) {
+    out.push_back({text, {}, either && maker.Below(2) == 0 ? '.' : '/'});
+  }
+  return out;
+}
+
+TEST_CASE("random rules: the pairs are those of asking for each pair") {
+  PatternMaker maker(9);
+  int64_t related = 0;
+  int64_t apart = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::vector<std::string> texts;
+    const std::vector<Pattern> patterns = RandomEnds(maker, texts);
+    Findings ignored;
+    const auto matcher = Matcher::Compile(patterns, ignored);
+    if (!matcher) continue;
+    CAPTURE(texts);
+    Prover all(*matcher);
+    const RelatedRules found = ProvePairs(all);
+    Prover each(*matcher);
+    RelatedRules expected;
+    for (uint32_t second = 0; second < texts.size(); ++second) {
+      for (uint32_t first = 0; first < second; ++first) {
+        PairProof proof = each.ProvePair(first, second);
+        if (proof.kind == PairProof::Kind::kApart) {
+          ++expected.pairs_apart;
+        } else if (proof.kind != PairProof::Kind::kNotProven) {
+          expected.pairs.push_back({first, second, std::move(proof)});
+        }
+      }
+    }
+    CHECK(found.pairs_apart == expected.pairs_apart);
+    REQUIRE(found.pairs.size() == expected.pairs.size());
+    for (size_t i = 0; i < found.pairs.size(); ++i) {
+      CHECK(found.pairs[i].first == expected.pairs[i].first);
+      CHECK(found.pairs[i].second == expected.pairs[i].second);
+      CHECK(found.pairs[i].proof.kind == expected.pairs[i].proof.kind);
+      CHECK(found.pairs[i].proof.both == expected.pairs[i].proof.both);
+    }
+    related += static_cast<int64_t>(found.pairs.size());
+    apart += found.pairs_apart;
+  }
+  CHECK(related > 1000);
+  CHECK(apart > 500);
+}
+
+TEST_CASE("without work left, ends still tell pairs apart") {
+  std::vector<std::string> texts;
+  for (int i = 0; i < 300; ++i) {
+    texts.push_back("w" + std::to_string(1000 + i) + "/kernel$");
+  }
+  texts.emplace_back("kernel$");
+  const Matcher matcher = Compiled(texts);
+  Prover prover(matcher, {.work = 0});
+  const RelatedRules related = ProvePairs(prover);
+  CHECK(related.pairs.empty());
+  CHECK(related.pairs_apart == 300 * 299 / 2);
+  CHECK(related.pairs_not_proven == 300);
 }
 
 }  // namespace

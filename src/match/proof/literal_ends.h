@@ -1,0 +1,44 @@
+// The texts with which every match of a pattern begins and ends, and the pairs
+// of rules that these do not exclude.
+#ifndef SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
+#define SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardc {
+
+struct LiteralEnds {
+  std::u32string begin;  // every name that matches begins so
+  std::u32string end;  // every name that matches ends so, last character first
+};
+
+// Returns empty texts for a pattern without `^` or `$`, or that the automata do
+// not support. With `either_separator`, names may have another separator than
+// the pattern, and the texts stop before the first one.
+LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
+
+// Rules added one after the other, each asked which earlier ones may match a
+// name that it matches.
+class EarlierRules {
+ public:
+  // Returns the number of the rules before whose end does not exclude this one.
+  int64_t Count(const LiteralEnds& rule) const;
+  // Returns them in order, without those whose beginning excludes it.
+  std::vector<uint32_t> List(const LiteralEnds& rule) const;
+  void Add(LiteralEnds rule);
+
+ private:
+  template <typename Visit>
+  void ForEachEnd(std::u32string_view end, const Visit& visit) const;
+
+  std::vector<std::u32string> begins_;  // by rule
+  std::map<std::u32string, std::vector<uint32_t>, std::less<>> by_end_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
