@@ -1,0 +1,42 @@
+"""No function of tests/bootstrap calls itself.
+
+A function of the shell stands before a program of its name: `wheel tags` in a
+function that `wheel` calls would start all over again, and never end.
+"""
+
+import os
+import re
+import unittest
+
+ROOT = os.environ.get(
+    "SHARDC_SOURCE_ROOT",
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+
+def calls():
+    """The names that each function has where a command can begin."""
+    with open(os.path.join(ROOT, "tests", "bootstrap")) as file:
+        text = file.read()
+    bodies = dict(re.findall(r"^(\w+)\(\) \{(.*?)\}$", text, re.M | re.S))
+    return {name: [other for other in bodies
+                   if re.search(rf"(?:^|[;&|({{]|then|do|\$\()\s*{other}\b(?!=)",
+                                body, re.M)]
+            for name, body in bodies.items()}
+
+
+class Functions(unittest.TestCase):
+    def test_no_function_reaches_itself(self):
+        called = calls()
+        self.assertIn("wheel_tools", called["wheel"])
+        for start in called:
+            reached, waiting = set(), list(called[start])
+            while waiting:
+                name = waiting.pop()
+                if name not in reached:
+                    reached.add(name)
+                    waiting += called[name]
+            self.assertNotIn(start, reached)
+
+
+if __name__ == "__main__":
+    unittest.main()

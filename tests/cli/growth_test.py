@@ -1,0 +1,272 @@
+"""The work of each command grows with the size of its input, and not faster.
+
+Work is the number of instructions that the program executes, counted by
+valgrind. Unlike time, it is nearly the same in every run and on a machine that
+is busy with something else. Each case runs at three sizes n, 2n and 4n. What
+every run costs is left out by taking differences:
+
+    exponent = log2((work(4n) - work(2n)) / (work(2n) - work(n)))
+
+It is 1 for linear work, a little more if names are sorted, and 2 where every
+rule is compared with every name. SHARDC_GROWTH_EVERY=1 runs every case, and
+prints a table of all exponents; the ordinary tests run a part.
+"""
+
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from driver import BIN, TESTDATA, is_sanitized
+
+LIMIT = 1.1
+# A run of `shardc --version` executes ten times as many instructions. Less
+# growth between 2n and 4n is none.
+LEAST_GROWTH = 500_000
+EVERY = int(os.environ.get("SHARDC_GROWTH_EVERY", "4"))
+
+
+def word(number):
+    """Six letters that differ for each number below 26 ** 6."""
+    number = number * 123_457 % 26 ** 6  # neighbours differ in all letters
+    out = ""
+    for _ in range(6):
+        number, letter = divmod(number, 26)
+        out += "abcdefghijklmnopqrstuvwxyz"[letter]
+    return out
+
+
+class Inputs:
+    """Writes the files of one size to a folder; functions return their paths."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        return self.path(name)
+
+    def manifest(self, shapes, name="manifest.json"):
+        return self.write(name, json.dumps({
+            "schema": "shardc.manifest/v1",
+            "params": [{"name": one, "shape": shape, "dtype": "BF16"}
+                       for one, shape in shapes]}))
+
+    def llama(self, n):
+        """The n parameters of layers, which fold to four templates."""
+        kinds = [("self_attn.q_proj", [64, 64]), ("self_attn.o_proj", [64, 64]),
+                 ("mlp.gate_proj", [128, 64]), ("mlp.down_proj", [64, 128])]
+        return self.manifest(
+            [(f"model.layers.{i}.{kind}.weight", shape)
+             for i in range(n // 4) for kind, shape in kinds])
+
+    def distinct(self, n):
+        """n parameters whose names fold to no template."""
+        return self.manifest(
+            [(f"block_{word(i)}.weight", [64, 64]) for i in range(n)])
+
+    def rules(self, patterns, name="rules.yaml"):
+        return self.write(name, 'version: 1\nseparator: "."\nrules:\n' + "".join(
+            f"  - match: '{pattern}'\n    spec: [TP, FSDP]\n"
+            for pattern in patterns))
+
+    def config(self, source, **changed):
+        with open(os.path.join(TESTDATA, "configs",
+                               source + ".config.json")) as file:
+            return self.write("config.json",
+                              json.dumps({**json.load(file), **changed}))
+
+    def plan(self, n, mesh="fsdp:4,tp:2"):
+        """The plan of `llama`, made by the program itself."""
+        out = self.path("plan.json")
+        subprocess.run([BIN, "plan", "--manifest", self.llama(n), "--mesh", mesh,
+                        "--rules", "builtin:llama", "--no-project", "-o", out],
+                       check=True, capture_output=True)
+        return out
+
+
+ALL = "\\.weight$"
+MESH = ["--mesh", "fsdp:4,tp:2"]
+
+
+def parameters(command, *more):
+    return lambda files, n: [command, "--manifest", files.llama(n), *MESH,
+                             "--rules", "builtin:llama", "--no-project", *more]
+
+
+def of_plan(command, *more):
+    return lambda files, n: [*command.split(), "--plan", files.plan(n), *more]
+
+
+def distinct(command, *more):
+    return lambda files, n: [command, "--manifest", files.distinct(n), *MESH,
+                             "--rules", files.rules([ALL]), "--no-project",
+                             *more]
+
+
+def dead_rules(command):
+    """n rules that match nothing, and n names without a template."""
+    return lambda files, n: [
+        command, "--manifest", files.distinct(n), *MESH, "--no-project",
+        "--rules", files.rules([f"head_{word(n + i)}\\.weight$"
+                                for i in range(n)] + [ALL])]
+
+
+def used_rules(command, *more):
+    """A rule for each of n names."""
+    return lambda files, n: [
+        command, "--manifest", files.distinct(n), *MESH, "--no-project",
+        "--rules", files.rules([f"block_{word(i)}\\.weight$"
+                                for i in range(n)]), *more]
+
+
+def layers(command, *more):
+    return lambda files, n: [
+        *command.split(), "--model",
+        files.config("llama-3-8b", num_hidden_layers=n), "--rules", "auto",
+        "--no-project", *more]
+
+
+def experts(command, *more):
+    return lambda files, n: [
+        *command.split(), "--model",
+        files.config("mixtral-8x7b", num_hidden_layers=2, num_local_experts=n),
+        "--rules", "auto", "--no-project", *more]
+
+
+def devices(command, *more, mesh="fsdp:{},tp:4"):
+    """Commands on a mesh of 4 n devices. Sizes of the model divide them all."""
+    def arguments(files, n):
+        model = files.config(
+            "llama-3-8b", num_hidden_layers=2, hidden_size=65536,
+            intermediate_size=131072, num_attention_heads=512,
+            num_key_value_heads=8, vocab_size=131072)
+        return [*command.split(), "--model", model, "--rules", "auto",
+                "--no-project", "--mesh", mesh.format(n), *more]
+    return arguments
+
+
+# What grows, the command, the smallest n, and its arguments.
+CASES = [
+    ("parameters", "plan", 4000, parameters("plan")),
+    ("parameters", "check", 4000, parameters("check")),
+    ("parameters", "cost", 4000, parameters("cost", "--batch", "16")),
+    ("parameters", "report", 4000, parameters("report", "-o", "/dev/null")),
+    ("parameters", "suggest", 4000,
+     lambda files, n: ["suggest", "--manifest", files.llama(n), *MESH,
+                       "--no-project"]),
+    ("parameters", "manifest", 4000,
+     lambda files, n: ["manifest", "--manifest", files.llama(n)]),
+    ("parameters", "diff", 2000,
+     lambda files, n: ["diff", files.plan(n), files.plan(n)]),
+    ("parameters", "explain", 4000,
+     lambda files, n: parameters("explain")(files, n)
+     + ["model.layers.0.mlp.gate_proj.weight"]),
+    ("parameters", "show memory", 2000, of_plan("show memory")),
+    ("parameters", "export jax", 2000, of_plan("export jax")),
+    ("parameters", "export hf-tp-plan", 2000, of_plan("export hf-tp-plan")),
+    ("names without a template", "plan", 1000, distinct("plan")),
+    ("names without a template", "check", 1000, distinct("check")),
+    ("names without a template", "suggest", 500,
+     lambda files, n: ["suggest", "--manifest", files.distinct(n), *MESH,
+                       "--no-project", "--force"]),
+    ("dead rules and names", "plan", 250, dead_rules("plan")),
+    ("dead rules and names", "check", 250, dead_rules("check")),
+    ("rules and names", "plan", 500, used_rules("plan")),
+    ("rules and names", "check", 500, used_rules("check")),
+    ("rules", "rules", 250,
+     lambda files, n: ["rules", "--rules", files.rules(
+         [f"block_{word(i)}\\.weight$" for i in range(n)])]),
+    ("rules", "rules --prove", 100,
+     lambda files, n: ["rules", "--prove", "--rules", files.rules(
+         [f"block_{word(i)}\\.weight$" for i in range(n)])]),
+    ("layers", "plan", 100, layers("plan", *MESH)),
+    ("layers", "check", 100, layers("check", *MESH)),
+    ("layers", "cost", 100, layers("cost", *MESH, "--batch", "16")),
+    ("layers", "fit", 50, layers("fit", "--devices", "8", "--batch", "16")),
+    ("layers", "suggest", 100,
+     lambda files, n: ["suggest", "--model", files.config(
+         "llama-3-8b", num_hidden_layers=n), *MESH, "--no-project"]),
+    ("layers", "report", 100, layers("report", *MESH, "-o", "/dev/null")),
+    ("layers", "verify step", 8,
+     layers("verify step", *MESH)),
+    ("experts", "plan", 16, experts("plan", "--mesh", "ep:8")),
+    ("experts", "check", 16, experts("check", "--mesh", "ep:8")),
+    ("experts", "cost", 16, experts("cost", "--mesh", "ep:8", "--batch", "16")),
+    ("experts", "suggest", 16,
+     lambda files, n: ["suggest", "--model", files.config(
+         "mixtral-8x7b", num_hidden_layers=2, num_local_experts=n),
+         "--mesh", "ep:8", "--no-project"]),
+    ("devices", "plan", 32, devices("plan")),
+    ("devices", "check", 32, devices("check")),
+    ("devices", "cost", 32, devices("cost", "--batch", "65536")),
+    ("devices", "mesh", 64,
+     lambda files, n: ["mesh", "--no-project", "--mesh", f"fsdp:{n},tp:4"]),
+    ("devices", "report", 32, devices("report", "-o", "/dev/null")),
+    ("devices", "verify", 64,
+     lambda files, n: [
+         "verify", "--no-project", "--rules", "builtin:llama/hf", "--mesh",
+         f"fsdp:{n},tp:4", "--operation", "vanilla", "--mode", "train",
+         "--layout", "bthd", "--dtype", "float32", "--attention",
+         f"heads=64,kv_heads=8,head_dim=64,batch={4 * n},q_len=64,kv_len=64"]),
+]
+
+
+def instructions(arguments):
+    """The number of instructions of a run that succeeds."""
+    done = subprocess.run(
+        ["valgrind", "--tool=cachegrind", "--cache-sim=no",
+         "--cachegrind-out-file=/dev/null", BIN, *map(str, arguments),
+         "--threads", "1"],
+        capture_output=True, text=True, check=False)
+    found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    if done.returncode > 1 or not found:
+        raise AssertionError(f"{arguments}: rc={done.returncode}\n"
+                             f"{done.stdout[-500:]}\n{done.stderr[-1500:]}")
+    return int(found.group(1).replace(",", ""))
+
+
+def works(case):
+    _, _, n, arguments = case
+    out = []
+    for size in (n, 2 * n, 4 * n):
+        with tempfile.TemporaryDirectory() as folder:
+            out.append(instructions(arguments(Inputs(folder), size)))
+    return out
+
+
+def exponent(measured):
+    first, second = measured[1] - measured[0], measured[2] - measured[1]
+    if second < LEAST_GROWTH:
+        return 0.0
+    return math.log2(second / max(first, 1))
+
+
+@unittest.skipIf(is_sanitized(), "valgrind cannot run a sanitized program")
+@unittest.skipUnless(shutil.which("valgrind"), "no valgrind")
+class Growth(unittest.TestCase):
+    def test_work_is_linear(self):
+        for case in CASES[::EVERY]:
+            what, command, n, _ = case
+            with self.subTest(command=command, grows=what):
+                measured = works(case)
+                found = exponent(measured)
+                if EVERY == 1:
+                    print(f"{found:5.2f}  {command}, {what}: {n} to {4 * n}, "
+                          f"{measured[0] / 1e6:.0f} to "
+                          f"{measured[2] / 1e6:.0f} million instructions",
+                          file=sys.stderr)
+                self.assertLessEqual(found, LIMIT, measured)
+
+
+if __name__ == "__main__":
+    unittest.main()
