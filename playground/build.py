@@ -44,10 +44,10 @@ COMMANDS = """attention check cost diff explain export manifest mesh plan report
   resolve rules show suggest""".split()
 # What those commands share with each other.
 SHARED = """attention_flag check_targets command_line committed_plan
-  committed_step common
+  committed_step common_options
   cost_flags dtype_help dump_files find_param fixes help inputs interrupt lint_target main
   option output parser picked_mesh picture_flags pictured plan_findings
-  plan_table program_traffic ranks settings_flags stray suggested verified
+  plan_table program_traffic ranks saved_sharding settings_flags stray suggested verified
   verify_process verify_request verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$

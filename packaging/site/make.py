@@ -269,6 +269,7 @@ def navigation(manual, playground):
             {"JAX and PyTorch": guide("python")},
             {"Checkpoints": guide("checkpoints")},
             {"What is in a checkpoint": guide("contents")},
+            {"Restore on another topology": guide("restore")},
             {"Verification": guide("verification")},
             {"A complete step": guide("step")},
             {"The model section": guide("model-section")},

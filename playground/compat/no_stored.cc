@@ -1,11 +1,14 @@
 // Checkpoints of other systems, which need libraries that the playground lacks.
 // It reads no folders: every one is of an unknown format.
-#include "stored/tree.h"
+#include "stored/format.h"
 
 namespace shardc::stored {
 
 std::optional<Folder> ReadFolder(const std::string&) { return std::nullopt; }
-std::string_view FormOf(const Folder&) { return {}; }
+const Format* FormatOf(const Folder&) { return nullptr; }
+std::optional<Tree> OpenAs(const Format&, const Folder&, Findings&) {
+  return std::nullopt;
+}
 std::optional<Tree> OpenTree(const std::string&, Findings&) {
   return std::nullopt;
 }

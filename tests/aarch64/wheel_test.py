@@ -49,7 +49,10 @@ class Wheel(unittest.TestCase):
         cls.run_python(os.path.join(wheels, pip, "pip"), "install", "--quiet",
                        "--no-index", "--no-cache-dir", "--prefix", cls.folder,
                        cls.wheel)
-        cls.program = os.path.join(cls.folder, "bin", "shardc")
+        # Debian's pip installs below PREFIX/local, others below PREFIX.
+        places = [os.path.join(cls.folder, *local, "bin", "shardc")
+                  for local in ([], ["local"])]
+        [cls.program] = filter(os.path.exists, places)
 
     @classmethod
     def run_python(cls, *arguments, **env):

@@ -89,7 +89,7 @@ class Prover {
 
 // The pairs of a list of rules, the earlier rule first, without those that are
 // apart. When the prover's work is used up, the pairs left are not proven, but
-// for those that the ends of their patterns tell apart.
+// for those whose patterns have literal ends that exclude each other.
 struct RelatedRules {
   struct Pair {
     uint32_t first = 0;

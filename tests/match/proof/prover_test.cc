@@ -358,7 +358,7 @@ TEST_CASE("random pairs: relations agree with trying all short names") {
   }
 }
 
-// Rules with anchors and literal ends, with both separators in some lists.
+// Rules with `^`, `$` and literal ends, with both separators in some lists.
 std::vector<Pattern> RandomEnds(PatternMaker& maker,
                                 std::vector<std::string>& texts) {
   const bool either = maker.Below(3) == 0;
@@ -421,7 +421,7 @@ TEST_CASE("random rules: the pairs are those of asking for each pair") {
   CHECK(apart > 500);
 }
 
-TEST_CASE("without work left, ends still tell pairs apart") {
+TEST_CASE("without work left, literal ends still exclude pairs") {
   std::vector<std::string> texts;
   for (int i = 0; i < 300; ++i) {
     texts.push_back("w" + std::to_string(1000 + i) + "/kernel$");
