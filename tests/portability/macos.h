@@ -27,6 +27,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <random>
 #include <span>
