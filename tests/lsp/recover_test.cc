@@ -14,7 +14,7 @@ std::string Blanks(const std::string& text, const std::set<size_t>& offsets) {
   // Each line without the blanks at its end.
   std::string trimmed;
   for (const char c : out->text) {
-    if (c == '\n') trimmed.erase(trimmed.find_last_not_of(' ') + 1);
+    while (c == '\n' && trimmed.ends_with(' ')) trimmed.pop_back();
     trimmed += c;
   }
   return trimmed;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "model/name.h"
+#include "source/after_last.h"
 
 namespace shardc {
 namespace {
@@ -38,7 +39,7 @@ bool SameTemplate(std::string_view a, std::string_view b, char separator) {
     const size_t same = CommonPrefix(a, b);
     if (same == a.size() && same == b.size()) return true;
     // The part in which they differ begins after the last separator.
-    const size_t part = a.substr(0, same).rfind(separator) + 1;
+    const size_t part = same - AfterLast(a.substr(0, same), separator).size();
     const size_t a_end = std::min(a.find(separator, part), a.size());
     const size_t b_end = std::min(b.find(separator, part), b.size());
     if (!any(a.substr(part, a_end - part)) ||
