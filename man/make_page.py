@@ -9,6 +9,9 @@ from mdoc import escaped, prose
 def item(option):
     if not option["name"].startswith("-"):
         macro = f".It Ar {option['name']}"
+        if "also" in option:
+            macro += (f" , Fl {escaped(option['also'][1:])}"
+                      f" Ar {option['name']}")
     else:
         names = ["-" + option["letter"]] if "letter" in option else []
         flags = " , ".join("Fl " + escaped(name[1:])

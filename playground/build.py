@@ -44,7 +44,7 @@ COMMANDS = """attention check cost diff explain export manifest mesh plan report
   resolve rules show suggest""".split()
 # What those commands share with each other.
 SHARED = """attention_flag check_targets command_line committed_plan
-  committed_step common_options
+  committed_step command
   cost_flags dtype_help dump_files find_param fixes help inputs interrupt lint_target main
   option output parser picked_mesh picture_flags pictured plan_findings
   plan_table program_traffic ranks saved_sharding settings_flags stray suggested verified
@@ -53,7 +53,7 @@ LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
     | ^stored/(?!box)
     | ^importers/rules/(?!exact|logical|pattern)
-    | ^dense/(?!rotary|step) | ^emit/costs/fit_report\.cc$
+    | ^dense/(?!rotary|step) | ^emit/audits/ | ^emit/costs/fit_report\.cc$
     | ^emit/verify/(?!step|tensor_file)
     | ^exec/attention/(attention_state|rotate_tokens)\.cc$
     | ^verify/(traces|answers)/ | ^verify/[a-z]*\.cc$

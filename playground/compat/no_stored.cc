@@ -5,6 +5,7 @@
 namespace shardc::stored {
 
 std::optional<Folder> ReadFolder(const std::string&) { return std::nullopt; }
+bool IsTree(const std::string&) { return false; }
 const Format* FormatOf(const Folder&) { return nullptr; }
 std::optional<Tree> OpenAs(const Format&, const Folder&, Findings&) {
   return std::nullopt;

@@ -8,9 +8,8 @@
 
 #include <iterator>
 
-#include "checkpoint/tiles.h"
 #include "source/index.h"
-#include "stored/gather.h"
+#include "stored/region.h"
 
 namespace shardc {
 
@@ -72,12 +71,10 @@ bool ChunkCache::Take(size_t array, const Box& box, char* out,
     const auto entry = Find(key);
     const auto bytes = Load(key, *entry, findings);
     if (bytes == nullptr) return false;
-    const Region part =
-        Region::Intersect(RegionOf(stored.BoxOf(chunk)), wanted);
-    CopyRegion(part, StoredRegionOf(stored, chunk), bytes->data(), wanted, out,
-               stored.element_bytes);
+    const int64_t taken =
+        stored::CopyOfChunk(stored, chunk, bytes->data(), wanted, out);
     const std::lock_guard lock(mutex_);
-    entry->left -= part.Units();
+    entry->left -= taken;
     const auto found = entries_.find(key);
     if (entry->left == 0 && found != entries_.end() && found->second == entry) {
       Remove(key, *entry);

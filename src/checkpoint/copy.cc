@@ -12,11 +12,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "checkpoint/blocks_in_turn.h"
 #include "checkpoint/grid.h"
 #include "checkpoint/piece_writer.h"
 #include "checkpoint/tree_copy.h"
@@ -24,7 +23,6 @@
 #include "source/file.h"
 #include "source/index.h"
 #include "source/input_file.h"
-#include "source/thread_pool.h"
 #include "stored/checksum.h"
 #include "stored/gather.h"
 
@@ -46,8 +44,8 @@ struct TensorCopy {
   size_t tensor = 0;
   Grid grid;
   int64_t block_bytes = 0;
-  int64_t blocks = 0;
   PartsInWork parts = {};
+  int64_t blocks() const { return grid.Blocks(block_bytes); }
 };
 
 // A region of a block that is read from one source.
@@ -71,11 +69,13 @@ class Copier {
   }
 
   bool Run(Findings& findings) {
-    // A worker runs until no blocks are left.
-    ParallelFor(threads_, threads_, [this](int64_t) { Worker(); });
-    if (!stop_) return true;
-    findings.Append(std::move(first_error_));
-    return false;
+    BlocksInTurn<TensorCopy, Scratch> blocks(
+        transfer_.tensors.size(), [this](size_t index) { return Begin(index); },
+        [this](TensorCopy& work, int64_t block, Scratch& scratch,
+               Findings& found) {
+          return CopyBlock(work, block, scratch, found);
+        });
+    return blocks.Run(threads_, findings);
   }
 
  private:
@@ -85,53 +85,18 @@ class Copier {
     std::vector<char> cast;
   };
 
-  void Worker() {
-    Scratch scratch;
-    for (;;) {
-      const auto [work, block] = Next();
-      if (work == nullptr) return;
-      Findings findings;
-      if (!CopyBlock(*work, block, scratch, findings)) {
-        Fail(std::move(findings));
-        return;
-      }
-    }
-  }
-
-  void Fail(Findings findings) {
-    const std::lock_guard lock(mutex_);
-    if (!stop_.exchange(true)) first_error_ = std::move(findings);
-  }
-
-  // The next block, with its tensor; null when all blocks are taken.
-  std::pair<std::shared_ptr<TensorCopy>, int64_t> Next() {
-    const std::lock_guard lock(mutex_);
-    while (!stop_) {
-      if (work_ != nullptr && next_block_ < work_->blocks) {
-        return {work_, next_block_++};
-      }
-      while (next_tensor_ < transfer_.tensors.size() &&
-             !writer_.Any(next_tensor_)) {
-        ++next_tensor_;
-      }
-      if (next_tensor_ == transfer_.tensors.size()) break;
-      work_ = Begin(next_tensor_++);
-      next_block_ = 0;
-    }
-    return {nullptr, 0};
-  }
-
+  // Null if no output needs the tensor.
   std::shared_ptr<TensorCopy> Begin(size_t index) {
+    if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];
     std::string why;
     // was legal when the transfer was planned
     auto grid = Grid::Make(tensor, &why);
     auto work =
-        std::make_shared<TensorCopy>(TensorCopy{index, std::move(*grid), 0, 0});
+        std::make_shared<TensorCopy>(TensorCopy{index, std::move(*grid)});
     work->block_bytes =
         std::clamp(kRunPerPart * static_cast<int64_t>(tensor.parts.size()),
                    kBlock, most_bytes_);
-    work->blocks = work->grid.Blocks(work->block_bytes);
     work->parts = writer_.Begin(index);
     return work;
   }
@@ -309,13 +274,6 @@ class Copier {
   PieceWriter writer_;
   int threads_ = 1;
   int64_t most_bytes_ = kMaxBlock;
-
-  std::mutex mutex_;  // guards all below
-  std::atomic<bool> stop_ = false;
-  Findings first_error_;
-  std::shared_ptr<TensorCopy> work_;
-  int64_t next_block_ = 0;
-  size_t next_tensor_ = 0;
 };
 
 // Opens the sources and checks that they are the files whose headers were read.

@@ -73,6 +73,7 @@ class TreeInput {
     out_.metadata = {{"format", "pt"}};
     const size_t before = findings_.errors();
     CheckLeaves();
+    NoteLeaves();
     std::vector<size_t> arrays;
     for (size_t i = 0; i < tree_->arrays.size(); ++i) {
       if (!Selected(tree_->arrays[i].name)) continue;
@@ -84,6 +85,9 @@ class TreeInput {
     }
     if (findings_.errors() > before) return std::nullopt;
     AddDescriptions(path);
+    for (const stored::Leaf& leaf : out_.leaves) {
+      if (leaf.place && !AddValue(leaf)) return std::nullopt;
+    }
     for (const size_t array : arrays) {
       if (!AddTensor(array)) return std::nullopt;
     }
@@ -102,30 +106,49 @@ class TreeInput {
 
   // Empty nodes, such as `None`, hold no value that could be lost.
   void CheckLeaves() {
-    int64_t left_out = 0;
     for (const stored::Leaf& leaf : tree_->leaves) {
       if (!Selected(leaf.name)) continue;
-      if (!options_.to_safetensors &&
-          leaf.kind != stored::Leaf::Kind::kOpaque) {
+      if (options_.form && stored::IsWritten(leaf, *options_.form)) {
         out_.leaves.push_back(leaf);
-        continue;
+      } else if (leaf.kind != stored::Leaf::Kind::kEmpty) {
+        ++left_out_;
+        if (!options_.arrays_only && !findings_.Full()) RefuseLeaf(leaf);
       }
-      if (leaf.kind == stored::Leaf::Kind::kEmpty) continue;
-      ++left_out;
-      if (options_.arrays_only || findings_.Full()) continue;
-      Refuse(code::kInexpressible,
-             ShortQuote(leaf.name) + " is a " +
-                 (leaf.kind == stored::Leaf::Kind::kString ? "string"
-                                                           : leaf.text) +
-                 (options_.to_safetensors
-                      ? ", which a safetensors file cannot hold"
-                      : ", which cannot be converted"),
-             "--arrays-only leaves out what is not an array");
     }
-    if (left_out == 0 || !options_.arrays_only) return;
-    out_.notes.push_back(Counted(left_out, "value that is not an array is",
-                                 "values that are not arrays are") +
-                         " left out");
+  }
+
+  void RefuseLeaf(const stored::Leaf& leaf) {
+    std::string message = ShortQuote(leaf.name) + " is a ";
+    message += leaf.kind == stored::Leaf::Kind::kString ? "string" : leaf.text;
+    if (!options_.form) {
+      Refuse(code::kInexpressible,
+             message + ", which a safetensors file cannot hold",
+             "--arrays-only leaves out what is not an array");
+    } else if (*options_.form == stored::WriteForm::kDcp) {
+      Refuse(code::kInexpressible,
+             message + ", whose place in the checkpoint is not recorded",
+             "--arrays-only leaves out what is not an array");
+    } else {
+      Refuse(code::kInexpressible, message + ", which orbax cannot restore",
+             "--arrays-only leaves out what is not an array, and --to dcp "
+             "copies it");
+    }
+  }
+
+  void NoteLeaves() {
+    if (left_out_ > 0 && options_.arrays_only) {
+      out_.notes.push_back(Counted(left_out_, "value that is not an array is",
+                                   "values that are not arrays are") +
+                           " left out");
+    }
+    const auto copied = std::count_if(
+        out_.leaves.begin(), out_.leaves.end(), [](const stored::Leaf& leaf) {
+          return leaf.kind == stored::Leaf::Kind::kOpaque;
+        });
+    if (copied == 0) return;
+    out_.notes.push_back(
+        Counted(copied, "pickled value is", "pickled values are") +
+        " copied without being read");
   }
 
   void CheckArray(const stored::Array& array) {
@@ -134,7 +157,7 @@ class TreeInput {
     if (!array.unreadable.empty()) {
       Refuse(code::kInexpressible, array.unreadable, std::string(kSelectHelp));
     } else if (!array.dtype ||
-               (options_.to_safetensors &&
+               (!options_.form &&
                 DtypeBits(*array.dtype) != 8 * array.element_bytes)) {
       Refuse(code::kDtype,
              "the array " + shown + " has the data type " +
@@ -142,7 +165,7 @@ class TreeInput {
                               : std::string("of another library")) +
                  ", which safetensors does not have",
              std::string(kSelectHelp));
-    } else if ((options_.to_safetensors && array.name == "__metadata__") ||
+    } else if ((!options_.form && array.name == "__metadata__") ||
                !names_.insert(array.name).second) {
       Refuse(code::kName,
              "the name " + shown +
@@ -196,6 +219,21 @@ class TreeInput {
     for (const std::string& file : found) FileOf(file);
   }
 
+  // The value is in a file that must not end before it.
+  bool AddValue(const stored::Leaf& leaf) {
+    const auto file = FileOf(leaf.place->file);
+    if (!file) return false;
+    const int64_t size = out_.files[*file].size;
+    if (leaf.place->offset <= size - leaf.place->bytes) return true;
+    Refuse(code::kOffsets,
+           "`" + leaf.place->file + "` has " + CountText(size) +
+               " bytes, too few for the " + CountText(leaf.place->bytes) +
+               " bytes of " + ShortQuote(leaf.name) + " at byte " +
+               CountText(leaf.place->offset),
+           "the file is truncated: copy the checkpoint again");
+    return false;
+  }
+
   bool AddTensor(size_t index) {
     const stored::Array& array = tree_->arrays[index];
     PlacesDigest places;
@@ -225,6 +263,7 @@ class TreeInput {
   Findings& findings_;
   std::shared_ptr<const stored::Tree> tree_;
   Stored out_;
+  int64_t left_out_ = 0;  // leaves, unless they are empty nodes
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, uint32_t> files_;
 };
@@ -239,11 +278,6 @@ bool HoldsSafetensors(const stored::Folder& folder) {
 }
 
 }  // namespace
-
-bool IsStoredTree(const std::string& path) {
-  const auto folder = stored::ReadFolder(path);
-  return folder && stored::FormatOf(*folder) != nullptr;
-}
 
 std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,

@@ -10,27 +10,27 @@
 
 #include "checkpoint/stored.h"
 #include "source/finding.h"
+#include "stored/write.h"
 
 namespace shardc {
 
 struct InputOptions {
   std::function<bool(const std::string&)> select;  // null: all
-  // Whether safetensors files are to be written, which hold neither strings nor
-  // elements that a tree stores unlike safetensors, such as int4.
-  bool to_safetensors = true;
+  // The form of tree that is to be written; nullopt: safetensors files, which
+  // hold neither strings nor elements that a tree stores unlike safetensors,
+  // such as int4.
+  std::optional<stored::WriteForm> form;
   // Leaves of a tree that cannot be written are left out instead of refused.
   bool arrays_only = false;
   // Refuses chunks that need more memory; nullopt: no limit.
   std::optional<int64_t> memory_bytes;
 };
 
-// Whether the path is a folder of a format of room `stored`.
-bool IsStoredTree(const std::string& path);
-
 // Opens a tree and finds every chunk of the selected arrays, so that a missing
 // one is reported before anything is written. The tensors are the selected
-// arrays, in the order of the tree. Findings, for each array at fault: dtype
-// (safetensors lacks it), inexpressible (a codec, or a leaf that is no array),
+// arrays, in the order of the tree, and the leaves are those that the form to
+// be written can hold. Findings, for each array at fault: dtype (safetensors
+// lacks it), inexpressible (a codec, or a leaf that the form cannot hold),
 // name, limit, and those of the room.
 std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,18 +47,6 @@ std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
     bytes -= static_cast<int64_t>(count);
   }
   return crc;
-}
-
-bool WriteHeader(int fd, const std::string& header) {
-  size_t at = 0;
-  while (at < header.size()) {
-    const ssize_t put = ::pwrite(fd, header.data() + at, header.size() - at,
-                                 static_cast<off_t>(at));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return false;
-    at += AsIndex(put);
-  }
-  return true;
 }
 
 }  // namespace
@@ -130,12 +117,7 @@ void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
 }
 
 bool OutputSet::Refuse(const std::string& path, Findings& findings) const {
-  const int error = errno;
-  findings.Add(code::kWrite, Place{MakeSource(path, {})},
-               "cannot write `" + path + "`: " + ::strerror(error),
-               error == ENOSPC || error == EDQUOT
-                   ? "free some space or choose another place"
-                   : "");
+  AddWriteError(path, errno, findings);
   return false;
 }
 
@@ -180,7 +162,7 @@ bool OutputSet::Open(size_t output, CopyTarget* target, Findings& findings) {
   if (target->fd < 0) return Refuse(part, findings);
   states_[output].part = true;
   if (::ftruncate(target->fd, file.size) != 0 ||
-      !WriteHeader(target->fd, file.header)) {
+      !WriteAt(target->fd, file.header, 0)) {
     return Refuse(final_path, findings);
   }
   return true;
@@ -210,12 +192,7 @@ bool OutputSet::Publish(Findings& findings) {
     }
     states_[i] = {.part = false, .complete = true, .created = created};
   }
-  const int fd =
-      ::open(transfer_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0) {
-    (void)::fsync(fd);  // best effort: some file systems reject it
-    ::close(fd);
-  }
+  SyncDirectory(transfer_.directory);
   return true;
 }
 

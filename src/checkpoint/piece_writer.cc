@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string>
 
+#include "source/file_sink.h"
 #include "source/index.h"
 #include "stored/checksum.h"
 
@@ -27,18 +28,6 @@ constexpr size_t kReadBack = size_t{1} << 20;
 bool AllZero(const char* bytes, size_t count) {
   return count == 0 ||
          (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0);
-}
-
-bool WriteAt(int fd, const char* bytes, size_t count, int64_t at) {
-  while (count > 0) {
-    const ssize_t put = ::pwrite(fd, bytes, count, at);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return false;
-    bytes += put;
-    at += put;
-    count -= AsIndex(put);
-  }
-  return true;
 }
 
 bool ReadAt(int fd, char* bytes, size_t count, int64_t at) {
@@ -98,14 +87,8 @@ bool PieceWriter::Put(const Target& target, int64_t at, const char* bytes,
                       size_t count, Findings& findings) const {
   const OutputFile& output = transfer_.outputs[target.output];
   const int64_t offset = output.pieces[target.piece].offset + at;
-  if (WriteAt(files_[target.output].fd, bytes, count, offset)) return true;
-  const int error = errno;
-  const std::string path = transfer_.PathOf(output.name);
-  findings.Add(code::kWrite, Place{MakeSource(path, {})},
-               "cannot write `" + path + "`: " + ::strerror(error),
-               error == ENOSPC || error == EDQUOT
-                   ? "free some space or choose another place"
-                   : "");
+  if (WriteAt(files_[target.output].fd, {bytes, count}, offset)) return true;
+  AddWriteError(transfer_.PathOf(output.name), errno, findings);
   return false;
 }
 

@@ -38,19 +38,6 @@ std::vector<std::vector<int64_t>> EdgesOf(const stored::Array& array) {
 
 }  // namespace
 
-Region RegionOf(const Box& box) {
-  if (box.shape.empty()) return {{0}, {1}};
-  Region out{box.offset, box.offset};
-  for (size_t i = 0; i < box.shape.size(); ++i) out.end[i] += box.shape[i];
-  return out;
-}
-
-Region StoredRegionOf(const stored::Array& array, int64_t chunk) {
-  const Box box = array.BoxOf(chunk);
-  return array.pieces.empty() ? RegionOf({box.offset, array.chunk})
-                              : RegionOf(box);
-}
-
 Tiles::Tiles(const stored::Array& array, int64_t most_bytes) : array_(array) {
   count_ = array.Chunks();
   if (count_ <= 1 || array.shape.empty() || !SetEdges()) {

@@ -13,11 +13,6 @@
 
 namespace shardc {
 
-// The elements of a box; a scalar is a row of one element.
-Region RegionOf(const Box& box);
-// The elements that ChunkReader::Read returns for a chunk: with its padding.
-Region StoredRegionOf(const stored::Array& array, int64_t chunk);
-
 struct Tile {
   Region region;  // inside the array
   std::vector<int64_t> chunks;

@@ -12,20 +12,19 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "checkpoint/blocks_in_turn.h"
 #include "checkpoint/piece_writer.h"
 #include "checkpoint/tiles.h"
 #include "floats/convert.h"
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/index.h"
-#include "source/thread_pool.h"
 #include "stored/gather.h"
 
 namespace shardc {
@@ -96,6 +95,7 @@ struct ArrayCopy {
   Tiles tiles;
   std::vector<Region> part_regions = {};
   PartsInWork parts = {};
+  int64_t blocks() const { return tiles.count(); }
 };
 
 class TreeCopier {
@@ -110,10 +110,13 @@ class TreeCopier {
         budget_(options.tree_bytes) {}
 
   bool Run(Findings& findings) {
-    ParallelFor(threads_, threads_, [this](int64_t) { Worker(); });
-    if (!stop_) return true;
-    findings.Append(std::move(first_error_));
-    return false;
+    BlocksInTurn<ArrayCopy, Scratch> blocks(
+        transfer_.tensors.size(), [this](size_t index) { return Begin(index); },
+        [this](ArrayCopy& work, int64_t tile, Scratch& scratch,
+               Findings& found) {
+          return CopyTile(work, tile, scratch, found);
+        });
+    return blocks.Run(threads_, findings);
   }
 
  private:
@@ -122,38 +125,9 @@ class TreeCopier {
     std::vector<char> cast;
   };
 
-  void Worker() {
-    Scratch scratch;
-    for (;;) {
-      const auto [work, tile] = Next();
-      if (work == nullptr) return;
-      Findings findings;
-      if (CopyTile(*work, tile, scratch, findings)) continue;
-      const std::lock_guard lock(mutex_);
-      if (!stop_.exchange(true)) first_error_ = std::move(findings);
-      return;
-    }
-  }
-
-  // The next tile, with its array; null when all tiles are taken.
-  std::pair<std::shared_ptr<ArrayCopy>, int64_t> Next() {
-    const std::lock_guard lock(mutex_);
-    while (!stop_) {
-      if (work_ != nullptr && next_tile_ < work_->tiles.count()) {
-        return {work_, next_tile_++};
-      }
-      while (next_tensor_ < transfer_.tensors.size() &&
-             !writer_.Any(next_tensor_)) {
-        ++next_tensor_;
-      }
-      if (next_tensor_ == transfer_.tensors.size()) break;
-      work_ = Begin(next_tensor_++);
-      next_tile_ = 0;
-    }
-    return {nullptr, 0};
-  }
-
+  // Null if no output needs the array.
   std::shared_ptr<ArrayCopy> Begin(size_t index) {
+    if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];
     const size_t array = *tensor.array;
     const stored::Array& stored = tree_.arrays[array];
@@ -196,16 +170,14 @@ class TreeCopier {
       auto chunk = tree_.reader->Read(work.array, tile.chunks[0], findings);
       if (!chunk) return false;
       bytes = std::move(*chunk);
-      held = StoredRegionOf(array, tile.chunks[0]);
+      held = stored::StoredRegionOf(array, tile.chunks[0]);
     } else {
       bytes.resize(AsIndex(tile.region.Units() * unit));
       for (const int64_t chunk : tile.chunks) {
-        const Region region = RegionOf(array.BoxOf(chunk));
-        if (PartsAt(work, region).empty()) continue;
+        if (PartsAt(work, RegionOf(array.BoxOf(chunk))).empty()) continue;
         const auto read = tree_.reader->Read(work.array, chunk, findings);
         if (!read) return false;
-        CopyRegion(region, StoredRegionOf(array, chunk), read->data(), held,
-                   bytes.data(), unit);
+        stored::CopyOfChunk(array, chunk, read->data(), held, bytes.data());
       }
     }
     return std::all_of(parts.begin(), parts.end(), [&](size_t part) {
@@ -257,16 +229,11 @@ class TreeCopier {
   const int threads_;
   const int64_t memory_;
   Budget budget_;
-
-  std::mutex mutex_;  // guards all below
-  std::atomic<bool> stop_ = false;
-  Findings first_error_;
-  std::shared_ptr<ArrayCopy> work_;
-  int64_t next_tile_ = 0;
-  size_t next_tensor_ = 0;
 };
 
-bool CheckTreeUnchanged(const Transfer& transfer, Findings& findings) {
+}  // namespace
+
+bool CheckPathsUnchanged(const Transfer& transfer, Findings& findings) {
   for (const SourceFile& source : transfer.sources) {
     struct stat status = {};
     if (::stat(source.path.c_str(), &status) == 0 &&
@@ -280,8 +247,6 @@ bool CheckTreeUnchanged(const Transfer& transfer, Findings& findings) {
   return true;
 }
 
-}  // namespace
-
 int64_t ChunkMemory(const stored::Array& array) {
   // A chunk as it is stored and decoded.
   return 2 * StoredBytes(array) + kScratch;
@@ -291,7 +256,7 @@ bool CopyTree(const Transfer& transfer, const std::vector<CopyTarget>& files,
               Checksums& checksums, const CopyOptions& options,
               Findings& findings) {
   return TreeCopier(transfer, files, checksums, options).Run(findings) &&
-         CheckTreeUnchanged(transfer, findings);
+         CheckPathsUnchanged(transfer, findings);
 }
 
 }  // namespace shardc

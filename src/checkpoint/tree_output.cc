@@ -6,22 +6,20 @@
 //   w [8192, 4096] from chunks [1024, 4096] to parts [8192, 1024]:
 //   written in chunks [1024, 1024], of which 4 come from one source chunk
 //
-// Before the last element is handed over, the sources are compared with what
-// they were, so that a checkpoint of changed files never gets its name.
+// After the last read the sources are compared with what they were, so that a
+// checkpoint of changed files never gets its name.
 #include "checkpoint/tree_output.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "checkpoint/chunk_cache.h"
 #include "checkpoint/copy.h"
-#include "checkpoint/tiles.h"
+#include "checkpoint/journal.h"
+#include "checkpoint/tree_copy.h"
 #include "floats/convert.h"
-#include "source/file.h"
+#include "model/name.h"
 #include "source/index.h"
 #include "source/input_file.h"
 #include "source/wording.h"
@@ -30,16 +28,10 @@
 namespace shardc {
 namespace {
 
-constexpr OutputFormat kFormats[] = {{"safetensors", nullptr},
-                                     {"orbax", stored::WriteOrbax},
-                                     {"dcp", stored::WriteDcp}};
-
-bool IsUnchanged(const SourceFile& source) {
-  struct stat status = {};
-  return ::stat(source.path.c_str(), &status) == 0 &&
-         status.st_size == source.size &&
-         ModifiedNs(status) == source.modified_ns;
-}
+constexpr OutputFormat kFormats[] = {
+    {"safetensors", std::nullopt, nullptr},
+    {"orbax", stored::WriteForm::kOrbax, stored::WriteOrbax},
+    {"dcp", stored::WriteForm::kDcp, stored::WriteDcp}};
 
 class TransferSource : public stored::BoxSource {
  public:
@@ -64,23 +56,22 @@ class TransferSource : public stored::BoxSource {
             Findings& findings) const override {
     const TransferTensor& tensor = transfer_->tensors[array];
     if (tensor.from == tensor.to) {
-      if (!ReadStoredBytes(tensor, box, out, findings)) return false;
-    } else {
-      std::string from(AsIndex(box.Elements() * DtypeBits(tensor.from) / 8),
-                       '\0');
-      if (!ReadStoredBytes(tensor, box, from.data(), findings)) return false;
-      ConvertFloats(tensor.from, tensor.to, from.data(), out,
-                    AsIndex(box.Elements()));
+      return ReadStoredBytes(tensor, box, out, findings);
     }
-    return (*left_ -= box.Elements()) > 0 || CheckUnchanged(findings);
+    std::string from(AsIndex(box.Elements() * DtypeBits(tensor.from) / 8),
+                     '\0');
+    if (!ReadStoredBytes(tensor, box, from.data(), findings)) return false;
+    ConvertFloats(tensor.from, tensor.to, from.data(), out,
+                  AsIndex(box.Elements()));
+    return true;
+  }
+
+  bool Finish(Findings& findings) const override {
+    return CheckPathsUnchanged(*transfer_, findings);
   }
 
  private:
-  explicit TransferSource(const Transfer& transfer) : transfer_(&transfer) {
-    for (const TransferTensor& tensor : transfer.tensors) {
-      *left_ += WholeBox(tensor.shape).Elements();
-    }
-  }
+  explicit TransferSource(const Transfer& transfer) : transfer_(&transfer) {}
 
   bool ReadStoredBytes(const TransferTensor& tensor, const Box& box, char* out,
                        Findings& findings) const {
@@ -103,55 +94,56 @@ class TransferSource : public stored::BoxSource {
                        });
   }
 
-  bool CheckUnchanged(Findings& findings) const {
-    for (const SourceFile& source : transfer_->sources) {
-      if (IsUnchanged(source)) continue;
-      AddChanged(source.path, findings);
-      return false;
-    }
-    return true;
-  }
-
   const Transfer* transfer_;
   std::unique_ptr<ChunkCache> cache_;  // of a tree
   std::vector<InputFile> inputs_;      // of files
-  // Elements that were not handed over.
-  std::unique_ptr<std::atomic<int64_t>> left_ =
-      std::make_unique<std::atomic<int64_t>>(0);
 };
-
-std::vector<std::string> SplitName(const std::string& name) {
-  std::vector<std::string> out;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('/', begin), name.size());
-    out.push_back(name.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
-
-// The keys of an array of a tree. If a checkpoint has several items, names
-// begin with the item's, and paths do not.
-std::vector<std::string> PathOf(const stored::Array& array) {
-  std::string joined;
-  for (const std::string& key : array.path) {
-    joined += (joined.empty() ? "" : "/") + key;
-  }
-  if (array.name.size() > joined.size() + 1 &&
-      array.name.ends_with("/" + joined)) {
-    auto out =
-        SplitName(array.name.substr(0, array.name.size() - joined.size() - 1));
-    out.insert(out.end(), array.path.begin(), array.path.end());
-    return out;
-  }
-  return array.path;
-}
 
 // The size of chunks along a dimension of `size` elements: the source's chunks
 // if these divide the parts, or if the only part is the full dimension.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;
+}
+
+// Chunks of fewer bytes cost more in lists and reads than in copies, and are
+// joined into chunks of at most kJoinedBytes.
+constexpr int64_t kSmallBytes = int64_t{64} << 10;
+constexpr int64_t kJoinedBytes = int64_t{1} << 20;
+
+// The largest multiple of `chunk`, at most `most` times as large, that divides
+// the part, or that is not beyond it if the only part is the full dimension.
+int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
+  int64_t count = std::min(most, part / chunk);
+  while (count > 1 && part != size && part % (chunk * count) != 0) --count;
+  return chunk * std::max<int64_t>(count, 1);
+}
+
+// Joins small chunks within the parts of the plan, from the last dimension on:
+// a part [2048, 8] of source chunks [1, 64] is one chunk instead of 2048.
+// Source chunks that several parts share stay in the cache meanwhile, so a row
+// of joined chunks may need at most `cache_bytes` of them.
+void JoinChunks(const Shape& part, const Shape& source, int64_t unit,
+                int64_t cache_bytes, stored::ArrayToWrite& array) {
+  Shape& chunk = array.chunk;
+  int64_t bytes = Box{chunk, chunk}.Elements() * unit;
+  if (bytes >= kSmallBytes) return;
+  for (size_t dim = chunk.size(); dim > 0 && 2 * bytes <= kJoinedBytes; --dim) {
+    const size_t i = dim - 1;
+    double row = static_cast<double>(unit * chunk[i]);
+    for (size_t k = 0; k < chunk.size(); ++k) {
+      if (k < i) row *= static_cast<double>(std::max(chunk[k], source[k]));
+      if (k > i) row *= static_cast<double>(array.shape[k]);
+    }
+    const double rows = static_cast<double>(cache_bytes) / std::max(row, 1.0);
+    const int64_t times = kJoinedBytes / bytes;
+    const auto most =
+        static_cast<int64_t>(std::min(rows, static_cast<double>(times)));
+    const int64_t joined = JoinedSize(chunk[i], most, part[i], array.shape[i]);
+    bytes = bytes / chunk[i] * joined;
+    chunk[i] = joined;
+    if (joined < part[i]) return;
+  }
 }
 
 stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
@@ -164,16 +156,22 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
   for (int64_t& size : out.chunk) size = std::max<int64_t>(size, 1);
   if (tensor.array) {
     const stored::Array& array = transfer.tree->arrays[*tensor.array];
-    out.path = PathOf(array);
+    out.path = array.path;
     out.in_sequence = array.in_sequence;
     if (array.pieces.empty() && array.Chunks() > 1) {
       for (size_t dim = 0; dim < out.chunk.size(); ++dim) {
         out.chunk[dim] =
             CommonSize(out.chunk[dim], array.chunk[dim], out.shape[dim]);
       }
+      // Without a plan the chunks stay as they are.
+      if (output.index != nullptr) {
+        JoinChunks(tensor.parts[0].shape, array.chunk, array.element_bytes,
+                   output.memory_bytes / 8, out);
+      }
     }
   } else {
-    out.path = SplitName(tensor.name);
+    const auto keys = SplitName(tensor.name, '/');
+    out.path.assign(keys.begin(), keys.end());
   }
   if (output.index != nullptr) {
     out.sharding = {output.index->mesh, output.index->params[index].spec};
@@ -188,7 +186,7 @@ std::span<const OutputFormat> OutputFormats() { return kFormats; }
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,
-                   Findings& findings) {
+                   stored::WriteReport* report, Findings& findings) {
   std::vector<stored::ArrayToWrite> arrays;
   const size_t before = findings.errors();
   for (size_t i = 0; i < transfer.tensors.size(); ++i) {
@@ -209,6 +207,13 @@ bool WriteTransfer(const Transfer& transfer,
   options.folder = output.folder;
   options.memory_bytes = output.memory_bytes / 2;
   options.threads = output.threads;
+  options.process = output.share.index;
+  options.processes = output.share.count;
+  options.finalize = output.finalize;
+  options.verify = output.verify;
+  options.sources = TransferKey(transfer);
+  options.state = SourceState(transfer);
+  options.report = report;
   return format.write(arrays, leaves, *source, options, findings);
 }
 

@@ -3,11 +3,13 @@
 #define SHARDC_CHECKPOINT_TREE_OUTPUT_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/ownership.h"
 #include "checkpoint/shards_index.h"
 #include "checkpoint/transfer.h"
 #include "source/finding.h"
@@ -19,6 +21,7 @@ namespace shardc {
 // What merge and reshard write.
 struct OutputFormat {
   std::string_view name;  // "orbax"
+  std::optional<stored::WriteForm> form;
   // Null: safetensors files, by RunTransfer.
   bool (*write)(std::span<const stored::ArrayToWrite> arrays,
                 std::span<const stored::Leaf> leaves,
@@ -35,6 +38,9 @@ struct TreeOutput {
   const ShardsIndex* index = nullptr;
   int64_t memory_bytes = 0;
   int threads = 1;
+  ProcessShare share;
+  bool finalize = false;  // only complete what all processes have written
+  bool verify = false;    // read everything back
 };
 
 // Writes the transfer's tensors, each in chunks of the size of its parts, and
@@ -45,7 +51,7 @@ struct TreeOutput {
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,
-                   Findings& findings);
+                   stored::WriteReport* report, Findings& findings);
 
 }  // namespace shardc
 

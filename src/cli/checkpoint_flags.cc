@@ -19,10 +19,12 @@
 #include "checkpoint/tree_output.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/tree_flags.h"
 #include "match/match.h"
 #include "source/json_writer.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
+#include "stored/tree.h"
 
 namespace shardc::cli {
 namespace {
@@ -183,32 +185,6 @@ bool IsBelow(const std::string& directory, const std::string& path) {
              .first == above.end();
 }
 
-// What only sets of safetensors files have.
-bool RefuseForTree(const CheckpointFlags& flags,
-                   const CheckpointSettings& settings, Findings& findings) {
-  const std::pair<bool, std::string_view> kOthers[] = {
-      {flags.verify, "--verify"},
-      {flags.finalize, "--finalize"},
-      {flags.reuse, "--reuse"},
-      {flags.no_sync, "--no-sync"}};
-  for (const auto& [given, name] : kOthers) {
-    if (!given) continue;
-    findings.Add(code::kUsage, {},
-                 std::string(name) +
-                     " is for safetensors files, not for --to " + flags.to,
-                 "leave the option out");
-    return true;
-  }
-  if (settings.run.share.count <= 1) return false;
-  findings.Add(code::kUsage, {},
-               "--to " + flags.to +
-                   " is written by one process, and this is "
-                   "one of " +
-                   std::to_string(settings.run.share.count),
-               "run it once, with --process-count 1");
-  return true;
-}
-
 std::string SizeJson(const TransferSize& size, const RunReport* report) {
   return JsonText([&](JsonWriter& json) {
            json.BeginObject();
@@ -271,19 +247,20 @@ void TellReport(const Transfer& transfer, const RunOptions& run,
               (verified == 1 ? "s" : "");
     }
     text += '\n';
-    if (run.share.count > 1) {
-      text = "process " + std::to_string(run.share.index) + " of " +
-             std::to_string(run.share.count) +
-             (run.share.from.empty() ? "" : " (" + run.share.from + ")") +
-             ": " + text +
-             "after all processes have ended, run the command once more with "
-             "--finalize\n";
-    }
+    if (run.share.count > 1) text = OfProcess(run.share, text);
   }
   PrintMessage(common, text);
 }
 
 }  // namespace
+
+std::string OfProcess(const ProcessShare& share, const std::string& text) {
+  return "process " + std::to_string(share.index) + " of " +
+         std::to_string(share.count) +
+         (share.from.empty() ? "" : " (" + share.from + ")") + ": " + text +
+         "after all processes have ended, run the command once more with "
+         "--finalize\n";
+}
 
 Options OptionsOf(CheckpointFlags& flags) {
   return {
@@ -356,8 +333,8 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
     settings.input.memory_bytes = settings.run.memory_bytes;
   }
   settings.input.arrays_only = flags.arrays_only;
-  settings.input.to_safetensors = !WritesTree(flags);
-  if (WritesTree(flags) && RefuseForTree(flags, settings, findings)) {
+  settings.input.form = FormatOf(flags).form;
+  if (WritesTree(flags) && RefuseForTree(flags, findings)) {
     return std::nullopt;
   }
   settings.run.threads = std::min(ThreadsOr(common.threads), kMaxThreads);
@@ -374,7 +351,7 @@ bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
   std::error_code error;
   if (!fs::is_directory(source, error)) return false;
   const bool same = fs::equivalent(source, flags.out, error);
-  if (!same && (!IsStoredTree(source) || !IsBelow(source, flags.out))) {
+  if (!same && (!stored::IsTree(source) || !IsBelow(source, flags.out))) {
     return false;
   }
   findings.Add(code::kUsage, {},
@@ -382,75 +359,6 @@ bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                     : "`--out` is inside the checkpoint that is read",
                "write to another directory");
   return true;
-}
-
-Option ToOption(CheckpointFlags& flags) {
-  std::string names;
-  for (const OutputFormat& format : OutputFormats()) {
-    names += (names.empty() ? "" : "|") + std::string(format.name);
-  }
-  return {.name = "--to",
-          .to = &flags.to,
-          .value = names,
-          .help =
-              "format to write (default: safetensors); orbax and dcp write "
-              "a checkpoint folder that orbax or "
-              "torch.distributed.checkpoint restores on any devices",
-          .checked = true};
-}
-
-bool WritesTree(const CheckpointFlags& flags) {
-  return flags.to != OutputFormats().front().name;
-}
-
-int RunTreeOutput(const Stored& stored, const Transfer& transfer,
-                  const ShardsIndex* index, const CheckpointFlags& flags,
-                  const CheckpointSettings& settings, const Common& common,
-                  Findings& findings) {
-  for (const std::string& note : stored.notes) {
-    PrintMessage(common, "note: " + note + "\n");
-  }
-  int64_t bytes = 0;
-  for (const TransferTensor& tensor : transfer.tensors) {
-    bytes += PartBytes(tensor, WholeBox(tensor.shape));
-  }
-  const auto arrays = static_cast<int64_t>(transfer.tensors.size());
-  const auto report = [&](const std::string& text) {
-    if (common.format != "json") return text;
-    return JsonText([&](JsonWriter& json) {
-             json.BeginObject();
-             json.Member("arrays", arrays);
-             json.Member("bytes", bytes);
-             json.Member("complete", !flags.dry_run);
-             json.EndObject();
-           }) +
-           "\n";
-  };
-  const std::string text =
-      Counted(arrays, "array") + " of " + BytesText(bytes) + " to " + flags.out;
-  if (flags.dry_run) {
-    return PutOut(report("would write " + text + "\n"), findings) ? kDone
-                                                                  : kFailed;
-  }
-  int64_t verified = 0;
-  if (!flags.no_verify &&
-      !VerifyStored(stored, settings.run.share, &verified, findings)) {
-    return kFailed;
-  }
-  TreeOutput output;
-  output.folder = flags.out;
-  output.index = index;
-  output.memory_bytes = settings.run.memory_bytes.value_or(kTreeBytes);
-  output.threads = settings.run.threads;
-  for (const OutputFormat& format : OutputFormats()) {
-    if (format.name == flags.to &&
-        !WriteTransfer(transfer, stored.leaves, format, output, findings)) {
-      return kFailed;
-    }
-  }
-  PrintMessage(common, "wrote " + text + "\n");
-  if (common.format != "json") return kDone;
-  return PutOut(report({}), findings) ? kDone : kFailed;
 }
 
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,

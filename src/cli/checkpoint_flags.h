@@ -45,20 +45,6 @@ struct CheckpointSettings {
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
-// `--to`: the format that merge and reshard write.
-Option ToOption(CheckpointFlags& flags);
-
-// Whether `--to` gives another format than safetensors files.
-bool WritesTree(const CheckpointFlags& flags);
-
-// Writes the tensors of the transfer in the format that `--to` gives, or with
-// --dry-run prints what it would write. `index` has the shardings to record;
-// null: none.
-int RunTreeOutput(const Stored& stored, const Transfer& transfer,
-                  const ShardsIndex* index, const CheckpointFlags& flags,
-                  const CheckpointSettings& settings, const Common& common,
-                  Findings& findings);
-
 // Reports (usage) that `out` is the directory that is read, since two sets
 // cannot share a directory, or is inside a stored tree that is read.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
@@ -72,6 +58,10 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,
                   Findings& findings);
+
+// The report of one process of several: its number, `text`, and the command
+// that completes the output.
+std::string OfProcess(const ProcessShare& share, const std::string& text);
 
 }  // namespace shardc::cli
 

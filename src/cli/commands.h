@@ -21,6 +21,7 @@
   COMMAND(kRules)                \
   COMMAND(kCost)                 \
   COMMAND(kFit)                  \
+  COMMAND(kAudit)                \
   COMMAND(kDiff)                 \
   COMMAND(kShow)                 \
   COMMAND(kReport)               \

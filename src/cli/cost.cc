@@ -143,9 +143,11 @@ forward and backward. If the rules describe the model (`verify step`) and
 batch and length are known, these come from the step's program, otherwise from
 formulas of a layer, with the reason. With a profile (`--profile`, or the
 mesh's device) it estimates the time of communication over the profile's links,
-of the matrix products at its peak rate, and of reading memory. The mesh's
-processes, slices and memory override those of the profile. `--profiles` lists
-the accelerators, each figure with its source.
+and of a step. In training that is the time to expect of a real run of the
+software that `--stack` names, fitted to published runs, with its parts and
+bounds; in serving it is at peak rates. The mesh's processes, slices and memory
+override those of the profile. `--profiles` lists the accelerators, each figure
+with its source; `--profile` also takes a file that describes another one.
 
 Unknown parts are listed and left out of the total, never guessed: activations
 need `--batch` and `--seq`, the KV cache needs `--model`, `--batch` and

@@ -12,6 +12,9 @@
 #include "cli/dtype_help.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
+#include "cost/stack.h"
+#include "parse/profile.h"
+#include "source/file.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -135,6 +138,23 @@ void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
   Wrong("--operation", name, known, findings);
 }
 
+// `--stack NAME`, which completes to the known software.
+Option StackOption(std::string* to) {
+  Option option = {
+      .name = "--stack",
+      .to = to,
+      .value = "NAME",
+      .help =
+          "training software: compiled, megatron, xla, eager, eager-bf16, "
+          "megatron-2021 or deepspeed-2021 (default: xla for TPUs and "
+          "parameters of JAX, else compiled)",
+      .words = {}};
+  for (std::string_view name : cost::StackNames()) {
+    option.words.emplace_back(name);
+  }
+  return option;
+}
+
 }  // namespace
 
 Options OptionsOfCost(CostFlags& flags) {
@@ -201,21 +221,21 @@ Options OptionsOfCost(CostFlags& flags) {
        .to = &flags.pipeline_axis,
        .value = "AXIS",
        .help = "refused: a plan has no pipeline stages"},
-      {.name = "--profile",
-       .to = &flags.profile,
-       .value = "NAME",
-       .help = "accelerator, such as h100-sxm (default: the mesh's)",
-       .words = {}},
+      ProfileOption(&flags.profile),
+      StackOption(&flags.stack),
+      {.name = "--overlap-tp",
+       .to = &flags.overlap_tensor,
+       .help = "tensor-parallel collectives overlap with matrix products, as "
+               "with async TP"},
+      {.name = "--matmul-dtype",
+       .to = &flags.matmul_dtype,
+       .value = "DTYPE",
+       .help = "dtype of the matrix products of layers, such as float8_e4m3fn "
+               "(default: that of activations)"},
       {.name = "--memory",
        .to = &flags.memory,
        .value = "SIZE",
        .help = "memory of a device, such as 80GiB"}};
-  for (Option& option : options) {
-    if (option.name != "--profile") continue;
-    for (std::string_view name : DeviceNames()) {
-      option.words.emplace_back(name);
-    }
-  }
   Append(options, AllInputs(flags.inputs));
   return options;
 }
@@ -249,14 +269,48 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   if (!flags.memory.empty()) {
     out.memory = ParseBytes("--memory", flags.memory, findings);
   }
-  if (!flags.profile.empty()) {
-    out.profile = FindDeviceProfile(flags.profile);
-    if (out.profile == nullptr) {
-      Wrong("--profile", flags.profile, DeviceNames(), findings);
+  out.read_profile = ReadProfile(flags.profile, findings);
+  out.profile = out.read_profile.get();
+  out.overlap_tensor = flags.overlap_tensor;
+  reader.Type("--matmul-dtype", flags.matmul_dtype, out.products);
+  if (!flags.stack.empty()) {
+    out.stack = cost::FindStack(flags.stack);
+    if (out.stack == nullptr) {
+      Wrong("--stack", flags.stack, cost::StackNames(), findings);
     }
   }
   if (findings.errors() > before) return std::nullopt;
   return out;
+}
+
+Option ProfileOption(std::string* to) {
+  Option option = {
+      .name = "--profile",
+      .to = to,
+      .value = "NAME|FILE",
+      .help =
+          "accelerator, such as h100-sxm, or a file that describes one "
+          "(default: the mesh's)",
+      .words = {}};
+  for (std::string_view name : DeviceNames()) option.words.emplace_back(name);
+  return option;
+}
+
+std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
+                                                 Findings& findings) {
+  if (name.empty()) return nullptr;
+  if (const DeviceProfile* known = FindDeviceProfile(name)) {
+    return {std::shared_ptr<const void>(), known};
+  }
+  if (name.find_first_of("./") == std::string::npos) {
+    Wrong("--profile", name, DeviceNames(), findings);
+    return nullptr;
+  }
+  SourceRef source = ReadSource(name, findings);
+  if (source == nullptr) return nullptr;
+  auto own = ParseProfile(std::move(source), findings);
+  if (own == nullptr) return nullptr;
+  return {own, &own->profile};
 }
 
 Option RematOption(std::string* to) {

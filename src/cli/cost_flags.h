@@ -3,6 +3,7 @@
 #ifndef SHARDC_CLI_COST_FLAGS_H_
 #define SHARDC_CLI_COST_FLAGS_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -20,7 +21,8 @@ struct CostFlags {
   std::string optimizer, master_dtype, moments_dtype, grad_dtype, zero;
   std::string dtype, kv_dtype, logits_dtype, remat;
   std::string operation, pipeline_axis;
-  std::string profile, memory;
+  std::string profile, memory, stack, matmul_dtype;
+  bool overlap_tensor = false;
 };
 
 // The options of inputs, then those above.
@@ -31,6 +33,13 @@ Options OptionsOfCost(CostFlags& flags);
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);
+
+// `--profile NAME|FILE`, which completes to the known accelerators.
+Option ProfileOption(std::string* to);
+// Returns null for an empty name, and after a finding if it is neither a known
+// accelerator nor a file that describes one.
+std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
+                                                 Findings& findings);
 
 // `--remat POLICY`, for every command with a backward pass.
 Option RematOption(std::string* to);

@@ -12,6 +12,7 @@
 #include "emit/plans/plan_diff.h"
 #include "plan/difference/plan_difference.h"
 #include "source/file.h"
+#include "stored/tree.h"
 
 namespace shardc::cli {
 namespace {
@@ -58,7 +59,7 @@ bool IsStepProgram(const SourceRef& source) {
 std::optional<PlanDifference> DiffOf(const DiffFlags& flags,
                                      const Common& common, Findings& findings) {
   if (!flags.between.empty()) return Between(flags, findings);
-  if (IsCheckpoint(flags.before)) {
+  if (stored::IsTree(flags.before)) {
     const auto plan =
         flags.after.empty()
             ? ViewInputs(flags, common, findings)

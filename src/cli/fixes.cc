@@ -318,7 +318,7 @@ Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {
     for (const RuleFix& fix : target.fixes) {
-      if (!IsFile({fix.source, 0, 0})) continue;
+      if (fix.by_hand || !IsFile({fix.source, 0, 0})) continue;
       const bool known =
           std::any_of(out.begin(), out.end(), [&](const RuleFix& other) {
             return other.file == fix.file && other.edits == fix.edits;

@@ -54,13 +54,14 @@ void AddRow(const std::string& name, std::string_view help, size_t at,
   AddWrapped(help, at, used, out);
 }
 
-// `-o,--output FILE`, `FILE ...`
+// `-o,--output FILE`, `FILE ...`, `DIR,--from DIR`
 std::string NameCell(const Option& option) {
   std::string out =
       option.letter == 0 ? "" : std::string("-") + option.letter + ",";
   out += option.name;
   if (!option.also.empty()) out += "," + option.also;
   if (!option.IsArgument() && !option.value.empty()) out += " " + option.value;
+  if (option.IsArgument() && !option.also.empty()) out += " " + option.name;
   if (option.IsList()) out += " ...";
   return out;
 }
@@ -69,7 +70,7 @@ std::string UsageText(const Command& command, const Options& options) {
   std::string out = "Usage: shardc " + std::string(command.name) + " [OPTIONS]";
   for (const Option& option : options) {
     if (!option.IsArgument()) continue;
-    const std::string name = NameCell(option);
+    const std::string name = option.name + (option.IsList() ? " ..." : "");
     out += option.required ? " " + name : " [" + name + "]";
   }
   return out + "\n";

@@ -25,6 +25,7 @@
 #include "source/json_writer.h"
 #include "source/wording.h"
 #include "target/packs.h"
+#include "target/scanned_rules.h"
 
 namespace shardc::cli {
 namespace {
@@ -173,10 +174,11 @@ std::unique_ptr<const Compiled> CompileText(const std::string& text,
   auto rules = ReadRules(
       std::span(&word, 1),
       [&](std::string_view name) {
-        return name == word ? source : FindPack(name, manifest.separator);
+        return name == word ? source : FindPack(name, NamingOf(manifest));
       },
       findings);
   if (!rules) return nullptr;
+  FitPacksToStacks(*rules, manifest);
   for (Rule& rule : rules->rules) {
     if (rule.place.source != nullptr) {
       rule.source_name = rule.place.source->name();

@@ -5,6 +5,7 @@
 #include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/tree_flags.h"
 
 namespace shardc::cli {
 namespace {
@@ -64,7 +65,8 @@ Options OptionsOf(MergeFlags& flags) {
        .to = &flags.directory,
        .help = "a directory with `shards.json`, a checkpoint of orbax, zarr or "
                "PyTorch DCP, or a set of safetensors files",
-       .required = true},
+       .required = true,
+       .also = "--from"},
       {.name = "--out",
        .to = &flags.checkpoint.out,
        .value = "PATH",

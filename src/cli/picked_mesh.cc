@@ -143,11 +143,16 @@ std::string MeshesText(const std::vector<cost::FitMesh>& meshes,
     const cost::FitMesh& one = meshes[i];
     std::string words = MeshWords(one.mesh);
     words.resize(std::max<size_t>(words.size(), 24), ' ');
-    out += std::string(i == 0 && one.Fits() ? "          * " : "            ") +
-           words + "  " + BytesText(one.memory.most.total.value_or(0)) +
-           " per device" +
-           (one.time ? ", " + SecondsText(one.time->Most()) + " a step" : "") +
-           (one.Fits() ? "" : ", exceeds the memory") + "\n";
+    out +=
+        std::string(i == 0 && one.Fits() ? "          * " : "            ") +
+        words + "  " + BytesText(one.memory.most.total.value_or(0)) +
+        " per device" +
+        (one.Seconds() ? ", " + SecondsText(*one.Seconds()) + " a step" : "") +
+        (one.Fits() ? "" : ", exceeds the memory") +
+        (i > 0 && one.rank && one.rank == meshes[0].rank
+             ? ", a tie with the first"
+             : "") +
+        "\n";
   }
   return out;
 }

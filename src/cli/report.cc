@@ -208,9 +208,9 @@ the sharding of each parameter and what a step sends. It shows the findings of
 `shardc check`, the mesh with its hosts, memory by mode and a treemap of the
 fullest device, the parameters with a filter, a drawing of each distinct
 sharding, the rules with the parameters they won, the specs of attention, the
-owners of the KV cache, and communication; with `--base` also the differences to
-another plan, and with `--verified` the results of verification. Unknown values
-are marked or left out.
+owners of the KV cache, the time of a step, communication, and what was assumed;
+with `--base` also the differences to another plan, and with `--verified` the
+results of verification. Unknown values are marked or left out.
 
 The page is self-contained: it loads nothing and sends nothing, and works
 without scripts, in light and dark mode, on a phone and on paper. The same

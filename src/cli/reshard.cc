@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/shard_flags.h"
+#include "cli/tree_flags.h"
 
 namespace shardc::cli {
 namespace {
@@ -29,7 +30,8 @@ Options OptionsOf(ReshardFlags& flags) {
                       .help = "a directory with `shards.json`, a checkpoint "
                               "of orbax, zarr or PyTorch DCP, or a set of "
                               "safetensors files",
-                      .required = true}};
+                      .required = true,
+                      .also = "--from"}};
   options.push_back(ToOption(flags.shards.checkpoint));
   Append(options, OptionsOf(flags.shards));
   return options;

@@ -66,18 +66,7 @@ std::string PlanOf(const stored::Tree& tree, const Mesh& mesh,
     json.Member("schema", "shardc.plan/v1");
     json.Member("fingerprint", "");
     json.Key("mesh");
-    json.BeginObject();
-    json.Key("axes");
-    json.BeginArray();
-    for (const MeshAxis& axis : mesh.axes) {
-      json.BeginObject();
-      json.Member("name", axis.name);
-      json.Member("size", axis.size);
-      json.EndObject();
-    }
-    json.EndArray();
-    json.Member("devices", mesh.devices);
-    json.EndObject();
+    WriteMesh(json, mesh);
     json.Key("modes");
     json.BeginArray();
     for (const Mode mode : modes) json.Value(ModeName(mode));
@@ -107,11 +96,6 @@ void RemoveOtherMembers(PlanDifference& difference) {
 }
 
 }  // namespace
-
-bool IsCheckpoint(const std::string& path) {
-  const auto folder = stored::ReadFolder(path);
-  return folder && stored::FormatOf(*folder) != nullptr;
-}
 
 std::optional<PlanDifference> CompareCheckpoint(const std::string& path,
                                                 const PlanTable& plan,

@@ -10,9 +10,6 @@
 
 namespace shardc::cli {
 
-// Whether the path is the folder of a checkpoint of another system.
-bool IsCheckpoint(const std::string& path);
-
 // Compares the sharding that the checkpoint records with the plan's specs in
 // each of its modes: what restoring moves, and the names, shapes and data types
 // that do not fit. Parameters without a sharding are replicated. Members that a

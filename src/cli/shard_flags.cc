@@ -2,6 +2,7 @@
 // divided into files. With --per device on 8 devices there are 8 files, with
 // --per shard one for each set of devices that hold the same parts.
 #include "cli/shard_flags.h"
+#include "cli/tree_flags.h"
 
 #include "checkpoint/shard_plan.h"
 #include "cli/inputs.h"

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/shard_flags.h"
+#include "stored/tree.h"
 
 namespace shardc::cli {
 namespace {
@@ -20,8 +21,8 @@ struct SplitFlags {
 std::optional<Stored> ReadFull(const std::string& path,
                                const InputOptions& options,
                                Findings& findings) {
-  return IsStoredTree(path) ? ReadStoredTree(path, options, findings)
-                            : ReadStored(path, findings);
+  return stored::IsTree(path) ? ReadStoredTree(path, options, findings)
+                              : ReadStored(path, findings);
 }
 
 int RunSplit(const SplitFlags& flags, const Common& common,
@@ -49,7 +50,8 @@ Options OptionsOf(SplitFlags& flags) {
        .value = "PATH",
        .help = "a .safetensors file, an index, a directory of either, or the "
                "folder of an orbax, zarr or PyTorch DCP checkpoint",
-       .required = true}};
+       .required = true,
+       .also = "--from"}};
   Append(options, OptionsOf(flags.shards));
   return options;
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/pack_name.h"
 #include "source/index.h"
 #include "source/wording.h"
 
@@ -51,7 +52,7 @@ bool EndsWithAny(const std::string& word,
 // The options whose value the word may be, the most likely first.
 std::vector<std::string_view> FlagsFor(const std::string& word) {
   std::error_code error;
-  if (word.starts_with("builtin:") || word == "auto") return {"--rules"};
+  if (IsPackName(word) || word == "auto") return {"--rules"};
   if (std::filesystem::is_directory(word, error)) {
     return {"--checkpoint", "--manifest"};
   }

@@ -6,10 +6,13 @@
 //   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  reported by `check` only
 #include "cli/suggested.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
+#include <iostream>
 
 #include "cli/lint_target.h"
 #include "cli/output.h"
@@ -110,6 +113,26 @@ std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
   return out;
 }
 
+SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
+                         const std::optional<ModelConfig>& model,
+                         const suggest::Preferences& preferences,
+                         const Common& common, const std::string& name) {
+  SuggestedRules out;
+  out.suggestion = suggest::Suggest({.manifest = &manifest,
+                                     .mesh = &mesh,
+                                     .model = model ? &*model : nullptr,
+                                     .preferences = preferences});
+  out.text = ImportedFileYaml(out.suggestion.file);
+  out.misfit = out.suggestion.misfit;
+  if (out.misfit.empty() && out.text.size() > kLargestFile) {
+    out.misfit =
+        "the names have no layer numbers, so the rules are lists of names, " +
+        BytesText(static_cast<int64_t>(out.text.size())) + " of them";
+  }
+  Prove(out, mesh, manifest, model, common, name);
+  return out;
+}
+
 }  // namespace
 
 bool HasShapes(const Manifest& manifest, Findings& findings) {
@@ -127,24 +150,53 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
   return false;
 }
 
+namespace {
+
+// Returns the stack that sizes and names leave undecided if it is the only one;
+// with others, one answer for all of them could be wrong.
+const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
+  const auto& stacks = rules.suggestion.dims.stacks.stacks;
+  const bool alone = stacks.size() == 1 &&
+                     stacks.front().confidence == StackConfidence::kUndecided;
+  return alone ? &stacks.front() : nullptr;
+}
+
+// The user's answer to whether the stack counts layers, or nullopt if no
+// terminal is there to give one. The text is that of `--scan-axis`.
+std::optional<ScanAxis> AnswerFor(const LayerStack& stack,
+                                  const Common& common) {
+  if (common.quiet || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
+    return std::nullopt;
+  }
+  PrintMessage(common, "undecided   whether " + StackText(stack) + ": " +
+                           stack.evidence +
+                           "\nWhich dimension counts layers? A number, `none`, "
+                           "or Enter for " +
+                           std::to_string(stack.dim) + ": ");
+  std::string answer;
+  if (!std::getline(std::cin, answer)) return std::nullopt;
+  if (answer.empty()) return ScanAxis{.none = false, .dim = stack.dim};
+  Findings findings;
+  const auto axis = ReadScanAxis(answer, findings);
+  if (!axis) PrintMessage(common, "`" + answer + "` is neither\n");
+  return axis;
+}
+
+}  // namespace
+
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Preferences& preferences,
                           const Common& common, const std::string& name) {
-  SuggestedRules out;
-  out.suggestion = suggest::Suggest({.manifest = &manifest,
-                                     .mesh = &mesh,
-                                     .model = model ? &*model : nullptr,
-                                     .preferences = preferences});
-  out.text = ImportedFileYaml(out.suggestion.file);
-  out.misfit = out.suggestion.misfit;
-  if (out.misfit.empty() && out.text.size() > kLargestFile) {
-    out.misfit =
-        "the names have no layer numbers, so the rules are lists of names, " +
-        BytesText(static_cast<int64_t>(out.text.size())) + " of them";
-  }
-  Prove(out, mesh, manifest, model, common, name);
-  return out;
+  SuggestedRules out =
+      MakeRules(manifest, mesh, model, preferences, common, name);
+  const LayerStack* const undecided = UndecidedAlone(out);
+  if (undecided == nullptr) return out;
+  const auto answer = AnswerFor(*undecided, common);
+  if (!answer) return out;
+  suggest::Preferences decided = preferences;
+  decided.scan_axis = *answer;
+  return MakeRules(manifest, mesh, model, decided, common, name);
 }
 
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,

@@ -33,7 +33,9 @@ struct SuggestedRules {
 // Returns whether the manifest has shapes; otherwise adds a finding.
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
-// `manifest` has shapes. `name` is the file name in places of the text.
+// `manifest` has shapes. `name` is the file name in places of the text. If
+// sizes and names leave the only layer stack undecided, and a terminal is
+// there, the user chooses which dimension counts layers.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Preferences& preferences,

@@ -150,8 +150,16 @@ std::tuple<int, double, int64_t, int64_t> CostOrder(const FitMesh& one) {
   return {one.Fits()  ? 0
           : one.legal ? 1
                       : 2,
-          one.time ? one.time->Most() : 0.0, one.communication.value_or(0),
+          one.Seconds().value_or(0), one.communication.value_or(0),
           one.memory.most.total.value_or(0)};
+}
+
+// Orders meshes whose times tie.
+std::tuple<int64_t, int64_t, double> TieOrder(const FitMesh& one) {
+  const auto used =
+      std::count_if(one.mesh.axes.begin(), one.mesh.axes.end(),
+                    [](const MeshAxis& axis) { return axis.size > 1; });
+  return {one.memory.most.total.value_or(0), used, one.Seconds().value_or(0)};
 }
 
 struct ChangedSettings {
@@ -184,6 +192,11 @@ std::vector<ChangedSettings> Changes(const Settings& settings) {
 
 }  // namespace
 
+std::optional<double> FitMesh::Seconds() const {
+  if (expected) return expected->seconds;
+  return time ? std::optional(time->Most()) : std::nullopt;
+}
+
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
               const Settings& settings, StepTraffic& traffic,
               const Representatives* representatives) {
@@ -202,6 +215,7 @@ FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
   out.memory = report.memory;
   out.communication = report.communication.Sent();
   out.time = report.time;
+  out.expected = report.expected;
   out.flops = report.flops;
   return out;
 }
@@ -317,6 +331,23 @@ void SortByCost(std::vector<FitMesh>& meshes) {
                    [](const FitMesh& a, const FitMesh& b) {
                      return CostOrder(a) < CostOrder(b);
                    });
+  for (FitMesh& one : meshes) one.rank.reset();
+  const auto ranked = [](const FitMesh& one) {
+    return one.Fits() && one.Seconds().has_value();
+  };
+  const auto last = std::find_if_not(meshes.begin(), meshes.end(), ranked);
+  for (auto first = meshes.begin(); first != last;) {
+    const double most =
+        *first->Seconds() * (1 + static_cast<double>(kTiePerHundred) / 100);
+    const auto next = std::find_if(first, last, [&](const FitMesh& one) {
+      return *one.Seconds() >= most;
+    });
+    std::stable_sort(first, next, [](const FitMesh& a, const FitMesh& b) {
+      return TieOrder(a) < TieOrder(b);
+    });
+    const int64_t rank = first - meshes.begin() + 1;
+    for (; first != next; ++first) first->rank = rank;
+  }
 }
 
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes) {

@@ -42,7 +42,16 @@ struct FitMesh {
   Memory memory;
   std::optional<int64_t> communication;  // bytes a device sends per step
   std::optional<Time> time;
+  std::optional<ExpectedTime> expected;
   std::optional<double> flops;  // per device and step
+  // Set by SortByCost for a mesh that fits and has a time: 1 for the best. Two
+  // meshes with the same rank are a tie.
+  std::optional<int64_t> rank;
+
+  // The seconds of a step by which meshes are compared. In training it is the
+  // expected time, in serving the sum of compute, memory and communication
+  // times. nullopt without a profile, a batch or a length.
+  std::optional<double> Seconds() const;
 
   // False only if the memory is known.
   bool Fits() const { return legal && memory.Fits().value_or(true); }
@@ -99,8 +108,14 @@ std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
                                           const std::vector<std::string>& axes,
                                           size_t most);
 
+// Two times that differ by less than this many per cent are a tie: the expected
+// time of published runs has a median error of about 4 %.
+inline constexpr int64_t kTiePerHundred = 5;
+
 // Sorts meshes that fit first, then the legal ones; among those by time, or if
-// no time is known by bytes sent, then by memory.
+// no time is known by bytes sent, then by memory. Meshes that fit and whose
+// times tie with the fastest of them are sorted by memory, then by the number
+// of axes in use, then by time; so are the next ones. Sets the ranks.
 void SortByCost(std::vector<FitMesh>& meshes);
 // The legal mesh that lacks the least memory; null if none is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);

@@ -30,6 +30,8 @@ int64_t Times(Sizes... sizes) {
   return (Size(sizes) * ...).value();
 }
 
+inline double Real(int64_t value) { return static_cast<double>(value); }
+
 // Parameters whose names differ only in numbers and that have the same
 // sharding.
 struct ParamClass {

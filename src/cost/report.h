@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost/communication.h"
+#include "cost/expected.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/settings.h"
@@ -23,6 +24,7 @@ struct Report {
   Memory memory;
   Communication communication;
   std::optional<Time> time;              // nullopt without a profile or tokens
+  std::optional<ExpectedTime> expected;  // in training, with `time`
   std::optional<double> flops;           // per device and step
   std::optional<int64_t> tokens;         // of all devices per step
   std::vector<std::string> assumptions;  // assumed where nothing was given

@@ -3,6 +3,7 @@
 #define SHARDC_COST_SETTINGS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,8 @@
 #include "step/remat.h"
 
 namespace shardc::cost {
+
+struct Stack;
 
 using step::Candidate;
 using step::Keeps;
@@ -49,7 +52,16 @@ struct Settings {
   Dtype logits = Dtype::kF32;
   const exec::Operation* operation = nullptr;  // null: the mode's default
 
+  // The dtype of the layers' matrix products. If not given, it is that of the
+  // activations.
+  std::optional<Dtype> products;
+  const Stack* stack = nullptr;  // null: StackOf decides
+  // Whether collectives of tensor parallelism overlap with matrix products.
+  bool overlap_tensor = false;
+
   const DeviceProfile* profile = nullptr;
+  // Keeps `profile` if it is a file's.
+  std::shared_ptr<const DeviceProfile> read_profile;
   std::optional<int64_t> memory;  // bytes; overrides the mesh's device
 };
 

@@ -22,6 +22,7 @@
 
 #include "comm/reshard.h"
 #include "cost/activations.h"
+#include "cost/products.h"
 #include "model/mesh_layout.h"
 
 namespace shardc::cost {
@@ -36,17 +37,11 @@ constexpr double kStart = 6.6 * kMicro, kNear = 0.6 * kMicro,
 // centres.
 constexpr double kHop = 1 * kMicro, kSliceStep = 10 * kMicro;
 
-bool IsTorus(Fabric fabric) {
-  return fabric == Fabric::kTorus2d || fabric == Fabric::kTorus3d;
-}
-
 // Whether the ring along a side of a torus closes: in two dimensions for sides
 // of 16, in three for multiples of 4.
 bool Closes(Fabric fabric, int64_t side) {
   return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
 }
-
-double Real(int64_t value) { return static_cast<double>(value); }
 
 // The total bytes that a group gathers, scatters or reduces, from those one
 // member sends.
@@ -58,14 +53,6 @@ double TotalOf(Collective kind, double sent, int64_t n) {
 // How often the total bytes cross the links.
 double Passes(Collective kind) {
   return kind == Collective::kAllReduce ? 2 : 1;
-}
-
-double NearRate(const Network& network, const Place& place) {
-  if (network.fabric != Fabric::kFullMesh) return network.device_rate;
-  // One link to each of the other devices.
-  return std::min(
-      network.device_rate,
-      network.link_rate * Real(std::max<int64_t>(place.near - 1, 1)));
 }
 
 double Across(const Network& network, const Place& place, double whole) {
@@ -169,6 +156,18 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
 
 }  // namespace
 
+bool IsTorus(Fabric fabric) {
+  return fabric == Fabric::kTorus2d || fabric == Fabric::kTorus3d;
+}
+
+double NearRate(const Network& network, const Place& place) {
+  if (network.fabric != Fabric::kFullMesh) return network.device_rate;
+  // One link to each of the other devices.
+  return std::min(
+      network.device_rate,
+      network.link_rate * Real(std::max<int64_t>(place.near - 1, 1)));
+}
+
 Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
   Network out;
   const int64_t per_chip = profile.devices_per_chip;
@@ -248,83 +247,15 @@ double Time::Least() const {
 
 double Time::Most() const { return compute + memory + communication; }
 
-namespace {
-
-// The multiplications of one pass over a device's tokens with its weights.
-double Products(const CostInputs& work, const Settings& settings,
-                const Tokens& tokens) {
-  double out = 0;
-  const double all = Real(tokens.All());
-  for (const ParamClass& param : work.params) {
-    if (!param.IsWeight()) continue;
-    double each = Real(param.SizeAt(param.in_dim)) *
-                  Real(param.SizeAt(param.out_dim)) /
-                  Real(work.Parts(work.Kept(param.AxesAt(param.in_dim)))) /
-                  Real(work.Parts(work.Kept(param.AxesAt(param.out_dim))));
-    double rows = all;
-    if (param.role.expert) {
-      rows *= Real(work.model ? work.model->experts_per_token.value_or(1) : 1);
-      AxisGroup owners;
-      const int rank = static_cast<int>(param.type.shape->size());
-      for (int d = 0; d + 2 < rank; ++d) {
-        for (const std::string& axis : work.Kept(param.AxesAt(d))) {
-          owners.push_back(axis);
-        }
-      }
-      if (!param.placed_along.empty()) owners.push_back(param.placed_along);
-      // If no axis of the experts shards tokens, all devices have the same
-      // tokens.
-      const AxisGroup split = work.TokenAxes();
-      std::erase_if(owners, [&](const std::string& axis) {
-        return std::find(split.begin(), split.end(), axis) != split.end();
-      });
-      rows /= Real(work.Parts(owners));
-    } else if (param.role.module_role == Role::kHead &&
-               work.mode != Mode::kTrain) {
-      rows = Real(tokens.rows);
-    }
-    out += each * rows * Real(work.LayersOf(param));
-  }
-  const ParamClass* table = work.Find(Role::kEmbedding);
-  if (work.Find(Role::kHead) == nullptr && table != nullptr &&
-      table->type.shape->size() == 2) {
-    const double rows = work.mode == Mode::kTrain ? all : Real(tokens.rows);
-    out += rows * Real(table->SizeAt(0)) * Real(table->SizeAt(1)) /
-           Real(work.Parts(work.Kept(table->AxesAt(0)))) /
-           Real(work.Parts(work.Kept(table->AxesAt(1))));
-  }
-  return 2 * out * Real(settings.microbatches);
-}
-
-// The multiplications of queries with keys and of weights with values.
-double AttentionProducts(const CostInputs& work, const Settings& settings,
-                         const Tokens& tokens) {
-  const auto& model = work.model;
-  if (!model || !model->heads || !model->head_dim || !model->layers) return 0;
-  const double layers = Real(model->attention_layers.value_or(*model->layers));
-  const double windowed =
-      model->sliding_window ? Real(model->windowed_layers.value_or(0)) : 0;
-  const double heads = Real(*model->heads) / Real(work.Parts(work.query[2]));
-  // With causal attention, half of the keys on average.
-  const double seen = IsGeneration(work.mode) ? 1 : 0.5;
-  const double keys = Real(tokens.keys);
-  const double window =
-      std::min(keys * seen, Real(model->sliding_window.value_or(tokens.keys)));
-  const double all = (layers - windowed) * keys * seen + windowed * window;
-  double parts = 1;
-  if (IsGeneration(work.mode)) parts = Real(work.Parts(work.key[1]));
-  return 4 * Real(tokens.All()) * heads * Real(*model->head_dim) * all / parts *
-         Real(settings.microbatches);
-}
-
-}  // namespace
-
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory) {
   const auto tokens = TokensOf(work, settings);
   if (!tokens) return std::nullopt;
-  const double once = Products(work, settings, *tokens) +
-                      AttentionProducts(work, settings, *tokens);
+  double once = AttentionFlops(work, *tokens);
+  for (const Product& product : ProductsOf(work, *tokens)) {
+    once += product.Flops();
+  }
+  once *= Real(settings.microbatches);
   if (work.mode != Mode::kTrain) return once;
   double again = 0;
   if (memory.activations && settings.remat.Recomputes()) {

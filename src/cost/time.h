@@ -40,6 +40,10 @@ struct Place {
 };
 Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
 
+bool IsTorus(Fabric fabric);
+// The rate of a device's links to its group within a domain, at their peak.
+double NearRate(const Network& network, const Place& place);
+
 // The seconds of one collective whose busiest member sends so many bytes.
 double CollectiveSeconds(const Network& network, const Place& place,
                          Collective kind, double sent);

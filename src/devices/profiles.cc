@@ -31,11 +31,15 @@ constexpr auto kSources = std::to_array<ProfileSource>({
     {'J', "github.com/jax-ml/jax, jax/_src/tpu_info.py"},
     {'T', "AWS Neuron's documentation of trainium2 and trn2"},
     {'I', "inferenceengineering.tech: halves of the sparse headline figures"},
+    {'L',
+     "github.com/mosaicml/llm-foundry, scripts/train/benchmarking: 8 x 200 "
+     "Gb/s a host"},
+    {'Q', "github.com/NVIDIA/TensorRT-LLM, issue 10278: nvidia-smi of B200s"},
     {'r', "from memory of the maker's data sheet, not read again"},
 });
 
 constexpr auto kProfiles = std::to_array<DeviceProfile>({
-    // N, K; host r (a p4d has 50 GB/s).
+    // N, K; host L (a p4d has 50 GB/s).
     {.name = "a100-40-sxm",
      .alias = "a100-40gb",
      .memory_bytes = 40960 * kMiB,
@@ -46,8 +50,12 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 12,
      .chips_per_host = 8,
      .host_rate = 200 * kGB,
-     .sources = {"N", "K", "K", "K", "r"}},
-    // N, K; host r.
+     .sources = {"N", "K", "K", "K", "L"},
+     .efficiency = {.matmul = 0.80,
+                    .flash_attn1 = 0.35,
+                    .flash_attn2 = 0.23,
+                    .runs = 51}},
+    // N, K; host L.
     {.name = "a100-80-sxm",
      .alias = "a100-80gb",
      .memory_bytes = 81920 * kMiB,
@@ -58,7 +66,11 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 12,
      .chips_per_host = 8,
      .host_rate = 200 * kGB,
-     .sources = {"N", "K", "K", "K", "r"}},
+     .sources = {"N", "K", "K", "K", "L"},
+     .efficiency = {.matmul = 0.80,
+                    .flash_attn1 = 0.35,
+                    .flash_attn2 = 0.23,
+                    .runs = 114}},
     // N, S, I; host 8 x 400 Gb/s.
     {.name = "h100-sxm",
      .alias = "h100-80gb",
@@ -71,7 +83,13 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 18,
      .chips_per_host = 8,
      .host_rate = 400 * kGB,
-     .sources = {"N", "S", "SI", "S", "S"}},
+     .sources = {"N", "S", "SI", "S", "S"},
+     .efficiency = {.matmul = 0.71,
+                    .matmul_fp8 = 0.57,
+                    .flash_attn1 = 0.18,
+                    .flash_attn2 = 0.30,
+                    .cudnn = 0.68,
+                    .runs = 107}},
     // N, S, I.
     {.name = "h200-sxm",
      .alias = "h200-141gb",
@@ -84,8 +102,14 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 18,
      .chips_per_host = 8,
      .host_rate = 400 * kGB,
-     .sources = {"N", "S", "SI", "S", "S"}},
-    // S, V, K; memory r, V prints 179 GB. In NVL72 the 72 chips of a rack share
+     .sources = {"N", "S", "SI", "S", "S"},
+     .efficiency = {.matmul = 0.71,
+                    .matmul_fp8 = 0.57,
+                    .flash_attn1 = 0.18,
+                    .flash_attn2 = 0.30,
+                    .cudnn = 0.68,
+                    .runs = 2}},
+    // S, V, K; memory Q, V prints 179 GB. In NVL72 the 72 chips of a rack share
     // one switch; the hosts listed here are of other machines.
     {.name = "b200-hgx",
      .alias = "b200",
@@ -98,7 +122,13 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .links = 18,
      .chips_per_host = 8,
      .host_rate = 400 * kGB,
-     .sources = {"Vr", "K", "KS", "S", "S"}},
+     .sources = {"VQ", "K", "KS", "S", "S"},
+     .efficiency = {.matmul = 0.70,
+                    .matmul_fp8 = 0.52,
+                    .flash_attn1 = 0.18,
+                    .flash_attn2 = 0.30,
+                    .cudnn = 0.68,
+                    .runs = 4}},
     // M; peaks and host r.
     {.name = "mi300x",
      .memory_bytes = 192 * kGiB,
@@ -124,7 +154,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .fabric = Fabric::kTorus3d,
      .chips_per_host = 4,
      .host_rate = 25 * kGB,
-     .sources = {"G", "GJ", "G", "S", "S"}},
+     .sources = {"G", "GJ", "G", "S", "S"},
+     .efficiency = {.matmul = 0.80, .scale = 0.012, .runs = 6}},
     // G, S; the pages give 819 GB/s and 800 GiB/s of memory bandwidth.
     {.name = "tpu-v5e",
      .alias = "v5e",
@@ -137,7 +168,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .fabric = Fabric::kTorus2d,
      .chips_per_host = 8,
      .host_rate = 25 * kGB,
-     .sources = {"G", "G", "G", "S", "G"}},
+     .sources = {"G", "G", "G", "S", "G"},
+     .efficiency = {.matmul = 0.89, .scale = 0.012, .runs = 24}},
     // G, J, S; 95 GiB usable (G), 96 GB in S.
     {.name = "tpu-v5p",
      .alias = "v5p",
@@ -151,7 +183,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .fabric = Fabric::kTorus3d,
      .chips_per_host = 4,
      .host_rate = 25 * kGB,
-     .sources = {"GJ", "G", "G", "S", "G"}},
+     .sources = {"GJ", "G", "G", "S", "G"},
+     .efficiency = {.matmul = 0.79, .scale = 0.012, .runs = 16}},
     // G.
     {.name = "tpu-v6e",
      .alias = "v6e",
@@ -165,7 +198,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .fabric = Fabric::kTorus2d,
      .chips_per_host = 8,
      .host_rate = 100 * kGB,
-     .sources = {"G", "G", "G", "G", "G"}},
+     .sources = {"G", "G", "G", "G", "G"},
+     .efficiency = {.scale = 0.012}},
     // G; jax counts two devices a chip.
     {.name = "tpu-7x",
      .alias = "tpu7x",
@@ -179,7 +213,8 @@ constexpr auto kProfiles = std::to_array<DeviceProfile>({
      .chips_per_host = 4,
      .host_rate = 50 * kGB,
      .devices_per_chip = 2,
-     .sources = {"G", "G", "G", "G", "G"}},
+     .sources = {"G", "G", "G", "G", "G"},
+     .efficiency = {.scale = 0.012}},
     // T; host r. The pages give 1.28 TB/s of links without a direction: it is
     // taken as the sum of both directions.
     {.name = "trn2",

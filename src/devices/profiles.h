@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,24 @@ namespace shardc {
 
 // How the chips that share the fast network are joined.
 enum class Fabric : uint8_t { kSwitch, kFullMesh, kTorus2d, kTorus3d };
+
+// The shares of its peak rates that an accelerator reaches in whole training
+// steps, in (0, 1].
+struct Efficiency {
+  double matmul = 0.75;     // of bf16_rate
+  double matmul_fp8 = 0.5;  // of fp8_rate
+  // Attention, its forward and backward pass together, by kernel, of bf16_rate.
+  // Absent: not measured, and `attention` is assumed.
+  double attention = 0.4;
+  std::optional<double> flash_attn1 = {}, flash_attn2 = {}, cudnn = {};
+  double narrow_head = 0.8;  // times that of attention: heads of at most 64
+  double memory_ops = 0.7;   // of memory_rate: norms, activations, rotations
+  double near = 0.8;         // of the links within a host or a torus
+  double far = 0.85;         // of the network between hosts or slices
+  double latency_s = 15e-6;  // of a collective
+  double scale = 0.007;      // more time for each doubling of the hosts
+  int runs = 0;  // published runs that these were fitted to; 0: not calibrated
+};
 
 // The source of each figure, as letters of ProfileSources().
 struct FigureSources {
@@ -50,10 +69,17 @@ struct DeviceProfile {
   // host; 0: a slice of a torus, a host for other fabrics.
   int64_t fabric_chips = 0;
   FigureSources sources = {};
+  Efficiency efficiency = {};
 
   constexpr int64_t DeviceMemory() const {
     return memory_bytes / devices_per_chip;
   }
+};
+
+// A profile that was read from a file, and the text of its name.
+struct OwnProfile {
+  std::string text;
+  DeviceProfile profile;  // its name is `text`
 };
 
 std::span<const DeviceProfile> DeviceProfiles();

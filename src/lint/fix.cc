@@ -171,12 +171,162 @@ std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   return out;
 }
 
+// Removes what the rule's pattern begins with. A pattern without quotes stays
+// if YAML might read the rest as something else than a string.
+std::vector<TextEdit> WithoutStart(const Rule& rule, std::string_view start) {
+  if (!rule.match_place.HasPosition()) return {};
+  const std::string_view text = rule.match_place.source->text();
+  size_t at = rule.match_place.begin;
+  bool quoted = at > 0 && (text[at - 1] == '\'' || text[at - 1] == '"');
+  if (!quoted && at < text.size() && (text[at] == '\'' || text[at] == '"')) {
+    quoted = true;
+    ++at;
+  }
+  if (!text.substr(at).starts_with(start)) return {};
+  const size_t end = at + start.size();
+  const char next = end < text.size() ? text[end] : '\n';
+  const bool plain = next == '\\' || next == '(' || next == '_' ||
+                     (next >= 'a' && next <= 'z') ||
+                     (next >= 'A' && next <= 'Z');
+  if (!quoted && !plain) return {};
+  return {{at, end, ""}};
+}
+
+// Removes one code from an ignore comment, or the comment if it has no other.
+std::optional<RuleFix> WithoutIgnore(const Finding& finding) {
+  if (!finding.place.HasPosition()) return std::nullopt;
+  const std::string_view text = finding.place.source->text();
+  const size_t begin = finding.place.begin, end = finding.place.end;
+  const size_t line = LineBegin(text, begin), line_end = LineEnd(text, begin);
+  const size_t open = text.rfind('[', begin), close = text.find(']', end);
+  if (open == text.npos || open < line || close >= line_end) {
+    return std::nullopt;
+  }
+  TextEdit edit;
+  if (text.substr(open, close - open).find(',') != text.npos) {
+    const size_t comma = text.find(',', end);
+    edit = comma < close
+               ? TextEdit{begin, text.find_first_not_of(" \t", comma + 1), ""}
+               : TextEdit{text.rfind(',', begin), end, ""};
+  } else {
+    const size_t mark = text.rfind('#', open);
+    if (mark == text.npos || mark < line) return std::nullopt;
+    const size_t before = text.find_last_not_of(" \t", mark - 1);
+    const bool alone = mark == line || before == text.npos || before < line;
+    const size_t last = text.find_last_not_of("\r\n", line_end - 1) + 1;
+    edit =
+        alone ? TextEdit{line, line_end, ""} : TextEdit{before + 1, last, ""};
+  }
+  RuleFix fix{finding.code, finding.place.source, {}, {edit}, finding.place};
+  fix.file = FileIdOf(fix.source->name());
+  fix.by_hand = true;
+  return fix;
+}
+
+// The position of the pattern's first character, if the file has the pattern
+// without escapes.
+std::optional<size_t> PatternBegin(const Rule& rule) {
+  if (!rule.match_place.HasPosition()) return std::nullopt;
+  const std::string_view text = rule.match_place.source->text();
+  size_t at = rule.match_place.begin;
+  if (at < text.size() && (text[at] == '\'' || text[at] == '"')) ++at;
+  if (text.substr(at, rule.match.size()) != rule.match) return std::nullopt;
+  return at;
+}
+
+char Lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+std::string Lower(std::string_view text) {
+  std::string out;
+  for (char c : text) out += Lower(c);
+  return out;
+}
+
+// Writes the words of the pattern in the case of the name: `attn/WQKV$` for
+// `layers/0/attn/Wqkv` becomes `attn/Wqkv$`. A word that the name lacks in any
+// case stays.
+std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name) {
+  const auto begin = PatternBegin(rule);
+  if (!begin) return {};
+  const std::string_view pattern = rule.match;
+  const std::string lower = Lower(name);
+  const auto is_word = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') ||
+           (Lower(c) >= 'a' && Lower(c) <= 'z');
+  };
+  std::vector<TextEdit> out;
+  for (size_t at = 0; at < pattern.size();) {
+    if (pattern[at] == '\\') {
+      at += 2;  // a class such as `\d`, or an escaped character
+      continue;
+    }
+    size_t end = at;
+    while (end < pattern.size() && is_word(pattern[end])) ++end;
+    const std::string_view word = pattern.substr(at, end - at);
+    const size_t found =
+        word.empty() ? std::string::npos : lower.find(Lower(word));
+    if (found != std::string::npos && name.find(word) == name.npos) {
+      out.push_back({*begin + at, *begin + end,
+                     std::string(name.substr(found, word.size()))});
+    }
+    at = std::max(end, at + 1);
+  }
+  return out;
+}
+
+// Removes a definition in block style, with the key above it if that has no
+// other. A definition in flow style is not changed.
+std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
+  if (!finding.place.HasPosition()) return std::nullopt;
+  const std::string_view text = finding.place.source->text();
+  size_t begin = LineBegin(text, finding.place.begin);
+  const std::string_view first = LineAt(text, begin);
+  const size_t indent = Indent(first);
+  const size_t colon = first.find(':');
+  if (indent == 0 || colon == first.npos || first[indent] == '-' ||
+      first.substr(0, colon).find('{') != first.npos) {
+    return std::nullopt;
+  }
+  size_t end = begin + first.size();
+  while (end < text.size() && !IsBlank(LineAt(text, end)) &&
+         Indent(LineAt(text, end)) > indent) {
+    end = LineEnd(text, end);
+  }
+  if (begin == 0) return std::nullopt;
+  const size_t above = LineBegin(text, begin - 1);
+  const std::string_view key = LineAt(text, above);
+  if (IsBlank(key) || IsComment(key)) return std::nullopt;
+  size_t next = end;
+  while (next < text.size() &&
+         (IsBlank(LineAt(text, next)) || IsComment(LineAt(text, next)))) {
+    next = LineEnd(text, next);
+  }
+  const bool last = next >= text.size() || Indent(LineAt(text, next)) < indent;
+  if (Indent(key) < indent && last) begin = above;
+  RuleFix fix{finding.code,
+              finding.place.source,
+              {},
+              {{begin, end, ""}},
+              finding.place};
+  fix.file = FileIdOf(fix.source->name());
+  fix.by_hand = true;
+  return fix;
+}
+
 // The fix of a finding, applied to its rule.
 class RulesEditor {
  public:
   explicit RulesEditor(const Facts& facts) : facts_(facts) {}
 
   std::optional<RuleFix> FixOf(const Finding& finding) const {
+    if (finding.code->number == kUnusedIgnore.code.number) {
+      return WithoutIgnore(finding);
+    }
+    if (finding.code->number == kUnusedDefinition.code.number) {
+      return WithoutDefinition(finding);
+    }
     const auto rule = RuleAt(finding.place);
     if (!rule) return std::nullopt;
     RuleFix fix{finding.code,
@@ -194,6 +344,19 @@ class RulesEditor {
     } else if (number == kUnescapedDot.code.number) {
       const Rule& one = facts_.rules()[*rule];
       fix.edits = Insertions(one, EscapeDots(one.match).value_or(one.match));
+    } else if (number == kRedundantWildcard.code.number) {
+      fix.edits = WithoutStart(facts_.rules()[*rule], ".*");
+    } else if (number == kAnchoredMissesStates.code.number) {
+      fix.edits = WithoutStart(facts_.rules()[*rule], "^");
+    } else if (number == kCaseMismatch.code.number) {
+      const int32_t group = facts_.rule_facts()[*rule].would_match;
+      if (group < 0) return std::nullopt;
+      fix.edits =
+          InCaseOf(facts_.rules()[*rule],
+                   facts_.Example(facts_.groups()[static_cast<size_t>(group)]));
+    } else if (number == kDeadRule.code.number) {
+      fix.edits = Removal(*rule);
+      fix.by_hand = true;
     }
     if (fix.edits.empty()) return std::nullopt;
     fix.file = FileIdOf(fix.source->name());

@@ -28,12 +28,16 @@ struct RuleFix {
   FileId file;
   std::vector<TextEdit> edits;
   Place place = {};  // of the finding
+  // Only an editor offers it: it removes what a person may want to correct
+  // instead, or what another target may use.
+  bool by_hand = false;
 };
 
-// Moves catch-alls to the end, removes duplicates, escapes dots and appends `$`
-// to patterns, for the findings that have such a fix. Rules in flow style, and
-// catch-alls above another one, are not changed. The caller checks whether a
-// spec changes.
+// Moves catch-alls to the end, removes duplicates and ignores, escapes dots,
+// appends `$` to patterns, removes a leading `.*` or `^`, writes patterns in
+// the case of the names and removes unused definitions, for the findings that
+// have such a fix. Rules in flow style, and catch-alls above another one, are
+// not changed. The caller checks whether a spec changes.
 std::vector<RuleFix> FixesOf(const Facts& facts,
                              std::span<const Finding> findings);
 

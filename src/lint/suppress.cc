@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "lint/rules/all.h"
+#include "model/pack_name.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -191,7 +192,7 @@ void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink) {
   for (const Ignore& ignore : ignores) {
     // Those of a built-in pack are for all of its meshes and models.
-    if (ignore.used || ignore.place.source->name().starts_with("builtin:")) {
+    if (ignore.used || IsPackName(ignore.place.source->name())) {
       continue;
     }
     if (ignore.code != nullptr && ran.count(ignore.code->number) == 0) {

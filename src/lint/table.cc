@@ -5,6 +5,7 @@
 
 #include "lint/rules/all.h"
 #include "lint/rules/lint.h"
+#include "source/audit_code.h"
 
 namespace shardc {
 namespace {
@@ -18,6 +19,7 @@ constexpr std::array kLints = {
 std::vector<const Code*> MakeCodes() {
   std::vector<const Code*> out(ReadingCodes().begin(), ReadingCodes().end());
   for (const Lint* lint : kLints) out.push_back(&lint->code);
+  out.insert(out.end(), AuditCodes().begin(), AuditCodes().end());
   return out;
 }
 

@@ -1,7 +1,7 @@
-// Fixes are those of `check --fix`, each checked on its own against every
-// target. A misspelt name is replaced by the one that the finding's help
-// suggests. Findings other than reading errors may be ignored by a comment on
-// the line above:
+// Fixes are those of lint/fix.h, each checked on its own against every target.
+// A misspelt name, or a pattern that matches nothing, is replaced by what the
+// finding's help suggests. Findings other than reading errors may be ignored by
+// a comment on the line above:
 //
 //   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, as indented
 #include "lsp/actions.h"
@@ -36,6 +36,12 @@ std::string TitleOf(const Code& code) {
       {&kCatchAllNotLast.code, "Move the catch-all to the end"},
       {&kUnanchoredPattern.code, "Match the pattern only at the end of a name"},
       {&kUnescapedDot.code, "Escape the dots of the pattern"},
+      {&kRedundantWildcard.code, "Remove the leading `.*`"},
+      {&kAnchoredMissesStates.code, "Remove the leading `^`"},
+      {&kDeadRule.code, "Remove the rule"},
+      {&kCaseMismatch.code, "Write the pattern in the case of the names"},
+      {&kUnusedDefinition.code, "Remove the definition"},
+      {&kUnusedIgnore.code, "Remove the ignore"},
   };
   for (const auto& [known, title] : titles) {
     if (known == &code) return title;
@@ -50,7 +56,7 @@ std::string BreakOf(const std::string& text) {
                                                                    : "\n";
 }
 
-// Adds the fixes of `check --fix` for one finding.
+// Adds the fixes of lint/fix.h for one finding.
 void AddFixes(const Workspace& workspace, const Document& document,
               const Finding& finding, int& left, std::vector<Action>& out) {
   const FileId file = FileIdOf(document.name());
@@ -68,7 +74,7 @@ void AddFixes(const Workspace& workspace, const Document& document,
         --left;
         const bool safe = workspace.checker().IsSafe(fix, *project);
         out.push_back({TitleOf(*fix.code) + (safe ? "" : " (changes specs)"),
-                       &finding, safe, fix.edits});
+                       &finding, safe && !fix.by_hand, fix.edits});
       }
     }
   }
@@ -98,6 +104,29 @@ void AddReplacement(const Document& document, const Finding& finding,
   }
   out.push_back(
       {"Replace by `" + *meant + "`", &finding, false, {{begin, end, *meant}}});
+}
+
+// Adds the patterns that the help of a dead rule gives in place of its own.
+void AddPatterns(const Document& document, const Finding& finding,
+                 std::vector<Action>& out) {
+  if (finding.code->number != kDeadRule.code.number ||
+      !finding.place.HasPosition() ||
+      finding.place.end > document.text.size()) {
+    return;
+  }
+  const std::string_view text =
+      std::string_view(document.text)
+          .substr(finding.place.begin, finding.place.end - finding.place.begin);
+  // In single quotes a pattern is written as it is.
+  if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') return;
+  for (const std::string& pattern : WrittenIn(finding.help)) {
+    if (pattern.find('\'') != pattern.npos) continue;
+    out.push_back(
+        {"Replace by `" + pattern + "`",
+         &finding,
+         false,
+         {{finding.place.begin + 1, finding.place.end - 1, pattern}}});
+  }
 }
 
 void AddIgnore(const Document& document, const Lines& lines,
@@ -145,6 +174,21 @@ std::optional<std::string> MeantIn(std::string_view help) {
   return std::string(help.substr(0, end));
 }
 
+std::vector<std::string> WrittenIn(std::string_view help) {
+  std::vector<std::string> out;
+  constexpr std::string_view kOr = " or `";
+  size_t at = help.find("write `");
+  if (at == help.npos) return out;
+  at += std::string_view("write `").size();
+  for (;;) {
+    const size_t end = help.find('`', at);
+    if (end == help.npos) return out;
+    out.emplace_back(help.substr(at, end - at));
+    if (!help.substr(end + 1).starts_with(kOr)) return out;
+    at = end + 1 + kOr.size();
+  }
+}
+
 std::vector<Action> ActionsAt(const Workspace& workspace,
                               const Document& document, size_t begin,
                               size_t end) {
@@ -156,6 +200,7 @@ std::vector<Action> ActionsAt(const Workspace& workspace,
   int left = kMostProven;
   for (const Finding& finding : found->second) {
     if (!Touches(finding.place, lines, begin, end)) continue;
+    AddPatterns(document, finding, out);
     AddFixes(workspace, document, finding, left, out);
     AddReplacement(document, finding, out);
     if (rules) AddIgnore(document, lines, finding, out);

@@ -32,6 +32,9 @@ std::vector<NewText> FixAll(const Workspace& workspace,
 // `x` of "did you mean `x`?" (source/wording.h).
 std::optional<std::string> MeantIn(std::string_view help);
 
+// `x` and `y` of "write `x` or `y`"; empty if there is no such text.
+std::vector<std::string> WrittenIn(std::string_view help);
+
 }  // namespace shardc::lsp
 
 #endif  // SHARDC_LSP_ACTIONS_H_

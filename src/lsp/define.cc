@@ -14,6 +14,7 @@
 
 #include "lsp/hover.h"
 #include "lsp/pack_file.h"
+#include "model/pack_name.h"
 #include "parse/spec_read.h"
 #include "source/file.h"
 #include "source/wording.h"
@@ -60,22 +61,20 @@ bool NamesFile(const std::vector<std::string>& keys) {
          std::find(kFiles.begin(), kFiles.end(), keys.back()) != kFiles.end();
 }
 
-bool IsPack(std::string_view name) { return name.starts_with("builtin:"); }
-
 // The pack that `auto`, or a pack name without a naming, resolves to in this
 // target.
 SourceRef PackRead(const Workspace& workspace, const Document& document,
                    const Found& found) {
   const std::string& name = found.node->text;
   const bool automatic = name == "auto" && found.keys.back() == "rules";
-  if (!IsPack(name) && !automatic) return nullptr;
+  if (!IsPackName(name) && !automatic) return nullptr;
   for (const NameScope& scope : workspace.ScopesOf(document)) {
     // The targets of a project may resolve one name to different packs.
     if (found.keys.size() == 3 && found.keys[1] != scope.target) continue;
     for (const Rule& rule : scope.rules->rules) {
       if (rule.place.source == nullptr) continue;
       const std::string_view source = rule.place.source->name();
-      if (!IsPack(source)) continue;
+      if (!IsPackName(source)) continue;
       if (automatic || source == name ||
           source.substr(0, source.find('/')) == name) {
         return rule.place.source;
@@ -174,7 +173,7 @@ std::vector<Place> DefinitionsAt(const Workspace& workspace,
   std::set<std::pair<std::string, size_t>> seen;
   for (const NameScope& scope : workspace.ScopesOf(document)) {
     for (Place& place : NamedLines(scope, *name)) {
-      if (IsPack(place.source->name())) {
+      if (IsPackName(place.source->name())) {
         place.source = PackAsFile(*place.source);
         if (place.source == nullptr) continue;
       }

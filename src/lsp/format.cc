@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lsp/names.h"
 #include "lsp/position.h"
 #include "yaml/yaml.h"
 
@@ -99,20 +100,6 @@ class Formatter {
     if (plain == mark) Edit(begin, end, std::string(to));
   }
 
-  // The dash of an item in a list without brackets.
-  std::optional<size_t> DashOf(const YamlNode& item) const {
-    // A missing value has the place of its dash.
-    if (item.begin < text_.size() && text_[item.begin] == '-' &&
-        item.IsNull()) {
-      return item.begin;
-    }
-    const size_t before =
-        item.begin == 0 ? text_.npos
-                        : text_.find_last_not_of(" \t\r\n", item.begin - 1);
-    if (before == text_.npos || text_[before] != '-') return std::nullopt;
-    return before;
-  }
-
   // A mapping or list without brackets whose keys or dashes belong into this
   // column.
   void Block(const YamlNode& node, size_t column) {
@@ -122,7 +109,7 @@ class Formatter {
       Value(member, column);
     }
     for (const YamlNode& item : node.items) {
-      const auto dash = DashOf(item);
+      const auto dash = DashOf(item, text_);
       if (!dash) continue;
       Place(*dash, column);
       if (item.begin > *dash) Separate(*dash + 1, item.begin, "", " ");

@@ -249,6 +249,28 @@ std::optional<YamlDocument> TreeOf(const SourceRef& source) {
                              ignored);
 }
 
+RegisteredNames RegisteredIn(std::span<const NameScope> scopes) {
+  RegisteredNames out;
+  for (const NameScope& scope : scopes) {
+    for (const Registration& one : scope.rules->registrations) {
+      out.insert(CanonicalToken(one.name));
+    }
+  }
+  return out;
+}
+
+std::optional<size_t> DashOf(const YamlNode& item, std::string_view text) {
+  // A missing value has the place of its dash.
+  if (item.begin < text.size() && text[item.begin] == '-' && item.IsNull()) {
+    return item.begin;
+  }
+  const size_t before = item.begin == 0
+                            ? text.npos
+                            : text.find_last_not_of(" \t\r\n", item.begin - 1);
+  if (before == text.npos || text[before] != '-') return std::nullopt;
+  return before;
+}
+
 std::string TargetNameAt(const YamlDocument& project, size_t offset) {
   const YamlNode* targets = Member(project.root(), "targets");
   if (targets == nullptr) return {};

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lsp/context.h"
+#include "lsp/workspace.h"
 #include "source/source.h"
 #include "yaml/yaml.h"
 
@@ -41,6 +43,9 @@ struct NameUse {
 // Names that `register` defines, in the form of CanonicalToken (parse).
 using RegisteredNames = std::set<std::string, std::less<>>;
 
+// The names that the rules files of these scopes register.
+RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
+
 // The uses in a file in the order of the text. `registered` are the names of
 // the other files that are read with it. Of a project file, the meshes written
 // inside `targets` are read; null: those of all.
@@ -52,8 +57,13 @@ std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
 // (lsp/recover.h). Nullopt if that is not possible.
 std::optional<YamlDocument> TreeOf(const SourceRef& source);
 
-// The key of `targets` whose value contains the offset; empty if none does.
+// Returns the name of the target of a project file whose text contains the
+// offset, or an empty string if no target does.
 std::string TargetNameAt(const YamlDocument& project, size_t offset);
+
+// The offset of the dash before an item of a list in block style, or nullopt if
+// the list is written in brackets.
+std::optional<size_t> DashOf(const YamlNode& item, std::string_view text);
 
 // The value of a key of a mapping; null if there is none.
 const YamlNode* Member(const YamlNode& map, std::string_view key);

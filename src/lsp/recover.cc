@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "lsp/context.h"
+#include "lsp/names.h"
 #include "lsp/position.h"
 #include "source/file.h"
 #include "yaml/yaml.h"
@@ -42,12 +43,6 @@ void Blank(std::string& text, size_t begin, size_t end) {
   }
 }
 
-// Returns the dash of the list item that begins at `at`; `at` if there is none.
-size_t DashOf(string_view text, size_t at) {
-  const size_t before = text.find_last_not_of(" \t\r\n", at == 0 ? 0 : at - 1);
-  return at > 0 && before != text.npos && text[before] == '-' ? before : at;
-}
-
 // Returns the end of the comma after an item of a list in brackets.
 size_t CommaAfter(string_view text, size_t at) {
   const size_t next = text.find_first_not_of(" \t\r\n", at);
@@ -65,7 +60,7 @@ struct Span {
 
 Span ItemAt(const YamlNode& list, string_view text, size_t offset) {
   for (const YamlNode& item : list.items) {
-    const size_t begin = DashOf(text, item.begin);
+    const size_t begin = DashOf(item, text).value_or(item.begin);
     if (!Contains(begin, item.end, offset)) continue;
     return {begin, begin < item.begin ? item.end : CommaAfter(text, item.end)};
   }
@@ -159,6 +154,12 @@ SourceRef Only(const Source& source, const Span& part) {
   return MakeSource(source.name(), std::move(text));
 }
 
+// Whether an error is at an alias (`*name`) that refers to nothing before it.
+bool IsAtAlias(const Finding& error) {
+  return error.place.HasPosition() &&
+         error.place.source->text().substr(error.place.begin).starts_with('*');
+}
+
 // Whether the part is YAML by itself, or only lacks what an alias in it refers
 // to, which another part may have.
 bool IsYamlAlone(const Source& source, const Span& part) {
@@ -168,11 +169,8 @@ bool IsYamlAlone(const Source& source, const Span& part) {
       MakeSource(source.name(),
                  std::string(text.substr(part.begin, part.end - part.begin))),
       findings);
-  return alone || std::all_of(findings.all().begin(), findings.all().end(),
-                              [](const Finding& one) {
-                                return one.message.find("this alias refers") !=
-                                       std::string::npos;
-                              });
+  return alone ||
+         std::all_of(findings.all().begin(), findings.all().end(), IsAtAlias);
 }
 
 // The error of the entire text is that of the first entry which is not YAML,
@@ -203,13 +201,13 @@ std::optional<Blanked> BlankLines(const SourceRef& source) {
   return out;
 }
 
-bool SamePlace(const Finding& a, const Finding& b) {
-  const auto key = [](const Finding& one) {
-    return std::tuple(one.code->number, one.place.begin,
-                      one.place.source ? string_view(one.place.source->name())
-                                       : string_view());
-  };
-  return key(a) == key(b) && a.message == b.message;
+// Findings with equal keys are reported once.
+using FindingKey = std::tuple<int, std::string, size_t, std::string>;
+
+FindingKey KeyOf(const Finding& finding) {
+  return {finding.code->number,
+          finding.place.source ? finding.place.source->name() : std::string(),
+          finding.place.begin, finding.message};
 }
 
 }  // namespace
@@ -271,13 +269,9 @@ void Recovery::Finish(Findings& findings) const {
   Findings out;
   std::vector<Finding> all(findings.all().begin(), findings.all().end());
   all.insert(all.end(), errors_.all().begin(), errors_.all().end());
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (std::any_of(
-            all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
-            [&](const Finding& one) { return SamePlace(one, all[i]); })) {
-      continue;
-    }
-    Finding one = all[i];
+  std::set<FindingKey> seen;
+  for (Finding& one : all) {
+    if (!seen.insert(KeyOf(one)).second) continue;
     restore(one.place);
     restore(one.anchor);
     for (Label& label : one.labels) restore(label.place);

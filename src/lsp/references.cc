@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "lsp/names.h"
+#include "model/pack_name.h"
 #include "parse/spec_read.h"
 #include "source/file.h"
 #include "yaml/core.h"
@@ -21,8 +22,6 @@
 
 namespace shardc::lsp {
 namespace {
-
-bool IsPack(std::string_view name) { return name.starts_with("builtin:"); }
 
 struct NamedFile {
   std::string path;
@@ -62,11 +61,7 @@ class NameSearch {
       if (!more.empty()) scopes_ = std::move(more);
       AddFilesOfScopes();
     }
-    for (const NameScope& scope : scopes_) {
-      for (const Registration& one : scope.rules->registrations) {
-        registered_.insert(CanonicalToken(one.name));
-      }
-    }
+    registered_ = RegisteredIn(scopes_);
     ReadFiles();
     for (const NameUse& use : names_.front().uses) {
       if (use.kind != NameKind::kPattern && use.begin <= offset &&
@@ -84,7 +79,8 @@ class NameSearch {
   // A file that is not YAML, if there is one.
   const std::string& unread() const { return unread_; }
 
-  // Whether a name has a meaning in one of the files.
+  // Returns whether shardc, a rules file or a mesh among the files read gives
+  // the name a meaning, so that it cannot be the new name of something else.
   bool IsKnown(const std::string& name) const {
     if (FindToken(name) != nullptr || ParseAxisRule(name) ||
         registered_.contains(CanonicalToken(name))) {
@@ -108,7 +104,7 @@ class NameSearch {
   void AddFile(NamedFile file) {
     if (file.path.empty()) return;
     const FileId id =
-        IsPack(file.path) ? FileId(file.path) : FileIdOf(file.path);
+        IsPackName(file.path) ? FileId(file.path) : FileIdOf(file.path);
     const auto [at, fresh] = files_.try_emplace(id, file);
     if (!fresh) {
       at->second.targets.insert(file.targets.begin(), file.targets.end());
@@ -143,7 +139,7 @@ class NameSearch {
       Findings ignored;
       const SourceRef source =
           id == own ? MakeSource(document_.name(), document_.text)
-          : IsPack(file.path)
+          : IsPackName(file.path)
               ? PackOf(file.path)
               : ReadSource(file.path, &workspace_.texts(), ignored);
       if (source == nullptr) continue;
@@ -156,7 +152,7 @@ class NameSearch {
                               file.targets.empty() ? nullptr : &file.targets)};
       if (id == own) {
         names_.front() = std::move(names);
-      } else if (IsPack(file.path)) {
+      } else if (IsPackName(file.path)) {
         packs_.push_back(std::move(names));
       } else {
         names_.push_back(std::move(names));

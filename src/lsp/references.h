@@ -19,9 +19,11 @@ struct Reference {
   bool definition = false;
 };
 
-// The references to the name at an offset: in the rules files, meshes and
-// settings of the targets that read the document, and of targets that share
-// these files. Packs are left out. Empty if there is no name.
+// Returns the uses of the name at an offset of the document. They are searched
+// in the rules files, the meshes and the settings of every target that reads
+// the document, and of every target that shares one of these files. Uses in
+// packs are not returned. The result is empty if there is no name at the
+// offset.
 std::vector<Reference> ReferencesAt(const Workspace& workspace,
                                     const Document& document, size_t offset);
 

@@ -55,12 +55,7 @@ std::vector<int64_t> SemanticTokensOf(const Workspace& workspace,
   if (kind == FileKind::kOther) return out;
   const auto tree = TreeOf(MakeSource(document.name(), document.text));
   if (!tree) return out;
-  RegisteredNames registered;
-  for (const NameScope& scope : workspace.ScopesOf(document)) {
-    for (const Registration& one : scope.rules->registrations) {
-      registered.insert(CanonicalToken(one.name));
-    }
-  }
+  const RegisteredNames registered = RegisteredIn(workspace.ScopesOf(document));
   const Lines lines(document.text);
   Position last;
   for (const NameUse& use : NamesIn(*tree, kind, registered)) {

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "model/pack_name.h"
 #include "parse/keys.h"
 #include "parse/mesh.h"
 #include "parse/policy_read.h"
@@ -243,7 +244,7 @@ class ProjectReader {
     const auto nodes = ItemsOf(node);
     for (size_t i = 0; i < names->size(); ++i) {
       std::string& name = (*names)[i];
-      if (name == "auto" || name.starts_with("builtin:")) {
+      if (name == "auto" || IsPackName(name)) {
         out.push_back(std::move(name));
       } else if (IsInside(i < nodes.size() ? nodes[i] : node, "rules", name)) {
         out.push_back(PathBeside(path_, name));

@@ -144,6 +144,7 @@ constexpr RoleWord kWords[] = {
     {"o_proj", Role::kOutput, kAny, kSure},
     {"dense", Role::kOutput, kAttn, kSure},
     {"out_proj", Role::kOutput, kAttn, kSure},
+    {"output_proj", Role::kOutput, kAttn, kSure},
     {"wo", Role::kOutput, kAttn, kSure},
     {"c_proj", Role::kOutput, kAttn, kSure},
     {"out", Role::kOutput, kAttn, kSure},

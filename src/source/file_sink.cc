@@ -19,8 +19,6 @@
 namespace shardc {
 namespace {
 
-constexpr std::string_view kNoSpace = "free some space or choose another place";
-
 int Open(const std::string& path, int flags, mode_t mode = 0) {
   int fd = -1;
   do {
@@ -47,15 +45,6 @@ std::string DirectoryOf(const std::string& path) {
 
 // Returns the path under which the system shows an open file without a name.
 std::string NameOf(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
-
-void SyncDirectoryOf(const std::string& path) {
-  const int fd = Open(DirectoryOf(path), O_RDONLY | O_DIRECTORY);
-  if (fd < 0) return;
-  // Ignore errors: some file systems cannot sync a directory, and the file
-  // itself is synced.
-  (void)::fsync(fd);
-  Close(fd);
-}
 
 // Resolves symbolic links, so that the link itself is kept. Returns an empty
 // path with errno set on failure.
@@ -170,15 +159,7 @@ int64_t FileSink::Leave(size_t size) {
 
 void FileSink::Amend(int64_t offset, std::string_view bytes) {
   Flush();
-  while (error_ == 0 && !bytes.empty()) {
-    const ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
-    if (put >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(put));
-      offset += put;
-    } else if (errno != EINTR) {
-      Fail(errno);
-    }
-  }
+  if (error_ == 0 && !WriteAt(fd_, bytes, offset)) Fail(errno);
 }
 
 // linkat() names an unnamed file only if no file has that name, so an existing
@@ -261,11 +242,38 @@ bool FileSink::Commit(Findings& findings) {
         "create it first: `mkdir -p " + name + "`");
     return false;
   }
-  findings.Add(code::kWrite, Place{MakeSource(path_, {})},
-               "cannot write `" + path_ + "`: " + ::strerror(error_),
-               error_ == ENOSPC || error_ == EDQUOT ? std::string(kNoSpace)
-                                                    : std::string());
+  AddWriteError(path_, error_, findings);
   return false;
+}
+
+bool WriteAt(int fd, std::string_view bytes, int64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::pwrite(fd, bytes.data(), bytes.size(), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(put));
+    offset += put;
+  }
+  return true;
+}
+
+void AddWriteError(const std::string& path, int error, Findings& findings) {
+  findings.Add(code::kWrite, Place{MakeSource(path, {})},
+               "cannot write `" + path + "`: " + ::strerror(error),
+               error == ENOSPC || error == EDQUOT
+                   ? "free some space or choose another place"
+                   : "");
+}
+
+void SyncDirectory(const std::string& directory) {
+  const int fd = Open(directory, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return;
+  (void)::fsync(fd);
+  Close(fd);
+}
+
+void SyncDirectoryOf(const std::string& path) {
+  SyncDirectory(DirectoryOf(path));
 }
 
 bool WriteWhole(const std::string& path, std::string_view bytes,

@@ -73,8 +73,17 @@ bool WriteWhole(const std::string& path, std::string_view bytes,
 // the finding `usage` if so.
 bool RefuseInput(const std::string& path, Findings& findings);
 
-// Writes all bytes to a file descriptor. Returns false with errno set.
+// Writes all bytes to a file descriptor. Both return false with errno set.
 bool WriteAll(int fd, std::string_view bytes);
+bool WriteAt(int fd, std::string_view bytes, int64_t offset);
+
+// Adds the finding `write` for an errno value.
+void AddWriteError(const std::string& path, int error, Findings& findings);
+
+// Syncs a directory, or the one that a path is in. Errors are ignored: some
+// file systems cannot sync a directory.
+void SyncDirectory(const std::string& directory);
+void SyncDirectoryOf(const std::string& path);
 
 }  // namespace shardc
 

@@ -25,7 +25,13 @@ struct Format {
 // Returns the first format that recognises the folder, or nullptr.
 const Format* FormatOf(const Folder& folder);
 
-// Opens a folder that the format recognised, as OpenTree does.
+// Returns whether the folder's name is one that orbax or shardc gives to a
+// checkpoint until its save has finished.
+bool IsUnfinishedName(std::string_view name);
+
+// Opens a folder that the format recognised, as OpenTree does. A folder with an
+// unfinished name is refused, whatever it holds: it may lack the file that
+// shows its format, and then looks like a checkpoint of another format.
 std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
                            Findings& findings);
 

@@ -4,7 +4,8 @@
 //   ckpt/                               after everything in it was synced
 //
 // A run that is killed leaves the first name, which the next run takes over.
-// The lock of the folder distinguishes a killed run from one that still writes.
+// The lock of the folder distinguishes a killed run from one that still writes:
+// a process that is alone holds it exclusively, one of several shares it.
 #include "stored/new_folder.h"
 
 #include <errno.h>
@@ -13,9 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "source/directory.h"
 #include "source/file_sink.h"
@@ -27,36 +30,25 @@ namespace fs = std::filesystem;
 
 // Adds the finding `write` for errno.
 bool Refuse(const std::string& path, Findings& findings) {
-  const int error = errno;
-  findings.Add(
-      code::kWrite, {MakeSource(path, {})},
-      "cannot write `" + path + "`: " + std::generic_category().message(error),
-      error == ENOSPC || error == EDQUOT
-          ? "free some space or choose another place"
-          : "");
+  AddWriteError(path, errno, findings);
   return false;
 }
 
 int OpenFolder(const std::string& path) {
-  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-// Ignores errors: some file systems cannot sync a folder.
-void SyncParent(const std::string& path) {
-  const std::string parent = fs::path(path).parent_path().string();
-  const int fd = ::open(parent.empty() ? "." : parent.c_str(),
-                        O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  (void)::fsync(fd);
-  ::close(fd);
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
 }
 
 }  // namespace
 
 std::optional<NewFolder> NewFolder::Create(const std::string& path,
                                            std::string_view ending,
-                                           Findings& findings) {
+                                           Findings& findings, FolderUse use) {
   NewFolder out;
+  out.use_ = use;
   out.path_ = path;
   while (out.path_.size() > 1 && out.path_.ends_with('/')) out.path_.pop_back();
   std::error_code error;
@@ -72,8 +64,15 @@ std::optional<NewFolder> NewFolder::Create(const std::string& path,
   }
   std::string temporary = out.path_;
   temporary += ending;
-  if (::mkdir(temporary.c_str(), 0777) != 0 && errno != EEXIST) {
+  const bool made = ::mkdir(temporary.c_str(), 0777) == 0;
+  if (!made && errno != EEXIST) {
     Refuse(temporary, findings);
+    return std::nullopt;
+  }
+  out.fd_ = OpenFolder(temporary);
+  if (out.fd_ < 0) {
+    Refuse(temporary, findings);
+    if (made) ::rmdir(temporary.c_str());
     return std::nullopt;
   }
   out.temporary_ = temporary;
@@ -81,14 +80,12 @@ std::optional<NewFolder> NewFolder::Create(const std::string& path,
     out.temporary_.clear();  // it is another run's
     return std::nullopt;
   }
-  if (!out.Empty(findings)) return std::nullopt;
   return out;
 }
 
 bool NewFolder::Lock(Findings& findings) {
-  fd_ = OpenFolder(temporary_);
-  if (fd_ < 0) return Refuse(temporary_, findings);
-  const bool locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  const int mode = use_ == FolderUse::kShared ? LOCK_SH : LOCK_EX;
+  const bool locked = ::flock(fd_, mode | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) return Refuse(temporary_, findings);
   // Between opening and locking another run may have published the folder.
   struct stat opened = {};
@@ -104,14 +101,32 @@ bool NewFolder::Lock(Findings& findings) {
   return false;
 }
 
-bool NewFolder::Empty(Findings& findings) const {
+bool NewFolder::RemoveOthers(std::span<const std::string> names,
+                             Findings& findings) const {
   std::error_code error;
-  const auto names = NamesIn(temporary_, error);
-  if (names) {
-    for (const std::string& name : *names) {
-      fs::remove_all(PathOf(name), error);
-      if (error) break;
+  std::vector<std::string> others;
+  // `folder` is empty, or ends with a slash.
+  const auto gather = [&](const auto& self, const std::string& folder) -> void {
+    const auto found = NamesIn(PathOf(folder), error);
+    if (!found) return;
+    for (const std::string& name : *found) {
+      const std::string path = folder + name;
+      if (std::find(names.begin(), names.end(), path) != names.end()) continue;
+      const bool above = std::any_of(
+          names.begin(), names.end(),
+          [&](const auto& kept) { return kept.starts_with(path + "/"); });
+      std::error_code ignored;
+      if (above && fs::symlink_status(PathOf(path), ignored).type() ==
+                       fs::file_type::directory) {
+        self(self, path + "/");
+      } else {
+        others.push_back(PathOf(path));
+      }
     }
+  };
+  gather(gather, "");
+  for (size_t i = 0; !error && i < others.size(); ++i) {
+    fs::remove_all(others[i], error);
   }
   if (!error) return true;
   errno = error.value();
@@ -120,12 +135,22 @@ bool NewFolder::Empty(Findings& findings) const {
 
 NewFolder::NewFolder(NewFolder&& other) noexcept
     : path_(std::move(other.path_)),
+      use_(other.use_),
       temporary_(std::exchange(other.temporary_, {})),
       fd_(std::exchange(other.fd_, -1)) {}
 
 NewFolder::~NewFolder() {
   std::error_code ignored;
-  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  if (!temporary_.empty() && use_ == FolderUse::kAlone) {
+    fs::remove_all(temporary_, ignored);
+  } else if (!temporary_.empty()) {
+    // A folder with files cannot be removed in this way.
+    const auto names = NamesIn(temporary_, ignored);
+    for (const std::string& name : names.value_or(std::vector<std::string>())) {
+      (void)::rmdir(PathOf(name).c_str());
+    }
+    (void)::rmdir(temporary_.c_str());
+  }
   if (fd_ >= 0) ::close(fd_);
 }
 
@@ -135,7 +160,8 @@ std::string NewFolder::PathOf(std::string_view name) const {
 
 bool NewFolder::MakeFolder(std::string_view name, Findings& findings) const {
   const std::string path = PathOf(name);
-  return ::mkdir(path.c_str(), 0777) == 0 || Refuse(path, findings);
+  return ::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST ||
+         Refuse(path, findings);
 }
 
 bool NewFolder::Publish(Findings& findings) {
@@ -144,20 +170,34 @@ bool NewFolder::Publish(Findings& findings) {
     return Refuse(path_, findings);
   }
   temporary_.clear();
-  SyncParent(path_);
+  SyncDirectoryOf(path_);
   return true;
 }
 
-std::optional<NewFile> NewFile::Create(std::string path, Findings& findings) {
+std::optional<NewFile> NewFile::Open(std::string path, int flags,
+                                     Findings& findings) {
   NewFile out;
   out.path_ = std::move(path);
   do {
-    out.fd_ =
-        ::open(out.path_.c_str(),
-               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    out.fd_ = ::open(out.path_.c_str(),
+                     O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
   } while (out.fd_ < 0 && errno == EINTR);
   if (out.fd_ >= 0) return out;
   Refuse(out.path_, findings);
+  return std::nullopt;
+}
+
+std::optional<NewFile> NewFile::Create(std::string path, Findings& findings) {
+  return Open(std::move(path), O_EXCL, findings);
+}
+
+std::optional<NewFile> NewFile::Continue(std::string path, int64_t bytes,
+                                         Findings& findings) {
+  auto out = Open(std::move(path), O_APPEND, findings);
+  if (!out) return std::nullopt;
+  out->size_ = bytes;
+  if (::ftruncate(out->fd_, bytes) == 0) return out;
+  Refuse(out->path_, findings);
   return std::nullopt;
 }
 
@@ -182,7 +222,7 @@ bool NewFile::Close(Findings& findings) {
   const bool closed = ::close(std::exchange(fd_, -1)) == 0 || errno == EINTR;
   if (!synced) errno = error;
   if (!synced || !closed) return Refuse(path_, findings);
-  SyncParent(path_);
+  SyncDirectoryOf(path_);
   return true;
 }
 

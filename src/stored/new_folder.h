@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,35 +12,51 @@
 
 namespace shardc::stored {
 
+// Who may write the folder at the same time, and what a failure leaves.
+enum class FolderUse : uint8_t {
+  kAlone,     // one process; a failure removes the folder with all files
+  kShared,    // one of several processes
+  kComplete,  // one process completes what several have written
+};
+
 class NewFolder {
  public:
   // Creates the folder PATH + `ending`, which Publish renames to PATH. One that
-  // a killed run has left is emptied first. Returns nullopt after the finding
-  // `write`, as when PATH exists and is not an empty folder, or another run
-  // writes the same folder.
+  // a killed run has left is kept with its files. Returns nullopt after the
+  // finding `write`, as when PATH exists and is not an empty folder, or another
+  // run writes the same folder.
   static std::optional<NewFolder> Create(const std::string& path,
                                          std::string_view ending,
-                                         Findings& findings);
+                                         Findings& findings,
+                                         FolderUse use = FolderUse::kAlone);
   NewFolder(NewFolder&& other) noexcept;
   NewFolder& operator=(NewFolder&& other) = delete;
-  // Removes the folder and what is in it, unless it was published.
+  // Unless it was published or left: removes the folder and what is in it if
+  // one process wrote it alone, else only if no file is left in it.
   ~NewFolder();
 
   // The path of a file in the folder until it is published.
   std::string PathOf(std::string_view name) const;
-  // Creates a folder in it. Returns false after the finding `write`.
+  // Creates a folder in it, if it does not exist. Returns false after the
+  // finding `write`.
   bool MakeFolder(std::string_view name, Findings& findings) const;
+  // Removes all files but those with the given names ("d/values"), and folders
+  // that hold none of these. Returns false after the finding `write`.
+  bool RemoveOthers(std::span<const std::string> names,
+                    Findings& findings) const;
+  // Keeps the folder, unfinished, for a later run.
+  void Leave() { temporary_.clear(); }
   // Gives the folder its name. All files in it must have been synced. Returns
   // false after the finding `write`.
   bool Publish(Findings& findings);
 
  private:
   NewFolder() = default;
-  // Locks the folder. Returns false after a finding.
+  // Locks the open folder. Returns false after a finding.
   bool Lock(Findings& findings);
-  bool Empty(Findings& findings) const;
 
   std::string path_;
+  FolderUse use_ = FolderUse::kAlone;
   std::string temporary_;  // empty: there is nothing to remove
   int fd_ = -1;            // of the folder, locked
 };
@@ -47,8 +64,11 @@ class NewFolder {
 // A file of a NewFolder, written from the start to the end.
 class NewFile {
  public:
-  // Returns nullopt after the finding `write`.
+  // Both return nullopt after the finding `write`. Continue keeps the first
+  // `bytes` bytes of a file, and creates one that does not exist.
   static std::optional<NewFile> Create(std::string path, Findings& findings);
+  static std::optional<NewFile> Continue(std::string path, int64_t bytes,
+                                         Findings& findings);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&& other) = delete;
   ~NewFile();
@@ -61,6 +81,8 @@ class NewFile {
 
  private:
   NewFile() = default;
+  static std::optional<NewFile> Open(std::string path, int flags,
+                                     Findings& findings);
   std::string path_;
   int fd_ = -1;
   int64_t size_ = 0;

@@ -32,12 +32,9 @@ namespace {
 constexpr std::string_view kPartStart = "ocdbt.process_";
 constexpr std::string_view kArrayMetadatas = "array_metadatas";
 
-std::string JoinPath(const std::vector<std::string>& path) {
-  std::string out;
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (i > 0) out += '/';
-    out += path[i];
-  }
+// How messages name an array.
+std::string NameOf(const std::vector<std::string>& path) {
+  std::string out = JoinKeys(path, '/');
   return out.empty() ? "." : out;
 }
 
@@ -57,7 +54,6 @@ class OrbaxTree {
   }
 
   std::optional<Tree> Open() {
-    if (RefuseUnfinished(folder_.path, findings_)) return std::nullopt;
     metadata_ = ReadOrbaxMetadata(folder_.PathOf(kOrbaxMetadata), findings_);
     if (!metadata_) return std::nullopt;
     const auto store = OpenStore();
@@ -127,7 +123,7 @@ class OrbaxTree {
   bool AddLeaves(ZarrTree& zarr) {
     for (const OrbaxLeaf& leaf : metadata_->leaves) {
       if (findings_.Full()) return false;
-      const std::string name = JoinPath(leaf.path);
+      const std::string name = NameOf(leaf.path);
       if (!CheckNames(leaf, name)) continue;
       if (leaf.empty) {
         tree_.leaves.push_back({name, Leaf::Kind::kEmpty, leaf.value_type,
@@ -143,11 +139,11 @@ class OrbaxTree {
 
   // Two paths must differ in the storage and in manifests.
   bool CheckNames(const OrbaxLeaf& leaf, const std::string& name) {
-    const std::string key = leaf.Key();
+    const std::string key = StorageName(leaf.path);
     const auto [stored, new_key] = by_key_.try_emplace(key, &leaf);
     if (!new_key && !leaf.empty && !stored->second->empty) {
       findings_.Add(code::kDuplicateKey, Here(),
-                    "the paths " + ShortQuote(JoinPath(stored->second->path)) +
+                    "the paths " + ShortQuote(NameOf(stored->second->path)) +
                         " and " + ShortQuote(name) +
                         " have the same name in the checkpoint, " +
                         ShortQuote(key) + ": orbax has kept one value for both",
@@ -174,7 +170,7 @@ class OrbaxTree {
         if (read) strings_ = std::move(read);
       }
     }
-    const auto text = strings_->find(leaf.Key());
+    const auto text = strings_->find(StorageName(leaf.path));
     tree_.leaves.push_back({name, Leaf::Kind::kString,
                             text == strings_->end() ? "" : text->second,
                             leaf.path, leaf.in_sequence});
@@ -183,7 +179,7 @@ class OrbaxTree {
   void AddArray(const OrbaxLeaf& leaf, const std::string& name,
                 ZarrTree& zarr) {
     bool found = false;
-    auto array = zarr.Add(leaf.Key(), &found, findings_);
+    auto array = zarr.Add(StorageName(leaf.path), &found, findings_);
     if (array) {
       array->name = name;
       array->path = leaf.path;
@@ -193,7 +189,7 @@ class OrbaxTree {
       findings_.Add(code::kTensorMissing, Here(),
                     "`_METADATA` lists " + ShortQuote(name) +
                         ", and the checkpoint holds no array " +
-                        ShortQuote(leaf.Key()),
+                        ShortQuote(StorageName(leaf.path)),
                     "copy or save the checkpoint again");
     }
   }
@@ -234,22 +230,6 @@ std::optional<Tree> OpenOrbaxTree(const Folder& folder, Findings& findings) {
 }  // namespace
 
 bool IsOrbaxTree(const Folder& folder) { return folder.Has(kOrbaxMetadata); }
-
-bool IsUnfinishedName(std::string_view name) {
-  return name.find(".orbax-checkpoint-tmp") != std::string_view::npos;
-}
-
-bool RefuseUnfinished(const std::string& path, Findings& findings) {
-  std::error_code error;
-  auto full = std::filesystem::absolute(path, error).lexically_normal();
-  if (!full.has_filename()) full = full.parent_path();
-  if (!IsUnfinishedName(full.filename().string())) return false;
-  findings.Add(code::kMissing, {MakeSource(path, {})},
-               "the folder's name ends in `.orbax-checkpoint-tmp`: orbax has "
-               "not finished saving this checkpoint",
-               "use an earlier step, or save again");
-  return true;
-}
 
 extern const Format kOrbaxTree;
 const Format kOrbaxTree{"orbax", IsOrbaxTree, OpenOrbaxTree};

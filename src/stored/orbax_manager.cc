@@ -79,7 +79,6 @@ void PutInside(const std::string& item, Member& member) {
 }
 
 std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
-  if (RefuseUnfinished(folder.path, findings)) return std::nullopt;
   std::vector<Folder> items;
   if (folder.Has(kV1File)) {
     auto state = ReadFolder(folder.PathOf(kV1Tree));

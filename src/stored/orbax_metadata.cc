@@ -18,6 +18,7 @@
 #include "source/checked.h"
 #include "source/file.h"
 #include "source/json.h"
+#include "source/url_base64.h"
 #include "source/utf8.h"
 #include "source/wording.h"
 #include "stored/store.h"
@@ -130,15 +131,6 @@ std::optional<Sharding> ReadNamed(const JsonValue& root) {
 
 }  // namespace
 
-std::string OrbaxLeaf::Key() const {
-  std::string out;
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (i > 0) out += '.';
-    out += path[i];
-  }
-  return out;
-}
-
 std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
                                                Findings& findings) {
   const auto document = Parse(path, findings);
@@ -196,27 +188,6 @@ std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(
   for (const JsonMember& member : document->root().members()) {
     if (!member.value.IsString()) continue;
     out.emplace(member.name(), member.value.string());
-  }
-  return out;
-}
-
-std::optional<std::string> DecodeUrlBase64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  if (text.size() % 4 != 0) return std::nullopt;
-  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) return std::nullopt;
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out += static_cast<char>(bits >> count);
-    bits &= (uint32_t{1} << count) - 1;
   }
   return out;
 }

@@ -19,9 +19,6 @@ struct OrbaxLeaf {
   std::vector<bool> in_sequence;  // as in Array
   std::string value_type;  // "jax.Array", "np.ndarray", "scalar", "string", ...
   bool empty = false;      // a node without data, such as `None` or `Dict`
-
-  // The path joined by `.`: orbax's name in the storage.
-  std::string Key() const;
 };
 
 struct OrbaxMetadata {
@@ -39,10 +36,6 @@ std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
 // The texts of string leaves by their names in the storage.
 std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(
     const std::string& path, Findings& findings);
-
-// Decodes base64 with the characters `-` and `_`, padded; nullopt for other
-// texts.
-std::optional<std::string> DecodeUrlBase64(std::string_view text);
 
 }  // namespace shardc::stored
 

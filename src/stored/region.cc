@@ -46,4 +46,11 @@ int64_t Region::OffsetOf(const Region& inner) const {
   return out;
 }
 
+Region RegionOf(const Box& box) {
+  if (box.shape.empty()) return {{0}, {1}};
+  Region out{box.offset, box.offset};
+  for (size_t i = 0; i < box.shape.size(); ++i) out.end[i] += box.shape[i];
+  return out;
+}
+
 }  // namespace shardc

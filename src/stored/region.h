@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "stored/box.h"
+
 namespace shardc {
 
 struct Region {
@@ -19,6 +21,9 @@ struct Region {
   // contains) in the row-major order of this region.
   int64_t OffsetOf(const Region& inner) const;
 };
+
+// The elements of a box; a scalar is a row of one element.
+Region RegionOf(const Box& box);
 
 }  // namespace shardc
 

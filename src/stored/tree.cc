@@ -7,6 +7,7 @@
 #include "stored/tree.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -19,26 +20,20 @@
 #include "stored/region.h"
 
 namespace shardc::stored {
-namespace {
 
-// A scalar is a row of one element.
-Region RegionOf(const Shape& offset, const Shape& shape) {
-  if (shape.empty()) return {{0}, {1}};
-  Region out{offset, offset};
-  for (size_t i = 0; i < shape.size(); ++i) out.end[i] += shape[i];
-  return out;
-}
-
-Region RegionOf(const Box& box) { return RegionOf(box.offset, box.shape); }
-
-// What the bytes of a chunk cover: a grid's chunk is padded.
-Region StoredRegion(const Array& array, int64_t chunk) {
+Region StoredRegionOf(const Array& array, int64_t chunk) {
   const Box box = array.BoxOf(chunk);
-  return array.pieces.empty() ? RegionOf(box.offset, array.chunk)
+  return array.pieces.empty() ? RegionOf({box.offset, array.chunk})
                               : RegionOf(box);
 }
 
-}  // namespace
+int64_t CopyOfChunk(const Array& array, int64_t chunk, const char* bytes,
+                    const Region& held, char* out) {
+  const Region part = Region::Intersect(RegionOf(array.BoxOf(chunk)), held);
+  CopyRegion(part, StoredRegionOf(array, chunk), bytes, held, out,
+             array.element_bytes);
+  return part.Units();
+}
 
 bool ForEachChunk(const Array& array, const Box& box,
                   const std::function<bool(int64_t chunk)>& visit) {
@@ -120,8 +115,43 @@ const Format* FormatOf(const Folder& folder) {
   return nullptr;
 }
 
+namespace {
+
+constexpr std::string_view kUnfinished[] = {".orbax-checkpoint-tmp",
+                                            ".dcp-tmp-shardc"};
+
+// Returns the part by which a folder's name is unfinished; empty if it is not.
+std::string_view UnfinishedPart(std::string_view name) {
+  for (const std::string_view part : kUnfinished) {
+    if (name.find(part) != std::string_view::npos) return part;
+  }
+  return {};
+}
+
+// Adds the finding `missing` and returns true if the last component of the path
+// is an unfinished name.
+bool RefuseUnfinished(const std::string& path, Findings& findings) {
+  std::error_code error;
+  auto full = std::filesystem::absolute(path, error).lexically_normal();
+  if (!full.has_filename()) full = full.parent_path();
+  const std::string_view part = UnfinishedPart(full.filename().string());
+  if (part.empty()) return false;
+  findings.Add(code::kMissing, {MakeSource(path, {})},
+               "the folder's name contains `" + std::string(part) +
+                   "`: the save of this checkpoint has not finished",
+               "use an earlier checkpoint, or save again");
+  return true;
+}
+
+}  // namespace
+
+bool IsUnfinishedName(std::string_view name) {
+  return !UnfinishedPart(name).empty();
+}
+
 std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
                            Findings& findings) {
+  if (RefuseUnfinished(folder.path, findings)) return std::nullopt;
   auto tree = format.open(folder, findings);
   if (!tree) return std::nullopt;
   for (const Array& array : tree->arrays) {
@@ -149,6 +179,24 @@ std::optional<Tree> OpenTree(const std::string& path, Findings& findings) {
   return std::nullopt;
 }
 
+std::string JoinKeys(std::span<const std::string> keys, char separator) {
+  std::string out;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i > 0) out += separator;
+    out += keys[i];
+  }
+  return out;
+}
+
+std::string StorageName(std::span<const std::string> path) {
+  return JoinKeys(path, '.');
+}
+
+bool IsTree(const std::string& path) {
+  const auto folder = ReadFolder(path);
+  return folder && FormatOf(*folder) != nullptr;
+}
+
 bool ReadBox(const Tree& tree, size_t array, const Box& box, char* out,
              Findings& findings) {
   const Array& stored = tree.arrays[array];
@@ -162,10 +210,7 @@ bool ReadBox(const Tree& tree, size_t array, const Box& box, char* out,
   return ForEachChunk(stored, box, [&](int64_t chunk) {
     const auto bytes = tree.reader->Read(array, chunk, findings);
     if (!bytes) return false;
-    const Region part =
-        Region::Intersect(RegionOf(stored.BoxOf(chunk)), wanted);
-    CopyRegion(part, StoredRegion(stored, chunk), bytes->data(), wanted, out,
-               stored.element_bytes);
+    CopyOfChunk(stored, chunk, bytes->data(), wanted, out);
     return true;
   });
 }

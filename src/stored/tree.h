@@ -22,6 +22,7 @@
 #include "model/spec.h"
 #include "source/finding.h"
 #include "stored/box.h"
+#include "stored/region.h"
 
 namespace shardc::stored {
 
@@ -119,9 +120,26 @@ struct Folder {
 // Returns nullopt if the folder cannot be read.
 std::optional<Folder> ReadFolder(const std::string& path);
 
+// Returns the keys with `separator` between them.
+std::string JoinKeys(std::span<const std::string> keys, char separator);
+// The keys joined by `.`: the name of an array in orbax's storage and in DCP.
+std::string StorageName(std::span<const std::string> path);
+
+// Returns whether the path is a folder of a format of the table.
+bool IsTree(const std::string& path);
+
 // Opens a folder of any format of the table. Returns nullopt after a finding,
-// also if an array has a name that no parameter may have.
+// such as that the name of an array cannot be a parameter's (name_fault.h).
 std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
+
+// The elements that ChunkReader::Read returns for a chunk: with its padding.
+Region StoredRegionOf(const Array& array, int64_t chunk);
+
+// Copies what `held` has of a chunk from the bytes that ChunkReader::Read
+// returned to `out`, which holds `held` in row-major order. The chunk overlaps
+// it. Returns the number of elements copied.
+int64_t CopyOfChunk(const Array& array, int64_t chunk, const char* bytes,
+                    const Region& held, char* out);
 
 // Calls `visit` for the number of each chunk that overlaps the box, which must
 // be inside the array and have elements, until `visit` returns false; then

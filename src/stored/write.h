@@ -4,7 +4,8 @@
 // The writers take their bytes from a BoxSource, a few chunks at a time. A
 // checkpoint appears under its name only when it is complete: it is written to
 // a folder next to it, which the readers of this room, orbax and PyTorch take
-// for an unfinished one, and renamed last.
+// for an unfinished one, and renamed last. A run that was killed is continued,
+// and several processes may each write a share of the chunks.
 #ifndef SHARDC_STORED_WRITE_H_
 #define SHARDC_STORED_WRITE_H_
 
@@ -13,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/dtype.h"
@@ -39,7 +41,8 @@ struct ArrayToWrite {
 };
 
 // Where the elements of the arrays come from. Read is called by several threads
-// at once, and for disjoint boxes that together are the full array.
+// at once, and for disjoint boxes: those of this process that no earlier run
+// has written.
 class BoxSource {
  public:
   virtual ~BoxSource() = default;
@@ -48,6 +51,15 @@ class BoxSource {
   // finding.
   virtual bool Read(size_t array, const Box& box, char* out,
                     Findings& findings) const = 0;
+  // Called after the last Read. Returns false, after a finding, if what was
+  // read must not be used, as when a file has changed meanwhile.
+  virtual bool Finish(Findings&) const { return true; }
+};
+
+struct WriteReport {
+  int64_t chunks = 0;       // of this process
+  int64_t chunks_kept = 0;  // which an earlier run has written
+  bool complete = false;    // the checkpoint has its name
 };
 
 struct WriteOptions {
@@ -57,6 +69,19 @@ struct WriteOptions {
   int64_t memory_bytes = int64_t{256} << 20;
   int threads = 1;
   bool compress = true;  // chunks of orbax, by zstd
+  // Which process of how many this is. Each of several writes a share of the
+  // chunks; after all, one call with `finalize` completes the checkpoint. That
+  // call finds the number of processes by itself if it is 1.
+  int64_t process = 0;
+  int64_t processes = 1;
+  bool finalize = false;
+  bool verify = false;  // read all chunks back and compare their checksums
+  // What the chunks depend on besides the arrays: the sources (the same in all
+  // processes), and their state as this process sees it. A run that was killed
+  // is continued if both are the same; it starts over if `sources` is empty.
+  std::string sources;
+  std::string state;
+  WriteReport* report = nullptr;  // null: not wanted
 };
 
 // The bytes of one element in checkpoints: a byte for each element of a packed
@@ -66,6 +91,8 @@ int64_t StoredBytes(Dtype dtype);
 enum class WriteForm : uint8_t { kOrbax, kDcp };
 // Whether a checkpoint of this form will hold the leaf.
 bool IsWritten(const Leaf& leaf, WriteForm form);
+// What the folder's name ends with until the checkpoint is complete.
+std::string_view UnfinishedEnding(WriteForm form);
 
 // Both write the arrays and the leaves that are strings or empty nodes. Opaque
 // leaves that have a place are copied by WriteDcp; all others are left out, and
@@ -73,14 +100,15 @@ bool IsWritten(const Leaf& leaf, WriteForm form);
 // finding, and then nothing has the checkpoint's name. Findings: duplicate-key
 // (two paths have one name in the format, or a path leads through an array),
 // name (a key that the format cannot store), dtype (the format has no such
-// type), write, and those of the source.
+// type), write, missing (finalize: a process has not ended), and those of the
+// source.
 //
 // WriteOrbax writes zarr arrays in an OCDBT database, as orbax does by default.
 bool WriteOrbax(std::span<const ArrayToWrite> arrays,
                 std::span<const Leaf> leaves, const BoxSource& source,
                 const WriteOptions& options, Findings& findings);
-// WriteDcp writes the form of a save by one process. The name of an array is
-// its path joined by dots.
+// WriteDcp writes a data file per process, as torch does. The name of an array
+// is its path joined by dots.
 bool WriteDcp(std::span<const ArrayToWrite> arrays,
               std::span<const Leaf> leaves, const BoxSource& source,
               const WriteOptions& options, Findings& findings);

@@ -6,9 +6,11 @@
 #include "stored/write_chunks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
+#include "model/name.h"
 #include "model/name_fault.h"
 #include "source/checked.h"
 #include "source/index.h"
@@ -25,15 +27,6 @@ constexpr size_t kNameLimitBytes = 4096;
 constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
 constexpr size_t kBatchLimit = 1024;
 
-std::string Join(std::span<const std::string> path, char separator) {
-  std::string out;
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (i > 0) out += separator;
-    out += path[i];
-  }
-  return out;
-}
-
 // Checks that the paths are distinct in every form that a reader sees.
 class PathCheck {
  public:
@@ -42,7 +35,7 @@ class PathCheck {
 
   void Add(const std::vector<std::string>& path) {
     const std::string name = StorageName(path);
-    const std::string shown = Join(path, '/');
+    const std::string shown = JoinKeys(path, '/');
     if (!IsUtf8(name) || name.size() > kNameLimitBytes) {
       findings_.Add(code::kName, place_,
                     "the name " + ShortQuote(name) +
@@ -69,9 +62,9 @@ class PathCheck {
         continue;
       }
       findings_.Add(code::kDuplicateKey, place_,
-                    ShortQuote(Join(*path, '/')) +
+                    ShortQuote(JoinKeys(*path, '/')) +
                         " is an array or a value, and " +
-                        ShortQuote(Join(*next, '/')) + " is inside it",
+                        ShortQuote(JoinKeys(*next, '/')) + " is inside it",
                     "rename one of the keys");
     }
     return !findings_.HasErrors();
@@ -111,27 +104,35 @@ struct Task {
   Findings findings;
 };
 
-// Goes through the chunks of all arrays.
+// Bytes of the elements of a chunk.
+int64_t ChunkBytes(const Array& array) {
+  return CheckedProduct(array.chunk).value_or(1) * array.element_bytes;
+}
+
+// Goes through a range of the chunks of all arrays.
 class Batches {
  public:
-  Batches(std::span<const Array> arrays, int64_t memory_bytes)
-      : arrays_(arrays), memory_bytes_(memory_bytes) {}
+  Batches(std::span<const Array> arrays, ChunkRange range, int64_t memory_bytes)
+      : arrays_(arrays),
+        memory_bytes_(memory_bytes),
+        chunk_(range.begin),
+        left_(range.end - range.begin) {}
 
   // The next chunks that fit in memory, at least one; none at the end.
   std::vector<Task> Next() {
     std::vector<Task> out;
     int64_t bytes = 0;
-    while (array_ < arrays_.size() && out.size() < kBatchLimit) {
+    while (array_ < arrays_.size() && left_ > 0 && out.size() < kBatchLimit) {
       const Array& array = arrays_[array_];
-      if (chunk_ == array.Chunks()) {
+      if (chunk_ >= array.Chunks()) {
         ++array_;
-        chunk_ = 0;
+        chunk_ -= array.Chunks();
         continue;
       }
       // The elements and the encoded chunk, which may be padded.
-      bytes +=
-          2 * CheckedProduct(array.chunk).value_or(1) * array.element_bytes;
+      bytes += 2 * ChunkBytes(array);
       if (!out.empty() && bytes > memory_bytes_) break;
+      --left_;
       Task& task = out.emplace_back();
       task.array = array_;
       task.chunk = chunk_++;
@@ -143,31 +144,28 @@ class Batches {
   std::span<const Array> arrays_;
   int64_t memory_bytes_;
   size_t array_ = 0;
-  int64_t chunk_ = 0;
+  int64_t chunk_ = 0;  // counted from the first chunk of array_
+  int64_t left_ = 0;
 };
 
 }  // namespace
 
 int64_t StoredBytes(Dtype dtype) { return CeilDiv(DtypeBits(dtype), 8); }
 
-std::string StorageName(std::span<const std::string> path) {
-  return Join(path, '.');
-}
-
 bool IsWritten(const Leaf& leaf, WriteForm form) {
   return leaf.kind != Leaf::Kind::kOpaque ||
          (form == WriteForm::kDcp && leaf.place);
 }
 
+std::string_view UnfinishedEnding(WriteForm form) {
+  return form == WriteForm::kDcp ? ".dcp-tmp-shardc"
+                                 : ".orbax-checkpoint-tmp-shardc";
+}
+
 std::vector<std::string> PathOf(const Leaf& leaf) {
   if (!leaf.path.empty()) return leaf.path;
-  std::vector<std::string> out;
-  for (size_t begin = 0; begin <= leaf.name.size();) {
-    const size_t end = std::min(leaf.name.find('/', begin), leaf.name.size());
-    out.push_back(leaf.name.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
+  const auto parts = SplitName(leaf.name, '/');
+  return {parts.begin(), parts.end()};
 }
 
 std::optional<std::vector<Array>> DivideArrays(
@@ -181,7 +179,7 @@ std::optional<std::vector<Array>> DivideArrays(
   for (const ArrayToWrite& array : arrays) {
     paths.Add(array.path);
     Array& divided = out.emplace_back();
-    divided.name = Join(array.path, '/');
+    divided.name = JoinKeys(array.path, '/');
     divided.path = array.path;
     divided.in_sequence = array.in_sequence;
     divided.key = StorageName(array.path);
@@ -205,11 +203,41 @@ std::optional<std::vector<Array>> DivideArrays(
   return out;
 }
 
-bool WriteChunks(std::span<const Array> arrays, const BoxSource& source,
-                 const WriteOptions& options, const EncodeChunk& encode,
-                 const StoreChunk& store, Findings& findings) {
+ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
+                   int64_t processes) {
+  // A chunk belongs to the process in whose section of all bytes its middle is,
+  // as the outputs of checkpoint/ownership.h.
+  double total = 0;
+  int64_t chunks = 0;
+  for (const Array& array : arrays) {
+    total += static_cast<double>(ChunkBytes(array)) *
+             static_cast<double>(array.Chunks());
+    chunks += array.Chunks();
+  }
+  const auto begin_of = [&](int64_t first) {
+    if (first >= processes) return chunks;
+    const double begin =
+        total * static_cast<double>(first) / static_cast<double>(processes);
+    double before = 0;
+    int64_t count = 0;
+    for (const Array& array : arrays) {
+      const auto bytes = static_cast<double>(ChunkBytes(array));
+      const double middles = (begin - before) / bytes - 0.5;
+      count += static_cast<int64_t>(std::clamp(
+          std::ceil(middles), 0.0, static_cast<double>(array.Chunks())));
+      before += bytes * static_cast<double>(array.Chunks());
+    }
+    return count;
+  };
+  return {begin_of(process), begin_of(process + 1)};
+}
+
+bool WriteChunks(std::span<const Array> arrays, ChunkRange range,
+                 const BoxSource& source, const WriteOptions& options,
+                 const EncodeChunk& encode, const StoreChunk& store,
+                 Findings& findings) {
   ThreadPool pool(std::max(options.threads, 1));
-  Batches batches(arrays, options.memory_bytes);
+  Batches batches(arrays, range, options.memory_bytes);
   for (auto batch = batches.Next(); !batch.empty(); batch = batches.Next()) {
     pool.Run(static_cast<int64_t>(batch.size()), [&](int64_t i, int) {
       Task& task = batch[AsIndex(i)];

@@ -18,8 +18,6 @@
 
 namespace shardc::stored {
 
-// The path joined by `.`: the name of an array in orbax's storage and in DCP.
-std::string StorageName(std::span<const std::string> path);
 // The keys of a leaf's path: its own, or else the parts of its name.
 std::vector<std::string> PathOf(const Leaf& leaf);
 
@@ -38,11 +36,20 @@ using EncodeChunk = std::function<std::string(
 // a finding.
 using StoreChunk =
     std::function<bool(size_t array, int64_t chunk, std::string_view encoded)>;
-// Reads every chunk of the arrays once. Returns false after a finding of the
+// Chunks by their numbers through all arrays.
+struct ChunkRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+// The chunks that a process writes: consecutive ones of about equal bytes.
+ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
+                   int64_t processes);
+// Reads every chunk of the range once. Returns false after a finding of the
 // source or of `store`, and then reads no more.
-bool WriteChunks(std::span<const Array> arrays, const BoxSource& source,
-                 const WriteOptions& options, const EncodeChunk& encode,
-                 const StoreChunk& store, Findings& findings);
+bool WriteChunks(std::span<const Array> arrays, ChunkRange range,
+                 const BoxSource& source, const WriteOptions& options,
+                 const EncodeChunk& encode, const StoreChunk& store,
+                 Findings& findings);
 
 }  // namespace shardc::stored
 

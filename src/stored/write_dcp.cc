@@ -1,5 +1,6 @@
-// One file holds an archive of torch for each chunk and each value, and
-// `.metadata`, which is written last, the places of all:
+// A file of each process holds an archive of torch for each of its chunks, the
+// first one also those of the values, and `.metadata`, which is written last,
+// the places of all:
 //
 //   __0_0.distcp   archive of w[0:2, :], archive of w[2:4, :], ...
 //   .metadata      tensor `w` of shape [4, 2], chunks [0, 0] and [2, 0];
@@ -20,13 +21,13 @@
 #include "stored/torch_dtypes.h"
 #include "stored/write.h"
 #include "stored/write_chunks.h"
+#include "stored/write_parts.h"
 #include "stored/write_torch.h"
 
 namespace shardc::stored {
 namespace {
 
 constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
-constexpr std::string_view kFile = "__0_0.distcp";
 
 const TorchDtype* TorchDtypeOf(Dtype dtype) {
   const auto types = TorchDtypes();
@@ -36,10 +37,11 @@ const TorchDtype* TorchDtypeOf(Dtype dtype) {
   return found == types.end() ? nullptr : &*found;
 }
 
-// Where a piece or a value is in the file.
+// Where a piece or a value is.
 struct Piece {
   Shape offset;
   Shape shape;
+  size_t file = 0;
   int64_t begin = 0;
   int64_t bytes = 0;
 };
@@ -59,6 +61,9 @@ struct Value {
 // The pickle `.metadata`.
 class MetadataPickle {
  public:
+  // `files` are the names of the data files.
+  explicit MetadataPickle(std::span<const std::string> files) : files_(files) {}
+
   std::string Of(std::span<const Tensor> tensors,
                  std::span<const Value> values) {
     Begin(kModule, "Metadata");
@@ -210,12 +215,13 @@ class MetadataPickle {
     });
     End();
     Begin("torch.distributed.checkpoint.filesystem", "_StorageInfo");
-    Member("relative_path", [&] { out_.Text(kFile); });
+    Member("relative_path", [&] { out_.Text(files_[piece.file]); });
     Member("offset", [&] { out_.Int(piece.begin); });
     Member("length", [&] { out_.Int(piece.bytes); });
     End();
   }
 
+  std::span<const std::string> files_;
   PickleWriter out_;
 };
 
@@ -236,50 +242,52 @@ std::string PickleOf(const Leaf& leaf) {
   return out.Take();
 }
 
+// Completes a checkpoint whose chunks are written.
 class DcpWriter {
  public:
-  DcpWriter(std::span<const Array> arrays, NewFile file, Findings& findings)
-      : file_(std::move(file)), findings_(findings) {
-    for (const Array& array : arrays) {
-      tensors_.push_back({&array, TorchDtypeOf(*array.dtype), {}});
-    }
-  }
+  DcpWriter(WrittenParts parts, Findings& findings)
+      : files_(std::move(parts.files)),
+        chunks_(std::move(parts.chunks)),
+        file_(std::move(parts.first)),
+        findings_(findings) {}
 
-  bool Write(std::span<const Leaf> leaves, std::span<const Array> arrays,
-             const BoxSource& source, const WriteOptions& options,
+  bool Write(std::span<const Array> arrays, std::span<const Leaf> leaves,
              const NewFolder& folder) {
-    for (Tensor& tensor : tensors_) {
-      // An array without elements has no chunks; torch saves an empty piece.
-      if (tensor.array->Chunks() > 0) continue;
-      const auto archive =
-          TorchTensorArchive(*tensor.dtype, tensor.array->shape, {});
-      if (!AddPiece(tensor, WholeBox(tensor.array->shape), archive)) {
-        return false;
+    size_t next = 0;
+    for (const Array& array : arrays) {
+      Tensor& tensor = tensors_.emplace_back();
+      tensor.array = &array;
+      tensor.dtype = TorchDtypeOf(*array.dtype);
+      for (int64_t chunk = 0; chunk < array.Chunks(); ++chunk) {
+        const WrittenChunk& written = chunks_[next++];
+        Box box = array.BoxOf(chunk);
+        tensor.pieces.push_back({std::move(box.offset), std::move(box.shape),
+                                 written.process, written.offset,
+                                 written.bytes});
       }
+      // An array without elements has no chunks; torch saves an empty piece.
+      if (array.Chunks() == 0 && !AddEmpty(tensor)) return false;
     }
     for (const Leaf& leaf : leaves) {
       if (IsWritten(leaf, WriteForm::kDcp) && !AddValue(leaf)) return false;
     }
-    const bool stored = WriteChunks(
-        arrays, source, options,
-        [](const Array& array, const Box& box, const std::string& elements) {
-          return TorchTensorArchive(*TorchDtypeOf(*array.dtype), box.shape,
-                                    elements);
-        },
-        [&](size_t array, int64_t chunk, std::string_view archive) {
-          Tensor& tensor = tensors_[array];
-          return AddPiece(tensor, tensor.array->BoxOf(chunk), archive);
-        },
-        findings_);
-    if (!stored || !file_.Close(findings_)) return false;
+    if (!file_.Close(findings_)) return false;
     auto metadata = NewFile::Create(folder.PathOf(".metadata"), findings_);
     return metadata &&
-           metadata->Append(MetadataPickle().Of(tensors_, values_),
+           metadata->Append(MetadataPickle(files_).Of(tensors_, values_),
                             findings_) &&
            metadata->Close(findings_);
   }
 
  private:
+  bool AddEmpty(Tensor& tensor) {
+    Box box = WholeBox(tensor.array->shape);
+    Piece& piece = tensor.pieces.emplace_back();
+    piece.offset = std::move(box.offset);
+    piece.shape = std::move(box.shape);
+    return Append(TorchTensorArchive(*tensor.dtype, piece.shape, {}), piece);
+  }
+
   bool AddValue(const Leaf& leaf) {
     Value& value = values_.emplace_back();
     value.path = PathOf(leaf);
@@ -307,23 +315,45 @@ class DcpWriter {
     return true;
   }
 
-  bool AddPiece(Tensor& tensor, Box box, std::string_view archive) {
-    Piece& piece = tensor.pieces.emplace_back();
-    piece.offset = std::move(box.offset);
-    piece.shape = std::move(box.shape);
-    return Append(archive, piece);
-  }
-
   bool Append(std::string_view archive, Piece& piece) {
     piece.begin = file_.size();
     piece.bytes = static_cast<int64_t>(archive.size());
     return file_.Append(archive, findings_);
   }
 
-  NewFile file_;
+  std::vector<std::string> files_;
+  std::vector<WrittenChunk> chunks_;
+  NewFile file_;  // the first data file
   Findings& findings_;
   std::vector<Tensor> tensors_;
   std::vector<Value> values_;
+};
+
+class DcpFormat : public PartsFormat {
+ public:
+  DcpFormat(std::span<const Array> arrays, std::span<const Leaf> leaves)
+      : arrays_(arrays), leaves_(leaves) {}
+
+  WriteForm form() const override { return WriteForm::kDcp; }
+  std::string DataFile(int64_t process, int64_t) const override {
+    return "__" + std::to_string(process) + "_0.distcp";
+  }
+  int64_t held_bytes() const override { return -1; }
+
+  std::string Encode(const Array& array, const Box& box,
+                     std::string elements) const override {
+    return TorchTensorArchive(*TorchDtypeOf(*array.dtype), box.shape, elements);
+  }
+
+  bool Complete(WrittenParts parts, const NewFolder& folder,
+                Findings& findings) override {
+    return DcpWriter(std::move(parts), findings)
+        .Write(arrays_, leaves_, folder);
+  }
+
+ private:
+  std::span<const Array> arrays_;
+  std::span<const Leaf> leaves_;
 };
 
 // DCP needs names and data types of torch.
@@ -354,13 +384,8 @@ bool WriteDcp(std::span<const ArrayToWrite> arrays,
   const auto divided =
       DivideArrays(arrays, leaves, WriteForm::kDcp, options, findings);
   if (!divided || !Check(*divided, options, findings)) return false;
-  auto folder = NewFolder::Create(options.folder, ".dcp-tmp-shardc", findings);
-  if (!folder) return false;
-  auto file = NewFile::Create(folder->PathOf(kFile), findings);
-  if (!file) return false;
-  DcpWriter writer(*divided, std::move(*file), findings);
-  return writer.Write(leaves, *divided, source, options, *folder) &&
-         folder->Publish(findings);
+  DcpFormat format(*divided, leaves);
+  return WriteParts(*divided, source, options, format, findings);
 }
 
 }  // namespace shardc::stored

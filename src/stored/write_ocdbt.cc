@@ -11,6 +11,7 @@
 #include "stored/write_ocdbt.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "source/digest.h"
@@ -21,9 +22,7 @@
 namespace shardc::stored {
 namespace {
 
-constexpr std::string_view kFile = "d/values";
 // tensorstore's defaults, which the manifest repeats.
-constexpr size_t kHeldBytes = 1024;
 constexpr uint64_t kNodeLimitBytes = 100'000'000;
 constexpr uint64_t kVersionArityLog2 = 4;
 constexpr uint64_t kAbsent = UINT64_MAX;
@@ -42,12 +41,13 @@ std::string Block(std::string_view magic, std::string_view body) {
   return out;
 }
 
-// A table of one file without a base path.
-void AppendFile(std::string& out, std::string_view path) {
-  AppendVarint(out, 1);
-  AppendVarint(out, path.size());
-  AppendVarint(out, 0);
-  out += path;
+// A table of files without base paths and shared prefixes.
+void AppendFiles(std::string& out, std::span<const std::string> paths) {
+  AppendVarint(out, paths.size());
+  for (size_t i = 1; i < paths.size(); ++i) AppendVarint(out, 0);
+  for (const std::string& path : paths) AppendVarint(out, path.size());
+  for (size_t i = 0; i < paths.size(); ++i) AppendVarint(out, 0);
+  for (const std::string& path : paths) out += path;
 }
 
 // The columns of texts: shared prefixes, lengths of the rests, the rests.
@@ -73,23 +73,12 @@ struct Texts {
 
 }  // namespace
 
-std::optional<OcdbtWriter> OcdbtWriter::Create(const NewFolder& folder,
-                                               Findings& findings,
-                                               size_t node_bytes) {
-  if (!folder.MakeFolder(kFile.substr(0, kFile.find('/')), findings)) {
-    return std::nullopt;
-  }
-  auto file = NewFile::Create(folder.PathOf(kFile), findings);
-  if (!file) return std::nullopt;
-  return OcdbtWriter(folder, std::move(*file), node_bytes);
-}
-
 bool OcdbtWriter::Add(std::string key, std::string_view value,
                       Findings& findings) {
   Entry& entry = entries_.emplace_back();
   entry.key = std::move(key);
   entry.bytes = static_cast<int64_t>(value.size());
-  entry.held = value.size() <= kHeldBytes;
+  entry.held = entry.bytes <= kHeldBytes;
   if (entry.held) {
     entry.value = value;
     return true;
@@ -98,31 +87,39 @@ bool OcdbtWriter::Add(std::string key, std::string_view value,
   return file_.Append(value, findings);
 }
 
-std::string OcdbtWriter::LeafBody(const std::vector<Entry>& entries,
-                                  size_t begin, size_t end) {
+void OcdbtWriter::AddPlaced(std::string key, size_t file, int64_t offset,
+                            int64_t bytes) {
+  Entry& entry = entries_.emplace_back();
+  entry.key = std::move(key);
+  entry.file = file;
+  entry.offset = offset;
+  entry.bytes = bytes;
+}
+
+std::string OcdbtWriter::LeafBody(size_t begin, size_t end) const {
   Texts keys;
   std::string lengths, kinds, files, offsets, held;
   for (size_t i = begin; i < end; ++i) {
-    const Entry& entry = entries[i];
+    const Entry& entry = entries_[i];
     keys.Add(entry.key);
     AppendVarint(lengths, static_cast<uint64_t>(entry.bytes));
     kinds += static_cast<char>(entry.held ? 0 : 1);
     if (entry.held) {
       held += entry.value;
     } else {
-      AppendVarint(files, 0);
+      AppendVarint(files, entry.file);
       AppendVarint(offsets, static_cast<uint64_t>(entry.offset));
     }
   }
   std::string out(1, '\0');  // level
-  AppendFile(out, kFile);
+  AppendFiles(out, files_);
   AppendVarint(out, end - begin);
   return out + keys.prefixes + keys.lengths + keys.rests + lengths + kinds +
          files + offsets + held;
 }
 
 std::string OcdbtWriter::InnerBody(const std::vector<Node>& children,
-                                   size_t begin, size_t end, int height) {
+                                   size_t begin, size_t end, int height) const {
   Texts keys;
   std::string common, files, offsets, lengths, counts, tree, values;
   for (size_t i = begin; i < end; ++i) {
@@ -137,7 +134,7 @@ std::string OcdbtWriter::InnerBody(const std::vector<Node>& children,
     AppendVarint(values, child.value_bytes);
   }
   std::string out(1, static_cast<char>(height));
-  AppendFile(out, kFile);
+  AppendFiles(out, {files_.data(), 1});
   AppendVarint(out, end - begin);
   return out + keys.prefixes + keys.lengths + common + keys.rests + files +
          offsets + lengths + counts + tree + values;
@@ -166,7 +163,7 @@ std::optional<OcdbtWriter::Node> OcdbtWriter::WriteTree(int* height,
       if (!entry.held) node.value_bytes += static_cast<uint64_t>(entry.bytes);
     }
     node.keys = end - begin;
-    if (!WriteNode(LeafBody(entries_, begin, end), node, findings)) {
+    if (!WriteNode(LeafBody(begin, end), node, findings)) {
       return std::nullopt;
     }
     begin = end;
@@ -202,7 +199,8 @@ bool OcdbtWriter::Finish(Findings& findings) {
   if (!root || !file_.Close(findings)) return false;
   const bool empty = entries_.empty();
   std::string versions;
-  AppendFile(versions, empty ? std::string_view() : kFile);
+  const std::string root_file = empty ? std::string() : files_[0];
+  AppendFiles(versions, {&root_file, 1});
   AppendVarint(versions, 1);  // one version, its generation
   AppendVarint(versions, 1);
   versions += static_cast<char>(height);
@@ -217,7 +215,7 @@ bool OcdbtWriter::Finish(Findings& findings) {
 
   std::string body = Sha256(versions).substr(0, 16);  // identifier
   AppendVarint(body, 0);                              // a single manifest
-  AppendVarint(body, kHeldBytes);
+  AppendVarint(body, static_cast<uint64_t>(kHeldBytes));
   AppendVarint(body, kNodeLimitBytes);
   AppendVarint(body, kVersionArityLog2);
   AppendVarint(body, 0);  // nodes are not compressed

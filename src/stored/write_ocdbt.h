@@ -1,5 +1,5 @@
-// Writes an OCDBT database (ocdbt.h): one file of values and B-tree nodes, and
-// the manifest.
+// Writes an OCDBT database (ocdbt.h): a file of values and B-tree nodes, more
+// files of values if several processes have written them, and the manifest.
 #ifndef SHARDC_STORED_WRITE_OCDBT_H_
 #define SHARDC_STORED_WRITE_OCDBT_H_
 
@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "source/finding.h"
@@ -17,20 +18,30 @@ namespace shardc::stored {
 
 class OcdbtWriter {
  public:
-  // Creates the files in `folder`, which must outlive the writer. Nodes are
-  // divided at `node_bytes`. Returns nullopt after the finding `write`.
-  static std::optional<OcdbtWriter> Create(const NewFolder& folder,
-                                           Findings& findings,
-                                           size_t node_bytes = size_t{1} << 24);
+  // `files` are the names of the data files in `folder`, which must outlive the
+  // writer; `first` is the first of them, to which nodes are appended. Nodes
+  // are divided at `node_bytes`.
+  OcdbtWriter(const NewFolder& folder, std::vector<std::string> files,
+              NewFile first, size_t node_bytes = size_t{1} << 24)
+      : folder_(folder),
+        files_(std::move(files)),
+        file_(std::move(first)),
+        node_bytes_(node_bytes) {}
 
-  // Both return false after the finding `write`. Keys come in any order and are
-  // distinct.
+  // Values of at most so many bytes are held in nodes.
+  static constexpr int64_t kHeldBytes = 1024;
+
+  // Keys come in any order and are distinct. AddPlaced is for a value that is
+  // in a data file already. Add and Finish return false after the finding
+  // `write`.
   bool Add(std::string key, std::string_view value, Findings& findings);
+  void AddPlaced(std::string key, size_t file, int64_t offset, int64_t bytes);
   bool Finish(Findings& findings);
 
  private:
   struct Entry {
     std::string key;
+    size_t file = 0;  // index into the data files
     int64_t offset = 0;
     int64_t bytes = 0;
     bool held = false;  // in `value`, else in the file
@@ -46,17 +57,15 @@ class OcdbtWriter {
     uint64_t value_bytes = 0;
   };
 
-  OcdbtWriter(const NewFolder& folder, NewFile file, size_t node_bytes)
-      : folder_(folder), file_(std::move(file)), node_bytes_(node_bytes) {}
-  static std::string LeafBody(const std::vector<Entry>& entries, size_t begin,
-                              size_t end);
-  static std::string InnerBody(const std::vector<Node>& children, size_t begin,
-                               size_t end, int height);
+  std::string LeafBody(size_t begin, size_t end) const;
+  std::string InnerBody(const std::vector<Node>& children, size_t begin,
+                        size_t end, int height) const;
   // Writes nodes until one is left; nullopt after a finding.
   std::optional<Node> WriteTree(int* height, Findings& findings);
   bool WriteNode(std::string_view body, Node& node, Findings& findings);
 
   const NewFolder& folder_;
+  std::vector<std::string> files_;
   NewFile file_;
   size_t node_bytes_;
   std::vector<Entry> entries_;

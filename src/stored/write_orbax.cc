@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "source/directory.h"
 #include "source/json_writer.h"
+#include "source/url_base64.h"
 #include "source/wording.h"
 #include "stored/codecs.h"
 #include "stored/gather.h"
@@ -20,6 +22,7 @@
 #include "stored/write.h"
 #include "stored/write_chunks.h"
 #include "stored/write_ocdbt.h"
+#include "stored/write_parts.h"
 
 namespace shardc::stored {
 namespace {
@@ -73,19 +76,13 @@ std::string_view ZarrName(Dtype dtype) {
   return {};
 }
 
-std::string KeyIn(const Array& array, std::string_view name) {
-  std::string out = array.key;
-  if (!out.empty()) out += '/';
-  return out.append(name);
-}
-
 std::string ChunkKey(const Array& array, const Box& box) {
   std::string place;
   for (size_t dim = 0; dim < box.offset.size(); ++dim) {
     if (dim > 0) place += '.';
     place += std::to_string(box.offset[dim] / array.chunk[dim]);
   }
-  return KeyIn(array, place.empty() ? "0" : place);
+  return PathIn(array.key, place.empty() ? "0" : place);
 }
 
 std::string Zarray(const Array& array, bool compress) {
@@ -117,11 +114,8 @@ std::string Zarray(const Array& array, bool compress) {
 // The elements of a box at the end of an array, in a full chunk.
 std::string Padded(const Array& array, const Box& box, std::string elements) {
   if (box.shape == array.chunk) return elements;
-  const auto region = [](const Shape& shape) {
-    return Region{Shape(shape.size(), 0), shape};
-  };
-  const Region part = region(box.shape);
-  const Region full = region(array.chunk);
+  const Region part = RegionOf(WholeBox(box.shape));
+  const Region full = RegionOf(WholeBox(array.chunk));
   std::string out(static_cast<size_t>(full.Units() * array.element_bytes),
                   '\0');
   CopyRegion(part, part, elements.data(), full, out.data(),
@@ -212,24 +206,6 @@ constexpr std::string_view kCheckpointMetadata =
     "\"performance_metrics\": {}, \"init_timestamp_nsecs\": null, "
     "\"commit_timestamp_nsecs\": null, \"custom_metadata\": {}}";
 
-std::string UrlBase64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::string out;
-  for (size_t i = 0; i < text.size(); i += 3) {
-    const std::string_view group = text.substr(i, 3);
-    uint32_t bits = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      bits = bits << 8 |
-             (j < group.size() ? static_cast<unsigned char>(group[j]) : 0U);
-    }
-    for (size_t j = 0; j < 4; ++j) {
-      out += j <= group.size() ? kDigits[bits >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return out;
-}
-
 std::string ShardingText(const Sharding& sharding) {
   return JsonText([&](JsonWriter& json) {
     json.BeginObject();
@@ -249,7 +225,7 @@ std::string Shardings(std::span<const Array> arrays) {
     json.BeginObject();
     for (const Array& array : arrays) {
       if (!array.sharding) continue;
-      json.Member(UrlBase64(array.key), ShardingText(*array.sharding));
+      json.Member(EncodeUrlBase64(array.key), ShardingText(*array.sharding));
     }
     json.EndObject();
   });
@@ -266,38 +242,77 @@ std::string Strings(std::span<const Leaf> leaves) {
   });
 }
 
-bool WriteArrays(std::span<const Array> arrays, const BoxSource& source,
-                 const WriteOptions& options, const NewFolder& folder,
-                 Findings& findings) {
-  auto database = OcdbtWriter::Create(folder, findings);
-  if (!database) return false;
-  for (const Array& array : arrays) {
-    if (!database->Add(KeyIn(array, ".zarray"), Zarray(array, options.compress),
-                       findings)) {
-      return false;
-    }
-  }
-  return WriteChunks(
-             arrays, source, options,
-             [&](const Array& array, const Box& box, std::string elements) {
-               elements = Padded(array, box, std::move(elements));
-               return options.compress ? EncodeZstd(elements, kZstdLevel)
-                                       : elements;
-             },
-             [&](size_t array, int64_t chunk, std::string_view value) {
-               const Array& stored = arrays[array];
-               return database->Add(ChunkKey(stored, stored.BoxOf(chunk)),
-                                    value, findings);
-             },
-             findings) &&
-         database->Finish(findings);
-}
-
 bool WriteText(const NewFolder& folder, std::string_view name,
                std::string_view text, Findings& findings) {
   auto file = NewFile::Create(folder.PathOf(name), findings);
   return file && file->Append(text, findings) && file->Close(findings);
 }
+
+class OrbaxFormat : public PartsFormat {
+ public:
+  OrbaxFormat(std::span<const Array> arrays, std::span<const Leaf> leaves,
+              bool compress)
+      : arrays_(arrays), leaves_(leaves), compress_(compress) {}
+
+  WriteForm form() const override { return WriteForm::kOrbax; }
+  std::string DataFile(int64_t process, int64_t processes) const override {
+    return processes == 1 ? "d/values" : "d/values" + std::to_string(process);
+  }
+  int64_t held_bytes() const override { return OcdbtWriter::kHeldBytes; }
+
+  std::string Encode(const Array& array, const Box& box,
+                     std::string elements) const override {
+    elements = Padded(array, box, std::move(elements));
+    return compress_ ? EncodeZstd(elements, kZstdLevel) : elements;
+  }
+
+  bool Complete(WrittenParts parts, const NewFolder& folder,
+                Findings& findings) override {
+    if (!WriteDatabase(std::move(parts), folder, findings)) return false;
+    const bool sharded =
+        std::any_of(arrays_.begin(), arrays_.end(),
+                    [](const Array& array) { return !!array.sharding; });
+    const bool strings = std::any_of(
+        leaves_.begin(), leaves_.end(),
+        [](const Leaf& leaf) { return leaf.kind == Leaf::Kind::kString; });
+    return (!sharded ||
+            WriteText(folder, "_sharding", Shardings(arrays_), findings)) &&
+           (!strings ||
+            WriteText(folder, "_strings.json", Strings(leaves_), findings)) &&
+           WriteText(folder, "_CHECKPOINT_METADATA", kCheckpointMetadata,
+                     findings) &&
+           WriteText(folder, kOrbaxMetadata, Metadata(arrays_, leaves_),
+                     findings);
+  }
+
+ private:
+  bool WriteDatabase(WrittenParts parts, const NewFolder& folder,
+                     Findings& findings) const {
+    OcdbtWriter database(folder, std::move(parts.files),
+                         std::move(parts.first));
+    auto next = parts.chunks.begin();
+    for (const Array& array : arrays_) {
+      if (!database.Add(PathIn(array.key, ".zarray"), Zarray(array, compress_),
+                        findings)) {
+        return false;
+      }
+      for (int64_t chunk = 0; chunk < array.Chunks(); ++chunk, ++next) {
+        std::string key = ChunkKey(array, array.BoxOf(chunk));
+        if (!next->is_held) {
+          database.AddPlaced(std::move(key), next->process, next->offset,
+                             next->bytes);
+        } else if (!database.Add(std::move(key), next->held, findings)) {
+          return false;
+        }
+      }
+    }
+    return database.Finish(findings);
+  }
+
+  std::span<const Array> arrays_;
+  std::span<const Leaf> leaves_;
+  bool compress_;
+};
 
 }  // namespace
 
@@ -307,9 +322,7 @@ bool WriteOrbax(std::span<const ArrayToWrite> arrays,
   const auto divided =
       DivideArrays(arrays, leaves, WriteForm::kOrbax, options, findings);
   if (!divided) return false;
-  bool sharded = false;
   for (const Array& array : *divided) {
-    sharded = sharded || array.sharding;
     if (!ZarrName(*array.dtype).empty()) continue;
     findings.Add(code::kDtype, {MakeSource(options.folder, {})},
                  ShortQuote(array.name) + " has the data type " +
@@ -317,22 +330,9 @@ bool WriteOrbax(std::span<const ArrayToWrite> arrays,
                      ", which orbax cannot store",
                  "write another format");
   }
-  const bool strings = std::any_of(
-      leaves.begin(), leaves.end(),
-      [](const Leaf& leaf) { return leaf.kind == Leaf::Kind::kString; });
   if (findings.HasErrors()) return false;
-  auto folder = NewFolder::Create(options.folder,
-                                  ".orbax-checkpoint-tmp-shardc", findings);
-  return folder && WriteArrays(*divided, source, options, *folder, findings) &&
-         (!sharded ||
-          WriteText(*folder, "_sharding", Shardings(*divided), findings)) &&
-         (!strings ||
-          WriteText(*folder, "_strings.json", Strings(leaves), findings)) &&
-         WriteText(*folder, "_CHECKPOINT_METADATA", kCheckpointMetadata,
-                   findings) &&
-         WriteText(*folder, kOrbaxMetadata, Metadata(*divided, leaves),
-                   findings) &&
-         folder->Publish(findings);
+  OrbaxFormat format(*divided, leaves, options.compress);
+  return WriteParts(*divided, source, options, format, findings);
 }
 
 }  // namespace shardc::stored

@@ -1,6 +1,7 @@
 // Room: target. Finds and reads what a user names (a project's target, rules
 // and packs, a mesh, a manifest, a model's config) and compiles it.
-// Includes: source, model, parse, families, importers, resolve, plan.
+// Includes: source, model, parse, families, importers, match, resolve, roles,
+// plan.
 //
 // The project file and its targets.
 #ifndef SHARDC_TARGET_CHOOSE_H_

@@ -1,5 +1,5 @@
 // Packs are embedded in the library. `builtin:llama` takes the naming (flax or
-// hf) of the manifest's separator, and `auto` takes the pack that knows the
+// hf) of the manifest's names, and `auto` takes the pack that knows the
 // names of the manifest. The path of a rules file is stored relative to the
 // project, so that a plan does not depend on where it was made.
 //
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "families/families.h"
+#include "model/pack_name.h"
 #include "parse/manifest.h"
 #include "parse/mesh.h"
 #include "parse/plain_manifest.h"
@@ -22,6 +23,7 @@
 #include "source/thread_pool.h"
 #include "source/wording.h"
 #include "target/packs.h"
+#include "target/scanned_rules.h"
 
 namespace shardc {
 namespace {
@@ -41,14 +43,14 @@ void NameSources(RuleSet& rules, const std::vector<std::string>& files,
                  const std::string& project_dir) {
   std::string base = project_dir;
   for (const std::string& file : files) {
-    if (base.empty() && !file.starts_with("builtin:")) base = Folder(file);
+    if (base.empty() && !IsPackName(file)) base = Folder(file);
   }
   std::error_code error;
   const auto root = std::filesystem::absolute(base, error).lexically_normal();
   for (Rule& rule : rules.rules) {
     if (rule.place.source == nullptr) continue;
     const std::string& name = rule.place.source->name();
-    rule.source_name = name.starts_with("builtin:") || name == "-"
+    rule.source_name = IsPackName(name) || name == "-"
                            ? name
                            : std::filesystem::absolute(name, error)
                                  .lexically_normal()
@@ -77,10 +79,10 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
 }
 
 // Reports the first of the names that begins with `builtin:` and is no pack.
-bool PacksExist(const std::vector<std::string>& names, char separator,
+bool PacksExist(const std::vector<std::string>& names, std::string_view naming,
                 Findings& findings) {
   for (const std::string& name : names) {
-    if (!name.starts_with("builtin:") || FindPack(name, separator)) continue;
+    if (!IsPackName(name) || FindPack(name, naming)) continue;
     std::vector<std::string> packs;
     for (const BuiltinPack& pack : BuiltinPacks()) {
       packs.push_back(pack.FullName());
@@ -190,14 +192,15 @@ std::optional<RuleSet> OpenRules(const std::vector<std::string>& files,
     if (!pack) return std::nullopt;
     file = std::move(*pack);
   }
-  const char separator = manifest == nullptr ? '/' : manifest->separator;
-  if (!PacksExist(named, separator, findings)) return std::nullopt;
+  const std::string_view naming =
+      manifest == nullptr ? "flax" : NamingOf(*manifest);
+  if (!PacksExist(named, naming, findings)) return std::nullopt;
   RuleSet broken;
   auto rules = ReadRules(
-      named,
-      [separator](std::string_view name) { return FindPack(name, separator); },
+      named, [naming](std::string_view name) { return FindPack(name, naming); },
       findings, &broken, texts, boundary);
   if (rules) {
+    if (manifest != nullptr) FitPacksToStacks(*rules, *manifest);
     NameSources(*rules, named, project_dir);
   } else {
     CheckPatterns(broken, findings);
@@ -244,7 +247,7 @@ namespace {
 std::string_view NamingFor(const Target& target) {
   const bool flax = std::any_of(
       target.rules.begin(), target.rules.end(), [](const std::string& file) {
-        return file.starts_with("builtin:") && file.ends_with("/flax");
+        return IsPackName(file) && file.ends_with("/flax");
       });
   return flax ? "flax" : "hf";
 }

@@ -1,6 +1,7 @@
 // Packs are embedded files named FAMILY.NAMING. `auto` selects the first family
 // of which the tree's names have all the parts in `has` and none of those in
-// `lacks`, and the naming by the separator:
+// `lacks`, and the naming by the last parts, flax for `kernel` and hf for
+// `weight`, or without these by the separator:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
@@ -11,6 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "source/after_last.h"
 #include "source/wording.h"
 #include "target/embedded.h"
 
@@ -95,6 +97,9 @@ constexpr std::array kKin = {
         {"query_key_value", "self_attention", "word_embeddings"},
         {"post_attention_norm"}},
     Kin{"gptj", {"attn", "fc_in", "fc_out"}},
+    Kin{"maxtext",
+        {"token_embedder", "self_attention", "wo"},
+        {"wkv_b", "encoder"}},
 };
 
 // All parts of the names of a tree, and the pairs of parts that end a name.
@@ -142,8 +147,10 @@ class Parts {
   std::set<std::pair<std::string_view, std::string_view>> ends_;
 };
 
+constexpr std::string_view kFlax = "flax", kHf = "hf";
+
 std::string_view NamingOf(char separator) {
-  return separator == '.' ? "hf" : "flax";
+  return separator == '.' ? kHf : kFlax;
 }
 
 bool Fits(const Kin& kin, const Parts& parts, std::string_view model) {
@@ -191,14 +198,28 @@ std::vector<std::string> PackNames() {
   return names;
 }
 
+std::string_view NamingOf(const Manifest& manifest) {
+  bool weight = false;
+  for (const Tensor& tensor : manifest.tensors) {
+    const std::string_view last = AfterLast(tensor.name, manifest.separator);
+    if (last == "kernel") return kFlax;
+    weight = weight || last == "weight";
+  }
+  return weight ? kHf : NamingOf(manifest.separator);
+}
+
 SourceRef FindPack(std::string_view name, char separator) {
+  return FindPack(name, NamingOf(separator));
+}
+
+SourceRef FindPack(std::string_view name, std::string_view naming) {
   constexpr std::string_view kPrefix = "builtin:";
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
   std::string wanted(kPrefix);
   wanted += name;
   if (name.find('/') == name.npos) {
     wanted += '/';
-    wanted += NamingOf(separator);
+    wanted += naming;
   }
   for (const BuiltinPack& pack : BuiltinPacks()) {
     if (pack.FullName() == wanted) {
@@ -214,9 +235,9 @@ std::optional<std::string> PickPack(const Manifest& manifest,
       FoldCase(manifest.model) + " " + FoldCase(model_type);
   const std::string_view family = PickFamily(manifest, model);
   if (family.empty()) return std::nullopt;
-  std::string pack = "builtin:" + std::string(family) + "/" +
-                     std::string(NamingOf(manifest.separator));
-  if (!FindPack(pack, manifest.separator)) return std::nullopt;
+  const std::string naming(NamingOf(manifest));
+  std::string pack = "builtin:" + std::string(family) + "/" + naming;
+  if (!FindPack(pack, naming)) return std::nullopt;
   return pack;
 }
 

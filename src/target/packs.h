@@ -29,6 +29,11 @@ std::vector<std::string> PackNames();
 // /flax or /hf takes the naming of `separator`: hf for '.', else flax. Null if
 // there is none.
 SourceRef FindPack(std::string_view name, char separator);
+// The same with the naming of names without one.
+SourceRef FindPack(std::string_view name, std::string_view naming);
+// The naming of a manifest's names by their last parts, "flax" for `kernel` and
+// "hf" for `weight`, or without these by the separator.
+std::string_view NamingOf(const Manifest& manifest);
 
 // The full name of the pack for a manifest, for `auto`: selected by the names,
 // the `model` of the manifest and the configuration's model type (may be

@@ -144,9 +144,102 @@ class Cost(Case):
                 time["communication_s"])
             parts = {name: time[name + "_s"] for name in
                      ("compute", "memory", "communication")}
-            self.assertEqual(max(parts.values()), time["least_s"])
-            self.assertEqual(parts[time["bound_by"]], time["least_s"])
-            self.assertAlmostEqual(sum(parts.values()), time["most_s"])
+            self.assertEqual(parts[time["bound_by"]], max(parts.values()))
+            if value["mode"] != "train":
+                self.assertEqual(max(parts.values()), time["least_s"])
+                self.assertAlmostEqual(sum(parts.values()), time["most_s"])
+                continue
+            self.assertAlmostEqual(
+                sum(one["seconds"] for one in time["parts"]),
+                time["expected_s"], delta=1e-9)
+            self.assertLess(time["least_s"], time["expected_s"])
+            self.assertLess(time["expected_s"], time["most_s"])
+
+    def profile(self, folder, text):
+        path = os.path.join(folder, "profile.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("schema: shardc.profile/v1\n" + text)
+        return path
+
+    def expected(self, *arguments):
+        return self.cost("--batch", "32", "--seq", "2048",
+                         *arguments)["time"]["expected_s"]
+
+    def test_a_profile_of_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            known = self.expected("--profile", "h100-sxm")
+            same = self.profile(folder, "base: h100-sxm\n")
+            self.assertEqual(self.expected("--profile", same), known)
+            for slower in (
+                    "memory: {bandwidth: 1.6e12}",
+                    "peaks: {bf16: 400e12}",
+                    "efficiency: {matmul: {bf16: 0.35}}",
+                    "efficiency: {attention: {flash_attn2: 0.15}}",
+                    "efficiency: {memory_ops: 0.35}",
+                    "links: {near: {efficiency: 0.4}}",
+                    "links: {near: {bandwidth: 100e9}}",
+                    "links: {near: {latency: 1e-3}}",
+                    "links: {far: {bandwidth: 1e9}}",
+                    "scale: 0.1"):
+                path = self.profile(folder, "base: h100-sxm\n" + slower)
+                self.assertGreater(self.expected("--profile", path), known,
+                                   slower)
+            value = self.cost(
+                "--batch", "32", "--seq", "2048", "--profile",
+                self.profile(folder, "base: h100-sxm\nname: slow\n"
+                                     "memory: {bytes: 40GiB}\n"))
+            self.assertEqual(value["time"]["profile"], "slow")
+            self.assertEqual(value["memory"]["capacity"], 40 << 30)
+
+    def test_wrong_profiles(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for text, word in (
+                    ("base: h1000\n", "which is no profile"),
+                    ("name: x\n", "`base`"),
+                    ("base: h100-sxm\nefficiency: {matmul: {bf16: 1.2}}\n",
+                     "more than 1"),
+                    ("base: h100-sxm\nefficiency: {matmul: {bf16: 0}}\n",
+                     "less than"),
+                    ("base: h100-sxm\npeak: {bf16: 1}\n", "`peak`"),
+                    ("base: h100-sxm\nlinks: {far: {latency: 1}}\n",
+                     "no latency"),
+                    ("base: h100-sxm\nmemory: {bytes: -1}\n", "`bytes`"),
+                    ("base: [h100-sxm]\n", "`base`")):
+                done = run("cost", *LLAMA, "--mesh", "fsdp:8", *TRAIN,
+                           "--profile", self.profile(folder, text))
+                self.assertEqual(done.rc, 2, text)
+                self.assertIn(word, done.err, text)
+                self.assertIn("profile.yaml:", done.err, text)
+            done = run("cost", *LLAMA, "--mesh", "fsdp:8", *TRAIN,
+                       "--profile", os.path.join(folder, "none.yaml"))
+            self.assertEqual(done.rc, 2)
+            self.assertIn("there is no file", done.err)
+
+    def test_stacks_and_overlap(self):
+        base = ["--profile", "h100-sxm", "--stack"]
+        times = {name: self.expected(*base, name) for name in
+                 ("compiled", "megatron", "xla", "eager", "eager-bf16",
+                  "megatron-2021", "deepspeed-2021")}
+        self.assertGreater(times["eager"], times["eager-bf16"])
+        self.assertGreater(times["eager-bf16"], times["compiled"])
+        self.assertLess(self.expected(*base, "compiled", "--overlap-tp"),
+                        times["compiled"])
+        self.assertLess(self.expected(*base, "compiled", "--matmul-dtype",
+                                      "float8_e4m3fn"), times["compiled"])
+        # The parameters are named as PyTorch names them.
+        self.assertEqual(self.expected("--profile", "h100-sxm"),
+                         times["compiled"])
+        self.assertEqual(
+            self.cost("--batch", "32", "--seq", "2048", "--profile",
+                      "v5p")["time"]["calibration"]["stack"], "xla")
+
+    def test_less_kept_takes_longer(self):
+        kept = [self.expected("--profile", "h100-sxm", "--remat", policy)
+                for policy in ("everything_saveable", "dots_saveable",
+                               "save_only_these_names(context)",
+                               "nothing_saveable")]
+        self.assertEqual(kept, sorted(kept))
+        self.assertLess(kept[0], kept[-1])
 
     def test_a_mesh_s_own_figures_win(self):
         with tempfile.TemporaryDirectory() as folder:

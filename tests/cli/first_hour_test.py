@@ -121,6 +121,68 @@ class FirstHour(Case):
         self.assertIn("`shardc suggest` proposes rules for these names",
                       result.err)
 
+    def test_auto_fits_packs_to_scanned_layers(self):
+        """With the layers at any position, and with either separator."""
+        layer = {"self_attn/q_proj/kernel": [64, 96],
+                 "self_attn/k_proj/kernel": [64, 48],
+                 "self_attn/v_proj/kernel": [64, 48],
+                 "self_attn/o_proj/kernel": [96, 64],
+                 "mlp/gate_proj/kernel": [64, 256],
+                 "mlp/up_proj/kernel": [64, 256],
+                 "mlp/down_proj/kernel": [256, 64],
+                 "input_layernorm/scale": [64],
+                 "post_attention_layernorm/scale": [64]}
+        specs = {"self_attn/q_proj/kernel": ["fsdp", "tp"],
+                 "self_attn/o_proj/kernel": ["tp", "fsdp"],
+                 "mlp/down_proj/kernel": ["tp", "fsdp"]}
+        for at in 0, 1:
+            for separator in "/.":
+                tree = {"model/embed_tokens/embedding": [512, 64],
+                        "model/norm/scale": [64]}
+                for name, shape in layer.items():
+                    tree["model/layers/" + name] = (shape[:at] + [6]
+                                                    + shape[at:])
+                inputs = self.inputs([".*"], {
+                    name.replace("/", separator): shape
+                    for name, shape in tree.items()})
+                inputs[inputs.index("--rules") + 1] = "auto"
+                plan = self.check(run("plan", "-q", *inputs), 0).json()
+                for name, spec in specs.items():
+                    name = ("model/layers/" + name).replace("/", separator)
+                    self.assertEqual(plan["params"][name]["spec"],
+                                     spec[:at] + [None] + spec[at:], name)
+                self.assertEqual(
+                    self.check(run("check", "-q", *inputs), 0).out, "")
+
+    def test_auto_knows_maxtext(self):
+        """Scanned at dimension 1 as by default, at 0, and not at all."""
+        for at in 1, 0, None:
+            def stored(*shape):
+                return (list(shape) if at is None
+                        else [*shape[:at], 12, *shape[at:]])
+            head = "decoder/layers" + ("_0/" if at is None else "/")
+            tree = {"token_embedder/embedding": [512, 64],
+                    "decoder/decoder_norm/scale": [64],
+                    head + "pre_self_attention_layer_norm/scale": stored(64),
+                    head + "self_attention/query/kernel": stored(64, 12, 8),
+                    head + "self_attention/key/kernel": stored(64, 12, 8),
+                    head + "self_attention/value/kernel": stored(64, 12, 8),
+                    head + "self_attention/out/kernel": stored(12, 8, 64),
+                    head + "mlp/wi_0/kernel": stored(64, 256),
+                    head + "mlp/wi_1/kernel": stored(64, 256),
+                    head + "mlp/wo/kernel": stored(256, 64)}
+            inputs = self.inputs([".*"], tree)
+            inputs[inputs.index("--rules") + 1] = "auto"
+            plan = self.check(run("plan", "-q", *inputs), 0).json()
+            for name, spec in (("query", ["fsdp", "tp", None]),
+                               ("out", ["tp", None, "fsdp"])):
+                if at is not None:
+                    spec.insert(at, None)
+                name = head + f"self_attention/{name}/kernel"
+                self.assertEqual(plan["params"][name]["spec"], spec, at)
+            self.assertEqual(
+                self.check(run("check", "-q", *inputs), 0).out, "")
+
     def test_a_typing_error_is_corrected_to_the_nearest_name(self):
         """Not to the largest parameter that the catch-all matches."""
         result = self.check(run("check", *self.inputs(

@@ -29,6 +29,7 @@ MESH, RULES = "--mesh fsdp:2,tp:2", "--rules builtin:llama"
 TREE, CONFIG = f"--manifest {MANIFEST}", f"--model {MODEL}"
 INPUTS = {"--mesh": MESH, "--rules": RULES, "--manifest": TREE,
           "--model": CONFIG}
+AUDITED = os.path.join(TESTDATA, "audit", "tpu.hlo.txt.gz")
 # The command with what it needs apart from its inputs, and which inputs it takes.
 COMMANDS = {
     "plan": ("plan -o {O}/plan.json", "mesh rules manifest model"),
@@ -56,6 +57,9 @@ OTHERS = [
     "mesh --project {F}", "manifest --project {F}", "rules --project {F}",
     "cost --project {F} -o {O}/cost", "show layout --project {F}",
     "fit --devices 4 --profile h100-sxm --project {F} -o {O}/fit",
+    "audit {F} -o {O}/a", f"audit {AUDITED} --mesh {{F}} -o {{O}}/a",
+    f"audit {AUDITED} --plan {{F}} -o {{O}}/a",
+    f"audit {AUDITED} --against {{F}} -o {{O}}/a",
     "diff {P} --project {F} -o {O}/diff", "suggest --project {F} -o {O}/rules",
     "report --project {F} -o {O}/r", "export csv --project {F} -o {O}/e",
     f"check {MESH} {RULES} {TREE} --baseline {{F}}",
@@ -72,6 +76,11 @@ OTHERS = [
     f"diff {{P}} {MESH} {RULES} --manifest {{F}} -o {{O}}/d",
     f"diff {{P}} {MESH} {RULES} {TREE} --model {{F}} -o {{O}}/d",
     "cost --plan {F} -o {O}/c", "show layout --plan {F}",
+    "cost --plan {P} --profile {F} -o {O}/c",
+    f"fit --devices 4 --profile {{F}} {RULES} {TREE} {CONFIG} -o {{O}}/fit",
+    "show memory --plan {P} --profile {F}",
+    "report --plan {P} --profile {F} -o {O}/r",
+    f"audit {AUDITED} {MESH} --profile {{F}} -o {{O}}/a",
     "report --plan {F} -o {O}/r", "report --plan {P} --base {F} -o {O}/r",
     "report --plan {P} --verified {F} -o {O}/r", "export csv --plan {F}",
     f"export eformer {MESH} {RULES} {TREE} --names {{F}} -o {{O}}/e",

@@ -176,6 +176,78 @@ class Editing(Files):
         self.assertIn("'mlp/up/kernel$'", client.texts[uri][1])
         self.assertNotIn("SHD110", client.codes(uri))
 
+    def test_a_dead_rule_is_corrected_or_removed(self):
+        client = self.start()
+        dead = RULES + "  - match: 'q_prj/kernel$'\n    spec: COLUMN\n"
+        uri = self.open("rules.yaml", dead.replace(
+            "  - match: 'q_proj/kernel$'\n    spec: COLUMN\n", ""))
+        self.assertIn("SHD105", client.codes(uri))
+        actions = client.actions(uri, "q_prj")
+        titles = [action["title"] for action in actions]
+        self.assertIn("Replace by `q_proj/kernel$`", titles)
+        self.assertIn("Remove the rule", titles)
+        client.apply(actions[titles.index("Replace by `q_proj/kernel$`")])
+        self.assertIn("'q_proj/kernel$'", client.texts[uri][1])
+        self.assertNotIn("SHD105", client.codes(uri))
+
+    def test_patterns_lose_beginnings_without_effect(self):
+        self.write("shardc.yaml", PROJECT + "lint: {select: [SHD117]}\n")
+        client = self.start()
+        uri = self.open("rules.yaml", RULES.replace("'q_proj/kernel$'",
+                                                    "'.*q_proj/kernel$'"))
+        self.assertEqual(client.codes(uri), ["SHD117"])
+        fix = client.actions(uri, ".*q_proj")[0]
+        self.assertEqual(fix["title"], "Remove the leading `.*`")
+        self.assertTrue(fix["isPreferred"])
+        client.apply(fix)
+        self.assertEqual(client.texts[uri][1], RULES)
+        self.assertEqual(client.codes(uri), [])
+
+    def test_a_pattern_takes_the_case_of_the_names(self):
+        self.write("shardc.yaml", PROJECT + "lint: {select: [SHD114]}\n")
+        client = self.start()
+        uri = self.open("rules.yaml", RULES.replace("'q_proj/kernel$'",
+                                                    "'Q_PROJ/Kernel$'"))
+        self.assertEqual(client.codes(uri), ["SHD114"])
+        fix = next(one for one in client.actions(uri, "Q_PROJ")
+                   if "case" in one["title"])
+        self.assertEqual(fix["title"], "Write the pattern in the case of the "
+                         "names (changes specs)")
+        client.apply(fix)
+        self.assertEqual(client.texts[uri][1], RULES)
+        self.assertEqual(client.codes(uri), [])
+
+    def test_unused_definitions_are_removed(self):
+        self.write("shardc.yaml", PROJECT + "lint: {select: [SHD116]}\n")
+        used = RULES.index("  COLUMN:")
+        for defined in ("  QKV: [[FSDP, SP], TP]\n", "  OTHER:\n    [FSDP, TP]\n"):
+            client = self.start()
+            uri = self.open("rules.yaml", RULES[:used] + defined
+                            + RULES[used:])
+            self.assertEqual(client.codes(uri), ["SHD116"])
+            name = defined.split(":")[0].strip()
+            fix = next(action for action in client.actions(uri, name)
+                       if action["title"] == "Remove the definition")
+            client.apply(fix)
+            self.assertEqual(client.texts[uri][1], RULES)
+            self.assertEqual(client.codes(uri), [])
+
+    def test_the_key_of_definitions_stays_while_it_has_one(self):
+        """A blank line or a comment after the definition does not end the
+        mapping."""
+        self.write("shardc.yaml", PROJECT + "lint: {select: [SHD116]}\n")
+        used = RULES.index("  COLUMN:")
+        for between in ("\n", "  # Of columns.\n", "\n# Of columns.\n\n"):
+            client = self.start()
+            uri = self.open("rules.yaml", RULES[:used] + "  QKV: [tp]\n"
+                            + between + RULES[used:])
+            self.assertEqual(client.codes(uri), ["SHD116"])
+            fix = next(action for action in client.actions(uri, "QKV")
+                       if action["title"] == "Remove the definition")
+            client.apply(fix)
+            self.assertEqual(client.texts[uri][1],
+                             RULES[:used] + between + RULES[used:])
+
     def test_ignores(self):
         for line_end in ("\n", "\r\n"):
             client = self.start()
@@ -183,7 +255,9 @@ class Editing(Files):
                 "\n", line_end)
             uri = self.open("rules.yaml", dead)
             self.assertEqual(client.codes(uri), ["SHD105"])
-            (ignore,) = client.actions(uri, "nothing")
+            (remove, ignore) = client.actions(uri, "nothing")
+            self.assertEqual(remove["title"], "Remove the rule")
+            self.assertNotIn("isPreferred", remove)
             client.apply(ignore)
             self.assertIn("  # shardc: ignore[SHD105]" + line_end +
                           "  - match: 'nothing$'", client.texts[uri][1])
@@ -196,6 +270,13 @@ class Editing(Files):
             self.assertIn("# shardc: ignore[SHD107, SHD105]" + line_end,
                           client.texts[uri][1])
             self.assertEqual(client.codes(uri), ["SHD190"])
+            # The unused one is removed, and the comment with its last code.
+            (unused,) = client.actions(uri, "SHD107")
+            self.assertEqual(unused["title"], "Remove the ignore")
+            client.apply(unused)
+            self.assertIn("# shardc: ignore[SHD105]" + line_end,
+                          client.texts[uri][1])
+            self.assertEqual(client.codes(uri), [])
             self.assertEqual(client.end(), (0, ""))
         self.client = None
 

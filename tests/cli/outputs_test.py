@@ -49,6 +49,12 @@ COMMANDS = [
                  "--model", "config.json"], MESH + MODEL, "-o"),
     ("export", ["jax", "--plan", "plan.json"], ["plan.json"], "-o"),
     ("export", ["jax", *FLAGS], ALL, "-o"),
+    ("audit", ["program.txt", "--mesh", "mesh.yaml"],
+     ["program.txt", "mesh.yaml"], "-o"),
+    ("audit", ["program.txt", "--plan", "plan.json"],
+     ["program.txt", "plan.json"], "-o"),
+    ("audit", ["program.txt", "--against", "audit.json"],
+     ["program.txt", "audit.json"], "-o"),
     ("import", ["hlo", "hlo.txt", "--mesh", "mesh.yaml"],
      ["hlo.txt", "mesh.yaml"], "-o"),
     ("import", ["hlo", "hlo.txt", "--mesh", "mesh.yaml"],
@@ -77,6 +83,10 @@ class InAProject(unittest.TestCase):
               "version: 1\nextends: [extended.yaml]\n"
               "rules: [{match: none, spec: []}]\n")
         write(self.at("settings.yaml"), "{}\n")
+        write(self.at("program.txt"),
+              "HloModule f, num_partitions=8\nENTRY %e {\n}\n")
+        self.run_here(0, "audit", "program.txt", "--format", "json", "-o",
+                      "audit.json")
         write(self.at("shardc.yaml"), PROJECT)
         for args in (["plan", *FLAGS, *ALONE, "-o", "plan.json"],
                      ["check", *FLAGS, *ALONE, "--write-baseline",

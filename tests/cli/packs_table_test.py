@@ -61,7 +61,8 @@ def all_rows():
 
 def real_manifests():
     """Trees of published files, with and without a pack."""
-    for path in (glob.glob(os.path.join(TESTDATA, "models", "*.manifest*"))
+    for path in ([os.path.join(TESTDATA, "stacks", "maxtext.json")]
+                 + glob.glob(os.path.join(TESTDATA, "models", "*.manifest*"))
                  + glob.glob(os.path.join(TESTDATA, "corpus", "manifests",
                                           "*.hf*.manifest*"))):
         yield path

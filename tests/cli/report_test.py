@@ -111,7 +111,7 @@ class Report(Case):
                  if tag == "section"]
         self.assertEqual(heads, ["findings", "mesh", "memory", "parameters",
                                  "layouts", "rules", "attention",
-                                 "communication"])
+                                 "communication", "assumptions"])
         self.assertIn("SHD411", page.texts["findings"])
         self.assertIn("Replicated on every device", page.texts["layouts"])
         self.assertIn("matches nothing", page.texts["rules"])
@@ -148,6 +148,91 @@ class Report(Case):
             self.assertNotIn(folder, text)
             same = Page(self.report("--plan", base, "--base", base))
             self.assertIn("Nothing changes", same.texts["changes"])
+
+    def test_the_time_of_a_step_is_drawn_in_its_parts(self):
+        """The parts are those of `cost`, and each begins where the one above
+        ends."""
+        inputs = [*LLAMA, "--profile", "h100-sxm"]
+        out = self.report(*inputs)
+        parts = [one for one in json.loads(
+            run("cost", *inputs, "--format", "json").out)["time"]["parts"]
+            if one["seconds"] > 0]
+        section = out[out.index("<section id=time"):]
+        section = section[:section.index("</section>")]
+        train = section[:section.index("<h3>prefill")]
+        names = re.findall(r"<div><span>([^<]*)</span>", train)
+        self.assertEqual(names, [one["name"].replace("_", " ")
+                                 for one in parts])
+        bars = re.findall(r'class=bar y=4 height=12 x="([\d.]+)%" '
+                          r'width="([\d.]+)%"', train)
+        total = sum(one["seconds"] for one in parts)
+        begin = 0
+        for (x, _), one in zip(bars, parts, strict=True):
+            self.assertAlmostEqual(float(x), 100 * begin / total, places=1)
+            begin += one["seconds"]
+        self.assertIn("bound by", Page(out).texts["time"])
+        # Without a profile there is no time, and no such section.
+        self.assertNotIn("time", Page(self.report(*LLAMA)).texts)
+
+    def test_where_the_bytes_go_adds_up(self):
+        """One row for each set of axes; device 0's group is filled."""
+        out = self.report(*LLAMA)
+        cost = json.loads(run("cost", *LLAMA, "--format", "json").out)
+        sent = {}
+        for one in cost["communication"]:
+            axes = tuple(sorted(one["axes"]))
+            sent[axes] = sent.get(axes, 0) + one["bytes_per_device"]
+        section = out[out.index("<h3>Where the bytes go"):]
+        section = section[:section.index("<table")]
+        rows = section.split("<div><span>")[1:]
+        found = [tuple(re.findall(r'class="x a\d">(\w+)<', row))
+                 for row in rows]
+        self.assertEqual(found, sorted(sent, key=sent.get, reverse=True))
+        sizes = {"dp": 2, "fsdp": 8, "tp": 4}
+        for axes, row in zip(found, rows):
+            group = 1
+            for axis in axes:
+                group *= sizes[axis]
+            self.assertEqual(row.count('class="bar part"'), group)
+            self.assertIn(f"{group} devices", row)
+
+    def test_what_was_assumed_is_shown(self):
+        text = Page(self.report(*LLAMA, "--profile", "h100-sxm",
+                                "--memory", "80GiB")).texts["assumptions"]
+        for words in ("batch64", "sequence length8,192", "nothing_saveable",
+                      "h100-sxm", "80 GiB", "Assumed in train",
+                      "first moments"):
+            self.assertIn(words, text)
+        bare = Page(self.report(*LLAMA[:7], *LLAMA[7:9])).texts["assumptions"]
+        self.assertIn("batch–", bare)
+
+    def test_another_mesh_shows_what_it_changes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            base = os.path.join(folder, "base.plan.json")
+            before = ["dp:4,fsdp:4,tp:4" if one.startswith("dp:") else one
+                      for one in LLAMA[:-10]]
+            self.check(run("plan", *before, "-q", "-o", base), 0)
+            text = Page(self.report(*LLAMA, "--base", base)).texts["changes"]
+        self.assertIn("The mesh changes", text)
+        self.assertIn("dp42↓ fewer parts", text)
+        self.assertIn("fsdp48↑ more parts", text)
+        self.assertIn("tp44unchanged", text)
+        self.assertIn("devices6464", text)
+        self.assertIn("226 parameters keep their specs, but their shards "
+                      "change", text)
+
+    def test_one_thing_is_singular(self):
+        text = Page(self.report(
+            "--no-project", "--mesh", "fsdp:1", *LLAMA[5:])).texts
+        self.assertIn("1 device.", text["mesh"])
+        self.assertIn("The device holds all parameters", text["memory"])
+        with tempfile.TemporaryDirectory() as folder:
+            inputs = self.hostile(folder, ["w"],
+                                  "  - {match: 'gone', spec: []}\n"
+                                  "  - {match: '.*', spec: [tp, null]}\n")
+            text = Page(self.report(*inputs, rc=1)).texts
+        self.assertIn("1 rule matches nothing", text["rules"])
+        self.assertIn("1 parameter in 1 group with", text["parameters"])
 
     def verified(self, folder, name, *args):
         path = os.path.join(folder, name)

@@ -51,7 +51,7 @@ def load(path):
 
 
 class Schemas(Case):
-    NAMES = ["cost", "diff", "fit", "manifest", "mesh", "operations", "plan",
+    NAMES = ["audit", "cost", "diff", "fit", "manifest", "mesh", "operations", "plan",
              "project", "rules", "shards", "verify"]
 
     def accepts(self, check, value, what):

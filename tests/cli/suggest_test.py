@@ -4,13 +4,15 @@ import gzip
 import hashlib
 import json
 import os
+import pty
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
 
-from driver import MODELS, TESTDATA, Case, run
+from driver import BIN, MODELS, TESTDATA, Case, run
 
 MESHES = ["tp:8", "fsdp:16,tp:4", "dp:4,fsdp:16,tp:4"]
 EXPERT_MESH = "fsdp:8,ep:8"
@@ -252,9 +254,9 @@ class Suggest(Case):
 
     def test_meshes_for_devices(self):
         for name, devices, memory, mesh in (
-                ("llama-3-8b", 64, "80GiB", "dp=2 fsdp=32"),
+                ("llama-3-8b", 64, "80GiB", "fsdp=64"),
                 ("qwen2-7b", 8, "24GiB", "fsdp=8"),
-                ("llama-3.1-405b", 512, "80GiB", "dp=2 fsdp=256"),
+                ("llama-3.1-405b", 512, "80GiB", "fsdp=512"),
                 # Few tokens for each device: tensor parallelism pays.
                 ("llama-3-8b", 64, "80GiB --batch 16 --seq 2048", None)):
             memory, *more = memory.split()
@@ -340,6 +342,46 @@ class Suggest(Case):
             self.assertNotIn("ndecided", done.out + done.err)
         done = self.check(run(*ask, "--scan-axis", "first"), 2)
         self.assertIn("`first` is no axis of scanned layers", done.err)
+
+    def test_a_question_in_a_terminal_decides(self):
+        """There is none with --quiet or without a terminal."""
+        path = self.write("trunk.json", [
+            {"name": name, "shape": shape, "dtype": "BF16"}
+            for name, shape in (("embed/embedding", [32000, 1024]),
+                                ("trunk/up/kernel", [8, 1024, 4096]),
+                                ("trunk/down/kernel", [8, 4096, 1024]))])
+        ask = ("suggest", "--no-project", "--mesh", "fsdp:4,tp:2",
+               "--manifest", path)
+        for answer, flag in (("", "0"), ("0", "0"), ("none", "none")):
+            shown, out = self.answer(ask, answer + "\n")
+            self.assertIn("Which dimension counts layers?", shown)
+            self.assertEqual(out, run(*ask, "--scan-axis", flag).out)
+        shown, out = self.answer(ask, "first\n")
+        self.assertIn("`first` is neither", shown)
+        self.assertEqual(out, run(*ask).out)
+        self.assertEqual(self.answer((*ask, "-q"), "")[0], "")
+        self.assertNotIn("Which", run(*ask).err)
+
+    def answer(self, words, text):
+        """What a terminal shows, and the standard output."""
+        terminal, end = pty.openpty()
+        with subprocess.Popen([BIN, *words], stdin=end, stderr=end,
+                              stdout=subprocess.PIPE) as process:
+            os.close(end)
+            os.write(terminal, text.encode())
+            out = process.stdout.read().decode()
+            process.wait(60)
+        shown = b""
+        while True:
+            try:
+                more = os.read(terminal, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not more:
+                break
+            shown += more
+        os.close(terminal)
+        return shown.decode(), out
 
     def test_check_reports_split_layers_whatever_they_are_called(self):
         tensors, _ = OTHERS["a scan under a name of its own"]

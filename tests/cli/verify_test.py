@@ -288,6 +288,19 @@ class Verify(Case):
                 self.assertEqual(one["communication_in_full"],
                                  other["communication"])
 
+    def test_a_mesh_without_sizes_for_short_axes_is_reduced_otherwise(self):
+        """The first choice, fsdp:2,tp:4, would divide the 8 KV heads of fsdp
+        and tp together, which fsdp:16,tp:4 does not."""
+        report = self.verify(
+            "--operation", "ulysses", "--mode", "train", "--dtype", "float32",
+            "--format", "json", rc=1, mesh="fsdp:16,tp:4",
+            attention="heads=32,kv_heads=8,head_dim=128,batch=64,q_len=1024"
+        ).json()
+        self.assertIn("reduced mesh: fsdp=4 tp=2 for fsdp=16 tp=4 (--full "
+                      "runs it)", report["remarks"])
+        self.assertEqual(report["summary"],
+                         {"pass": 4, "fail": 0, "unsupported": 1})
+
     def test_a_length_that_does_not_divide_names_its_axis(self):
         """At reduced and full sizes, and over a cache."""
         for full in ((), ("--full",)):

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <vector>
+
 namespace shardc {
 namespace {
 
@@ -60,6 +63,91 @@ TEST_CASE("bytes that overflow 64 bits are reported as unknown") {
   both.Add(INT64_MAX);
   both.AddAt("ep", 1, 1);
   CHECK(both.Fullest() == std::nullopt);
+}
+
+// [tensors, layers, batch, length, kv_heads, head_dim, element_bytes] of each
+// cache; {} if the sizes are not known.
+std::vector<std::vector<int64_t>> Rows(const ModelConfig& model,
+                                       Dtype dtype = Dtype::kBF16) {
+  const auto caches = CachesOf(model, 3, 100, dtype);
+  std::vector<std::vector<int64_t>> out;
+  for (const CacheSizes& one : caches.value_or(std::vector<CacheSizes>())) {
+    out.push_back({one.tensors, one.layers, one.batch, one.length, one.kv_heads,
+                   one.head_dim, one.element_bytes});
+  }
+  return out;
+}
+
+TEST_CASE("the caches that a model's layers keep") {
+  using Table = std::vector<std::vector<int64_t>>;
+  ModelConfig model;
+  model.layers = 6;
+  model.heads = 8;
+  model.kv_heads = 2;
+  model.head_dim = 16;
+  CHECK(Rows(model) == Table{{2, 6, 3, 100, 2, 16, 2}});
+  CHECK(Rows(model, Dtype::kF32) == Table{{2, 6, 3, 100, 2, 16, 4}});
+  // Codes of one byte have a float32 scale for each token and head.
+  CHECK(Rows(model, Dtype::kI8) ==
+        Table{{2, 6, 3, 100, 2, 16, 1}, {2, 6, 3, 100, 2, 1, 4}});
+  // Only some layers may have attention,
+  model.attention_layers = 4;
+  CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
+  // some of these a window, and all of them if no number is given.
+  model.sliding_window = 30;
+  CHECK(Rows(model) == Table{{2, 4, 3, 30, 2, 16, 2}});
+  model.windowed_layers = 1;
+  CHECK(Rows(model) ==
+        Table{{2, 3, 3, 100, 2, 16, 2}, {2, 1, 3, 30, 2, 16, 2}});
+  CHECK(Rows(model, Dtype::kI8) == Table{{2, 3, 3, 100, 2, 16, 1},
+                                         {2, 1, 3, 30, 2, 16, 1},
+                                         {2, 1, 3, 30, 2, 1, 4},
+                                         {2, 3, 3, 100, 2, 1, 4}});
+  model.sliding_window = 200;
+  CHECK(Rows(model) ==
+        Table{{2, 3, 3, 100, 2, 16, 2}, {2, 1, 3, 100, 2, 16, 2}});
+  model.windowed_layers = 9;
+  CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
+  model.windowed_layers = 0;
+  CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
+  // Each query head has its own key head if no number is given.
+  model.kv_heads = {};
+  CHECK(Rows(model) == Table{{2, 4, 3, 100, 8, 16, 2}});
+}
+
+TEST_CASE("a latent is cached once for all heads, with its rotated part") {
+  using Table = std::vector<std::vector<int64_t>>;
+  ModelConfig model;
+  model.layers = 6;
+  model.latent_rank = 512;
+  model.latent_rope_dim = 64;
+  CHECK(Rows(model) == Table{{1, 6, 3, 100, 1, 576, 2}});
+  model.latent_rope_dim = {};
+  CHECK(Rows(model) == Table{{1, 6, 3, 100, 1, 512, 2}});
+}
+
+TEST_CASE("caches of unknown size") {
+  using Table = std::vector<std::vector<int64_t>>;
+  ModelConfig known;
+  known.layers = 6;
+  known.heads = 8;
+  known.head_dim = 16;
+  CHECK(Rows(known).size() == 1);
+  ModelConfig model = known;
+  model.layers = {};
+  CHECK(Rows(model) == Table());
+  model = known;
+  model.has_encoder = true;
+  CHECK(Rows(model) == Table());
+  model = known;
+  model.heads = {};
+  CHECK(Rows(model) == Table());
+  model = known;
+  model.head_dim = {};
+  CHECK(Rows(model) == Table());
+  model = known;
+  model.model_type = "deepseek_v3";
+  CHECK(Rows(model) == Table());
 }
 
 }  // namespace

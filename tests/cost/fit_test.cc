@@ -2,11 +2,19 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cost/models.h"
 #include "parse/rules.h"
+#include "step/remat.h"
+#include "verify/step/random_models.h"
 
 namespace shardc::cost {
 namespace {
@@ -62,6 +70,145 @@ TEST_CASE("the better mesh stands first") {
   CHECK(timed.front().communication == 9);
   const std::vector<FitMesh> none = {Candidate(false, 0, 0, 0)};
   CHECK(NearestToFit(none) == nullptr);
+}
+
+TEST_CASE("meshes whose times differ by less than 5 % are a tie") {
+  const auto sized = [](int64_t bytes, double seconds, int axes) {
+    FitMesh out = Candidate(true, bytes, 1, seconds);
+    for (int i = 0; i < axes; ++i) {
+      out.mesh.axes.push_back(
+          {std::string(1, static_cast<char>('a' + i)), 2, AxisType::kAuto});
+    }
+    out.mesh.axes.push_back({"z", 1, AxisType::kAuto});
+    return out;
+  };
+  struct Row {
+    FitMesh mesh;
+    int64_t rank = 0;  // 0: none
+  };
+  // In the order expected.
+  const std::vector<Row> rows = {
+      {sized(60, 1.04, 3), 1},   // less memory is first
+      {sized(70, 1.03, 1), 1},   // then fewer axes in use
+      {sized(70, 1.00, 2), 1},   // the fastest
+      {sized(70, 1.01, 2), 1},   // then the time
+      {sized(50, 1.08, 1), 5},   // ties with the next, not with the first
+      {sized(90, 1.051, 1), 5},  // the fastest of the second tie
+      {sized(10, 1.2, 1), 7},    //
+      {sized(120, 0.1, 1), 0},   // exceeds the memory
+  };
+  std::vector<size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 20; ++trial) {
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<FitMesh> meshes;
+    for (const size_t i : order) meshes.push_back(rows[i].mesh);
+    SortByCost(meshes);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      CAPTURE(i);
+      CHECK(meshes[i].memory.most.total == rows[i].mesh.memory.most.total);
+      CHECK(meshes[i].Seconds() == rows[i].mesh.Seconds());
+      CHECK(meshes[i].rank.value_or(0) == rows[i].rank);
+    }
+  }
+  // Without times nothing ties.
+  std::vector<FitMesh> bytes = {Candidate(true, 10, 1, 0)};
+  SortByCost(bytes);
+  CHECK(!bytes.front().rank);
+}
+
+struct Flags {
+  std::vector<std::string> texts;
+  Settings settings;
+};
+
+// What may be changed, the smallest change first: what is kept for the backward
+// pass, then the number of micro-batches, then both.
+std::vector<Flags> Changes(const Settings& from) {
+  std::vector<Flags> out;
+  Settings less = from;
+  std::string why;
+  less.remat = step::ParseRemat("nothing_saveable", why).value();
+  out.push_back({{"--remat nothing_saveable"}, less});
+  for (const bool keeps : {true, false}) {
+    for (int64_t parts = 2; parts <= 64; parts *= 2) {
+      Flags flags{{}, keeps ? from : less};
+      if (!keeps) flags.texts.push_back("--remat nothing_saveable");
+      flags.texts.push_back("--microbatches " + std::to_string(parts));
+      flags.settings.microbatches = parts;
+      out.push_back(flags);
+    }
+  }
+  return out;
+}
+
+TEST_CASE("a change of the settings is the smallest, on the cheapest mesh") {
+  const verify::Family& family = verify::kFamilies[0];
+  const verify::Model model = verify::ModelOf(family);
+  Findings findings;
+  auto rules = OpenRules({family.pack}, "", &model.manifest, "", findings);
+  REQUIRE(rules.has_value());
+  FitInputs inputs;
+  inputs.rules = std::move(*rules);
+  inputs.manifest = model.manifest;
+  inputs.options.modes = {Mode::kTrain};
+  inputs.model = model.config;
+  inputs.settings.batch = inputs.settings.length = 64;
+  // Four KV heads make tp 8 illegal.
+  const std::vector<std::string> axes = {"fsdp", "tp"};
+  const std::vector<Mesh> meshes = MeshesOf(8, axes, 100).value();
+  const auto evaluated = [&](const Settings& settings) {
+    FitInputs own = inputs;
+    own.settings = settings;
+    const auto evaluator = MeshEvaluator::Make(own, axes, findings);
+    REQUIRE(evaluator != nullptr);
+    std::vector<FitMesh> out;
+    for (const Mesh& mesh : meshes) {
+      out.push_back(evaluator->On(mesh, findings).value());
+    }
+    return out;
+  };
+  int64_t least = INT64_MAX;
+  for (const FitMesh& one : evaluated(inputs.settings)) {
+    if (one.legal) least = std::min(least, *one.memory.most.total);
+  }
+  std::set<std::vector<std::string>> found;
+  for (int64_t sixteenths = 15; sixteenths > 0; --sixteenths) {
+    CAPTURE(sixteenths);
+    inputs.settings.memory = least * sixteenths / 16;
+    const std::vector<FitMesh> none = evaluated(inputs.settings);
+    std::vector<std::string> flags;
+    const FitMesh* best = nullptr;
+    std::vector<FitMesh> changed;
+    for (const Flags& change : Changes(inputs.settings)) {
+      changed = evaluated(change.settings);
+      for (const FitMesh& one : changed) {
+        if (!one.legal || *one.memory.most.total > inputs.settings.memory) {
+          continue;
+        }
+        if (best == nullptr || *one.communication < *best->communication) {
+          best = &one;
+        }
+      }
+      flags = change.texts;
+      if (best != nullptr) break;
+    }
+    const auto evaluator = MeshEvaluator::Make(inputs, axes, findings);
+    REQUIRE(evaluator != nullptr);
+    const auto change = ChangeThatFits(none, inputs.settings, Mode::kTrain,
+                                       *evaluator, findings);
+    REQUIRE(change.has_value() == (best != nullptr));
+    if (best == nullptr) continue;
+    CHECK(change->flags == flags);
+    CHECK(MeshText(change->fit.mesh) == MeshText(best->mesh));
+    CHECK(change->fit.memory.most.total == best->memory.most.total);
+    found.insert(flags);
+    CHECK_FALSE(ChangeThatFits(none, inputs.settings, Mode::kPrefill,
+                               *evaluator, findings)
+                    .has_value());
+  }
+  CHECK(found.size() > 3);
 }
 
 }  // namespace

@@ -214,6 +214,23 @@ TEST_CASE(
                   work.model->kv_heads = 3;
                 }) == Texts{"5 heads are not divisible by 2",
                             "3 KV heads are not divisible by 2"});
+  // Two reasons are listed, and the number of the others.
+  const auto several = [&](int64_t rows, int64_t columns) {
+    return reasons(Mode::kTrain, [&](CostInputs& work, Settings& s) {
+      work.query[1] = {"dp"};
+      work.query[2] = work.key[2] = {"tp"};
+      work.model->heads = 5;
+      work.model->kv_heads = 3;
+      s.batch = rows;
+      s.length = columns;
+    });
+  };
+  CHECK(several(8, 7) == Texts{"5 heads are not divisible by 2",
+                               "3 KV heads are not divisible by 2",
+                               "and 1 more"});
+  CHECK(several(7, 7) == Texts{"5 heads are not divisible by 2",
+                               "3 KV heads are not divisible by 2",
+                               "and 2 more"});
 }
 
 double GatherSeconds(const char* profile, int64_t side) {
@@ -235,6 +252,40 @@ TEST_CASE("which sides of a torus are rings that close") {
   CHECK(GatherSeconds("tpu-v4", 4) == doctest::Approx(2.0 / 4));
   CHECK(GatherSeconds("tpu-v4", 8) == doctest::Approx(4.0 / 8));
   CHECK(GatherSeconds("tpu-v4", 6) == doctest::Approx(5.0 / 6));
+}
+
+// Each device holds a part of `whole` bytes and gives an equal share of it to
+// every other device.
+double ExchangeSeconds(const char* profile,
+                       const std::vector<std::pair<std::string, int64_t>>& axes,
+                       double whole) {
+  const Mesh mesh = MeshOf(axes);
+  Network network = NetworkOf(*FindDeviceProfile(profile), mesh);
+  network.start = network.step = network.far_step = 0;
+  network.link_rate = 1e9;
+  AxisGroup all;
+  for (const auto& [name, size] : axes) all.push_back(name);
+  const auto n = static_cast<double>(mesh.devices);
+  return CollectiveSeconds(network, PlaceOf(mesh, network, all),
+                           Collective::kAllToAll, whole / n * (n - 1) / n);
+}
+
+// An all-gather of 16 GB takes 8 of 16 steps of 1 GB on a ring that closes, and
+// 7 of 8 steps of 2 GB on one that does not.
+TEST_CASE("an all-to-all takes a quarter of an all-gather, or half if open") {
+  CHECK(ExchangeSeconds("tpu-v5e", {{"X", 16}}, 16e9) ==
+        doctest::Approx(8.0 / 4));
+  CHECK(ExchangeSeconds("tpu-v5e", {{"X", 8}}, 16e9) ==
+        doctest::Approx(14.0 / 2));
+  CHECK(ExchangeSeconds("tpu-v4", {{"X", 4}}, 16e9) ==
+        doctest::Approx(8.0 / 4));
+  CHECK(ExchangeSeconds("tpu-v4", {{"X", 6}}, 12e9) ==
+        doctest::Approx(10.0 / 2));
+  // Two rings share the bytes and send both ways; one open ring slows both.
+  CHECK(ExchangeSeconds("tpu-v4", {{"X", 4}, {"Y", 4}}, 16e9) ==
+        doctest::Approx((8.0 + 8.0) / 4 / 4));
+  CHECK(ExchangeSeconds("tpu-v4", {{"X", 4}, {"Y", 6}}, 12e9) ==
+        doctest::Approx((6.0 + 10.0) / 4 / 2));
 }
 
 TEST_CASE("an all-reduce passes twice, and sends by the ring's factor") {

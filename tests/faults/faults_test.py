@@ -76,13 +76,14 @@ class Case:
     """A command over files of its own; `out` is what it writes."""
 
     def __init__(self, name, *args, out, before=None, index=None,
-                 tells=False):
+                 reports=False, once=False):
         self.name = name
         self.args = args
         self.out = out
         self.before = before  # a command that makes what stood there
         self.index = index  # of a set of files
-        self.tells = tells  # reading errors are its result, in JSON
+        self.reports = reports  # reading errors are its result, in JSON
+        self.once = once  # a result that exists is not replaced
 
 
 def cases(at):
@@ -102,6 +103,8 @@ def cases(at):
     reshard = ["reshard", at("in/set"), "--threads", "1", "--plan",
                at("in/other.json"), "--out", at("out/set")]
     plan = ["plan", "--threads", "1", *inputs]
+    tree = ["--out", at("out/tree"), "--threads", "1"]
+    place = ["--plan", at("in/other.json"), *tree]
     return [
         Case("plan to standard output", *plan, out=None),
         Case("plan to a new file", *plan, "-o", at("out/p.json"),
@@ -110,7 +113,7 @@ def cases(at):
              before=[*plan, "--modes", "train", "-o", at("out/p.json")]),
         Case("check", "check", "--threads", "1", *inputs, "--format", "json",
              "--fail-on", "never", "-o", at("out/c.json"), out="c.json",
-             tells=True),
+             reports=True),
         Case("import", "import", "eformer", at("in/eformer.json"), "-o",
              at("out/r.yaml"), out="r.yaml"),
         Case("split", *split, *one, *alone, out="set", index="shards.json"),
@@ -130,6 +133,18 @@ def cases(at):
         Case("reshard", *reshard, out="set", index="shards.json"),
         Case("reshard over a set", *reshard, out="set", index="shards.json",
              before=["reshard", at("in/old"), *reshard[2:]]),
+        Case("merge to orbax", "merge", at("in/set"), "--to", "orbax", *tree,
+             out="tree", once=True),
+        Case("merge to dcp", "merge", at("in/set"), "--to", "dcp", *tree,
+             out="tree", once=True),
+        Case("reshard orbax to dcp", "reshard", at("in/orbax"), "--to", "dcp",
+             *place, out="tree", once=True),
+        Case("reshard dcp to orbax", "reshard", at("in/dcp"), "--to", "orbax",
+             *place[:-1], "4", out="tree", once=True),
+        Case("merge an orbax checkpoint", "merge", at("in/orbax"), "--threads",
+             "1", "--out", whole, out="whole.safetensors"),
+        Case("split a dcp checkpoint", *split, "--checkpoint", at("in/dcp"),
+             *alone, out="set", index="shards.json"),
     ]
 
 
@@ -175,6 +190,9 @@ class Bench:
             self.good("split", "--plan", self.at("in/plan.json"), "--out",
                       self.at(out), "--checkpoint",
                       self.at(f"in/{source}.safetensors"))
+        for form in ("orbax", "dcp"):
+            self.good("merge", self.at("in/set"), "--to", form, "--out",
+                      self.at("in/" + form))
         self.inputs = contents(self.at("in"))
 
     def at(self, name):
@@ -224,7 +242,8 @@ class Bench:
 
 
 def is_hidden(name):
-    return name.startswith(".")
+    """What a killed run may leave, which no reader takes for a result."""
+    return name.startswith(".") or "-tmp-shardc" in name
 
 
 def check_output(case, before, wanted, now, orderly):
@@ -237,7 +256,7 @@ def check_output(case, before, wanted, now, orderly):
                 f"{name} is left")
     old, new, here = (made.get(case.out) for made in (before, wanted, now))
     if case.index is None:
-        told = case.tells and here and all(
+        told = case.reports and here and all(
             finding["level"] == "error"
             for finding in json.loads(here))
         require(here in (old, new) or told,
@@ -303,7 +322,7 @@ class Hunt:
         orderly = call not in ("malloc", "mmap") and how != "ENOMEM"
         check_output(case, before, wanted, now, orderly)
         require(not INTERNAL.search(text), f"internal words: {text[-300:]}")
-        if case.tells and case.out in now:
+        if case.reports and case.out in now:
             text += now[case.out].decode()
         require("error" in text, f"no message: {text!r}")
         require(self.bench.folder in text or "standard output" in text or
@@ -311,6 +330,8 @@ class Hunt:
 
     def rerun(self, case, made):
         _, wanted, _ = made
+        if case.once and contents(self.bench.at("out")) == wanted:
+            return
         self.bench.good(*case.args)
         require(contents(self.bench.at("out")) == wanted,
                 "run again, other outputs")
@@ -408,7 +429,7 @@ def main():
                 # Each run of the tests takes another part by the case's name.
                 calls = [call for call in calls if call != "malloc"] + ["malloc"]
             hunt.all_of(case, calls)
-            if case.index or case.out == "whole.safetensors":
+            if case.index or case.once or case.out == "whole.safetensors":
                 killed += kills(bench, hunt, case, 1 if whole else 8,
                                 60 if whole else 2)
         counts = ", ".join(f"{call} {count}"

@@ -37,13 +37,15 @@ FAULTS = [("rename", "EIO"), ("rename", "ENOSPC"), ("link", "EIO"),
 class Writer:
     """A command that writes the set `folder`, and what is there before."""
 
-    def __init__(self, name, args, folder, before=(), without=(), hf=True):
+    def __init__(self, name, args, folder, before=(), without=(), hf=True,
+                 once=False):
         self.name = name
         self.args = args
         self.folder = folder
         self.before = before    # commands that write what is there before
         self.without = without  # files that are then removed
         self.hf = hf            # full tensors, not shards
+        self.once = once        # a folder that is complete is not replaced
 
 
 def writers(at):
@@ -84,6 +86,14 @@ def writers(at):
                [splits[1]], ["shards.json"], hf=False),
         Writer("reshard over a set", ["reshard", at("in/set"), *reshard],
                "set", [["reshard", at("in/old"), *reshard]], hf=False),
+        *(Writer(f"{source} to {to}",
+                 [*command, "--to", to, "--threads", "1", "--out",
+                  at("out/tree")], "tree", once=True)
+          for to in ("orbax", "dcp")
+          for source, command in (
+              ("merge", ["merge", at("in/set")]),
+              ("reshard", ["reshard", at("in/orbax"), "--plan",
+                           at("in/other.json")]))),
     ]
 
 
@@ -152,8 +162,8 @@ class Trial:
             for name, args in readers(bench.at, writer.folder):
                 self.valid[state][name], _ = self.read(args)
         # A part of a set by processes that is not the last completes nothing.
-        done = not any(name.startswith(".") for name in
-                       self.after[writer.folder])
+        done = writer.once or not any(
+            name.startswith(".") for name in self.after[writer.folder])
         expected = {"merge", "reshard"}
         if writer.hf:
             expected |= {"manifest", "check", "plan", "diff", "suggest",
@@ -175,6 +185,10 @@ class Trial:
                 require(result[2] == {"project": {}},
                         f"{name} has left {result[2]}")
                 self.refused += 1
+            if writer.once:
+                self.judge_unfinished(writer)
+            if writer.once and writer.folder in contents(self.bench.at("out")):
+                return
             self.bench.good(*writer.args)
             require(contents(self.bench.at("out")) == self.after,
                     "run again, other files")
@@ -183,6 +197,24 @@ class Trial:
             self.failed.append(f"{writer.name}: {what}: {fault}; "
                                f"{sorted(here)}")
             print(self.failed[-1], flush=True)
+
+    def judge_unfinished(self, writer):
+        """What is left under another name is refused, or has every tensor."""
+        out = self.bench.at("out")
+        for name in os.listdir(out):
+            if name == writer.folder:
+                continue
+            result, message = self.read(
+                ["merge", os.path.join(out, name), "--threads", "1",
+                 "--no-sync", "--out",
+                 self.bench.at("out/read/made.safetensors")])
+            self.reads += 1
+            if result == self.valid[1]["merge"]:
+                continue
+            require(result[0] == 2 and b"error" in message
+                    and result[2] == {"project": {}},
+                    f"{name} is read: {result[0]} {message[-300:]!r}")
+            self.refused += 1
 
     def run_with(self, writer, call, how, n):
         self.bench.put(self.before)

@@ -155,6 +155,18 @@ def texts():
                                   "findings": []})
 
 
+def programs():
+    """The program of the golden transcript, and small compiled ones."""
+    path = os.path.join(ROOT, "testdata", "golden", "commands", "audit.txt")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    yield "program", text[text.index("HloModule"):text.index("\n===")].encode()
+    folder = os.path.join(ROOT, "testdata", "audit")
+    for name in ("gpu", "tpu", "mistake.gathered_twice"):
+        with gzip.open(os.path.join(folder, name + ".hlo.txt.gz")) as file:
+            yield "program", file.read()
+
+
 def files():
     hostile = os.path.join(ROOT, "testdata", "hostile")
     kinds = {"mesh_": ["mesh_file", "yaml"], "rules_": ["rules", "yaml"],
@@ -212,6 +224,7 @@ def main():
     out = sys.argv[1]
     inputs = [(target, text.encode()) for target, text in texts()]
     inputs += list(files())
+    inputs += list(programs())
     inputs += list(stored())
     inputs += list(kept())
     inputs += [("yaml", data) for target, data in inputs

@@ -1,8 +1,12 @@
-// Readers of text that people write: YAML, meshes, rules, specs, settings.
+// Readers of text: YAML, meshes, rules, specs, settings, compiled programs.
 #include <array>
 
+#include "audit/audit.h"
+#include "audit/growth.h"
+#include "emit/audits/audit_report.h"
 #include "emit/plans/mesh_grid.h"
 #include "fuzz/reading.h"
+#include "hlo/program.h"
 #include "match/match.h"
 #include "parse/mesh.h"
 #include "parse/operations.h"
@@ -109,7 +113,32 @@ void Size(std::string_view bytes) {
   Require(!size || *size >= 1, "at least a byte");
 }
 
-constexpr std::array<NamedTarget, 8> kTargets = {{
+void Program(std::string_view bytes) {
+  CheckReader(bytes, [](const SourceRef& source, Findings& findings) {
+    const auto program = hlo::ReadProgram(source, findings);
+    if (!program) return false;
+    const auto report = audit::Audit(*program, {}, findings);
+    if (!report) return false;
+    const audit::Sent sent = audit::SentOf(*report);
+    Require(audit::GrowthOf(sent, sent).empty(), "no growth against itself");
+    // What is written is read back with the same sums.
+    Findings none;
+    const auto document = JsonDocument::Parse(
+        MakeSource("json", TextOf([&](Sink& out) {
+                     WriteAuditJson(*report, {audit::By::kLine}, out);
+                   })),
+        none);
+    const auto read =
+        document == nullptr ? std::nullopt : audit::ReadSent(*document, none);
+    Require(read.has_value(), "an audit that is read back");
+    for (const auto by : {audit::By::kAll, audit::By::kScope}) {
+      Require(!AuditReportText(*report, {by}).empty(), "a text");
+    }
+    return true;
+  });
+}
+
+constexpr std::array<NamedTarget, 9> kTargets = {{
     {"yaml", Yaml},
     {"mesh_file", MeshFile},
     {"mesh_string", MeshString},
@@ -118,6 +147,7 @@ constexpr std::array<NamedTarget, 8> kTargets = {{
     {"settings", Settings},
     {"project", ProjectFile},
     {"size", Size},
+    {"program", Program},
 }};
 
 }  // namespace

@@ -69,6 +69,32 @@ TEST_CASE("a rewrite gives a name in the name's own separator") {
         std::pair<size_t, size_t>{0, 16});
 }
 
+TEST_CASE("a rewrite takes groups by digit, and other escapes literally") {
+  const Matcher matcher =
+      Compiled({{"(a+)(b)?(c)(d)(e)(f)(g)(h)(i)", {}, '/'}, {"x", {}, '/'}});
+  const auto rewritten = [&](std::string_view text, size_t rule = 0,
+                             std::string_view name = "z/aacdefghi/q") {
+    return matcher.Rewrite(rule, name, '/', text).value_or("none");
+  };
+  // Group 0 is what the pattern matches, not the name.
+  CHECK(rewritten("\\0") == "aacdefghi");
+  CHECK(rewritten("<\\0\\0>") == "<aacdefghiaacdefghi>");
+  CHECK(rewritten("\\1/\\3") == "aa/c");
+  CHECK(rewritten("\\9") == "i");
+  CHECK(rewritten("\\10") == "aa0");
+  // A group that takes no part is empty.
+  CHECK(rewritten("[\\2]") == "[]");
+  CHECK(rewritten("\\\\") == "\\");
+  CHECK(rewritten("\\.w") == ".w");
+  CHECK(rewritten("w\\") == "w\\");
+  CHECK(rewritten("") == "");
+  CHECK(rewritten("\\0", 1, "x") == "x");
+  CHECK(rewritten("\\1", 1, "x") == "none");
+  CHECK(rewritten("w", 1, "y") == "none");
+  // Separators of the rewrite become the name's.
+  CHECK(matcher.Rewrite(0, "z.aacdefghi", '.', "\\1/w.x") == "aa.w.x");
+}
+
 TEST_CASE(
     "features that RE2 lacks are explained with a rewrite and a position") {
   struct Case {

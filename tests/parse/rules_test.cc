@@ -210,6 +210,30 @@ policy: {unmatched: replicate, illegal: drop, min_size: 0, compat: eformer}
   CHECK(set->policy.compat == Compat::kEformer);
 }
 
+TEST_CASE("a bundle's mode is a name or a dimension from -64 to 63") {
+  const auto mode = [](const std::string& text) -> std::string {
+    Findings findings;
+    const auto set =
+        ReadOne("version: 1\nbundles: {B: {axes: [TP], mode: " + text + "}}\n",
+                findings);
+    if (!set || findings.HasErrors()) return findings.all()[0].message;
+    const auto& read = set->bundles[0].mode;
+    if (const Mode* named = std::get_if<Mode>(&read)) {
+      return std::string(ModeName(*named));
+    }
+    return std::to_string(std::get<int>(read));
+  };
+  for (const char* dim : {"-64", "-2", "-1", "0", "1", "63"}) {
+    CHECK(mode(dim) == dim);
+  }
+  CHECK(mode("prefill") == "prefill");
+  CHECK(mode("'1'") == "the mode of a bundle is the string `1`");
+  CHECK(mode("64") == "`mode` is `64`, more than 63");
+  CHECK(mode("-65") == "`mode` is `-65`, less than -64");
+  CHECK(mode("1.5") == "the mode of a bundle is the number `1.5`");
+  CHECK(mode("[1]") == "the mode of a bundle is a list");
+}
+
 TEST_CASE("files follow each other depth first, nearest first") {
   const Files files({
       {"top.yaml",

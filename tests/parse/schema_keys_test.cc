@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 23> kWhere = {{
+constexpr std::array<Where, 31> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -51,6 +51,14 @@ constexpr std::array<Where, 23> kWhere = {{
     {"project.lint", "project", "lint"},
     {"operations", "operations", ""},
     {"operations.settings", "operations", "settings"},
+    {"profile", "profile", ""},
+    {"profile.peaks", "profile", "peaks"},
+    {"profile.memory", "profile", "memory"},
+    {"profile.efficiency", "profile", "efficiency"},
+    {"profile.matmul", "profile", "matmul"},
+    {"profile.attention", "profile", "attention"},
+    {"profile.links", "profile", "links"},
+    {"profile.link", "profile", "link"},
 }};
 
 std::unique_ptr<const JsonDocument> Load(std::string_view file) {

@@ -119,6 +119,25 @@ TEST_CASE("unknown names have suggestions") {
   CHECK(both.errors() == 2);
 }
 
+TEST_CASE("a dimension of size 1 means decode, counted from either end") {
+  const Shape shape = {1, 7, 1, 5};
+  const auto mode = [&](int64_t dim) -> std::string {
+    const auto found = ModeFromShape(dim, shape);
+    return found ? std::string(ModeName(*found)) : "none";
+  };
+  const std::pair<int64_t, std::string> cases[] = {
+      {0, "decode"},       {1, "train"},       {2, "decode"},  {3, "train"},
+      {4, "none"},         {-1, "train"},      {-2, "decode"}, {-3, "train"},
+      {-4, "decode"},      {-5, "none"},       {100, "none"},  {-100, "none"},
+      {INT64_MAX, "none"}, {INT64_MIN, "none"}};
+  for (const auto& [dim, expected] : cases) {
+    CAPTURE(dim);
+    CHECK(mode(dim) == expected);
+  }
+  CHECK_FALSE(ModeFromShape(0, {}).has_value());
+  CHECK_FALSE(ModeFromShape(-1, {}).has_value());
+}
+
 TEST_CASE("bundles are complete specs") {
   RuleSet rules;
   Bundle ours;

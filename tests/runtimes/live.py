@@ -17,7 +17,8 @@ from records import HERE
 # Which environment each family's system is installed in.
 FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "parity": "live", "dtensor": "record", "dcp": "record",
-            "restore_orbax": "live", "restore_dcp": "record", "tree": "record", "flax": "flax",
+            "orbax": "live", "restore_orbax": "live",
+            "restore_dcp": "record", "tree": "record", "flax": "flax",
             "package": "live", "states": "live", "package_torch": "record",
             "sources": "sources", "cost": "live", "step": "record",
             "tp_logits": "record", "declared_torch": "record",

@@ -306,7 +306,14 @@ TEST_CASE("orbax: what is missing or unfinished is reported") {
   TemporaryFolder folder;
   const std::string saving = folder / "5.orbax-checkpoint-tmp";
   Put(saving + "/_METADATA", "{}");
-  Mentions(Outcome(saving), "orbax has not finished saving");
+  Mentions(Outcome(saving), "`.orbax-checkpoint-tmp`: the save of this");
+  // Without `_METADATA`, which is written last, other formats are recognised.
+  for (const std::string ending :
+       {".orbax-checkpoint-tmp-shardc", ".dcp-tmp-shardc"}) {
+    Put(folder / ("6" + ending + "/x/.zarray"), Zarray("[2]", "[2]"));
+    Put(folder / ("6" + ending + "/x/0"), Floats(2));
+    Mentions(Outcome(folder / ("6" + ending)), "has not finished");
+  }
   Orbax parts(LeafJson({"a"}), {"a"});
   Put(parts.folder / "ocdbt.process_0/manifest.ocdbt", "");
   Put(parts.folder / "array_metadatas/process_0", "");

@@ -551,15 +551,16 @@ TEST_CASE("write: a database of many small nodes is read") {
     Findings findings;
     auto target = NewFolder::Create(folder / "db", ".tmp", findings);
     REQUIRE(target);
-    auto writer = OcdbtWriter::Create(*target, findings, 200);
-    REQUIRE(writer);
+    auto file = NewFile::Create(target->PathOf("values"), findings);
+    REQUIRE(file);
+    OcdbtWriter writer(*target, {"values"}, std::move(*file), 200);
     std::map<std::string, std::string> wanted;
     for (size_t i = 0; i < count; ++i) {
       const std::string key = std::to_string(i * 7919 % 10007) + "/.zarray";
       wanted[key] = std::string(i % 3 == 0 ? 3000 : i % 50, 'v') + key;
-      REQUIRE(writer->Add(key, wanted[key], findings));
+      REQUIRE(writer.Add(key, wanted[key], findings));
     }
-    REQUIRE(writer->Finish(findings));
+    REQUIRE(writer.Finish(findings));
     REQUIRE(target->Publish(findings));
     const auto store = OcdbtStore::Open(folder / "db", {""}, findings);
     INFO(MessagesOf(findings));

@@ -17,7 +17,17 @@ def spellings(option):
 
 
 def options(command):
-    return [o for o in command["options"] if o["name"].startswith("-")]
+    """The options, and arguments that can be given as one: DIR, --from DIR."""
+    out = []
+    for option in command["options"]:
+        if option["name"].startswith("-"):
+            out.append(option)
+        elif "also" in option:
+            as_option = {**option, "name": option["also"],
+                         "value": option["name"]}
+            del as_option["also"]
+            out.append(as_option)
+    return out
 
 
 def argument_words(command):

@@ -5,6 +5,8 @@
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free
 #include "emit/costs/cost_report.h"
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -91,8 +93,38 @@ std::string CommunicationText(const Report& report) {
   return table.Text() + SourceText(report.communication);
 }
 
+std::string PartName(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+std::string RateText(const cost::ExpectedTime& time) {
+  return ShareText(static_cast<int64_t>(time.model_flops_share * 1e6),
+                   1'000'000) +
+         " of the peak rate for the model's operations, " +
+         CountText(static_cast<int64_t>(std::llround(time.tokens_per_second))) +
+         " tokens/s a device";
+}
+
+std::string ExpectedText(const Report& report) {
+  const cost::ExpectedTime& time = *report.expected;
+  Columns table;
+  table.Row(
+      {"time of a step on " + std::string(report.settings.profile->name)});
+  for (const cost::TimePart& part : time.parts) {
+    if (part.seconds <= 0) continue;
+    table.Row({"  " + PartName(part.name), SecondsText(part.seconds)});
+  }
+  table.Row({"  step", SecondsText(time.seconds) + " expected, from " +
+                           SecondsText(time.least) + " to " +
+                           SecondsText(time.most)});
+  return table.Text() + "  " + RateText(time) + "\n";
+}
+
 std::string TimeText(const Report& report) {
   if (!report.time) return "";
+  if (report.expected) return ExpectedText(report);
   const cost::Time& time = *report.time;
   Columns table;
   table.Row(
@@ -186,6 +218,29 @@ void WriteCommunication(JsonWriter& json, const Report& report) {
   json.EndObject();
 }
 
+void WriteExpected(JsonWriter& json, const Report& report) {
+  const cost::ExpectedTime& time = *report.expected;
+  json.Member("expected_s", time.seconds);
+  json.Key("parts");
+  json.BeginArray(JsonLayout::kLines);
+  for (const cost::TimePart& part : time.parts) {
+    json.BeginObject();
+    json.Member("name", part.name);
+    json.Member("seconds", part.seconds);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Member("mfu", time.model_flops_share);
+  json.Member("tokens_per_second_per_device", time.tokens_per_second);
+  json.Key("calibration");
+  json.BeginObject();
+  json.Member("stack", time.stack->name);
+  json.Member("stack_assumed", time.stack_assumed);
+  json.Member("runs", report.settings.profile->efficiency.runs);
+  json.Member("calibrated", time.calibrated);
+  json.EndObject();
+}
+
 void WriteTime(JsonWriter& json, const Report& report) {
   const auto& time = report.time;
   const auto of = [&](double seconds) {
@@ -197,8 +252,9 @@ void WriteTime(JsonWriter& json, const Report& report) {
   json.Member("compute_s", of(known.compute));
   json.Member("memory_s", of(known.memory));
   json.Member("communication_s", of(known.communication));
-  json.Member("least_s", of(known.Least()));
-  json.Member("most_s", of(known.Most()));
+  const auto& expected = report.expected;
+  json.Member("least_s", expected ? expected->least : of(known.Least()));
+  json.Member("most_s", expected ? expected->most : of(known.Most()));
   json.Key("bound_by");
   if (time) {
     json.String(cost::kBoundNames[static_cast<size_t>(known.bound)]);
@@ -213,6 +269,7 @@ void WriteTime(JsonWriter& json, const Report& report) {
   } else {
     json.Null();
   }
+  if (expected) WriteExpected(json, report);
   json.EndObject();
 }
 
@@ -252,9 +309,7 @@ void WriteCostJson(const Report& report, Sink& out) {
   json.Member("target", report.target);
   json.Member("mode", ModeName(report.mode));
   json.Key("mesh");
-  json.BeginObject();
-  WriteMeshMembers(json, report.mesh, MeshDetail::kSizes);
-  json.EndObject();
+  WriteMesh(json, report.mesh, MeshDetail::kSizes);
   json.Key("memory");
   json.BeginObject(JsonLayout::kLines);
   WriteHeld(json, report.memory.most);

@@ -54,13 +54,16 @@ std::string FreeText(const FitMesh& one) {
                   : ShareText(left, *memory.capacity) + " free";
 }
 
-std::vector<std::string> Cells(std::string name, const FitMesh& one) {
+// `tie`: whether another mesh has the same rank.
+std::vector<std::string> Cells(std::string name, const FitMesh& one,
+                               bool tie = false) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
   return {"  " + std::move(name),
           BytesText(one.memory.most.total.value_or(0)),
           FreeText(one),
           one.communication ? BytesText(*one.communication) + " sent" : "",
-          one.time ? SecondsText(one.time->Most()) : "",
+          one.Seconds() ? SecondsText(*one.Seconds()) : "",
+          tie ? "tie for " + CountText(*one.rank) : "",
           one.batch.empty() ? "" : "batch over " + Listed(one.batch)};
 }
 
@@ -88,6 +91,14 @@ std::vector<std::string> FlagsOf(const cost::FitReport& report) {
     out.push_back("--profile " + std::string(settings.profile->name));
   }
   return out;
+}
+
+// Ranks are not descending, so meshes of the same rank are neighbours.
+bool Ties(const std::vector<FitMesh>& meshes, size_t i) {
+  const auto same = [&](size_t other) {
+    return other < meshes.size() && meshes[other].rank == meshes[i].rank;
+  };
+  return meshes[i].rank && (same(i + 1) || (i > 0 && same(i - 1)));
 }
 
 std::string ChangeText(const cost::FitReport& report) {
@@ -143,8 +154,7 @@ void WriteFit(JsonWriter& json, const FitMesh& one) {
       one.legal ? one.memory.most.total : std::optional<int64_t>();
   json.Member("bytes_per_device", bytes);
   json.Member("communication", one.communication);
-  json.Member("seconds",
-              one.time ? std::optional(one.time->Most()) : std::nullopt);
+  json.Member("seconds", one.Seconds());
   json.Key("reason");
   if (one.legal) {
     json.Null();
@@ -163,17 +173,26 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
   Columns table;
   table.Row({"meshes, best first", "bytes per device"});
   int64_t fitting = 0, legal = 0, shown = 0;
+  bool ties = false;
   const AxisGroup* batch = nullptr;
-  for (const FitMesh& one : report.meshes) {
+  for (size_t i = 0; i < report.meshes.size(); ++i) {
+    const FitMesh& one = report.meshes[i];
     fitting += one.Fits() ? 1 : 0;
     legal += one.legal ? 1 : 0;
     if ((!one.Fits() && !all) || shown == most) continue;
     ++shown;
-    table.Row(Cells(AxesText(one.mesh), one));
+    const bool tie = Ties(report.meshes, i);
+    ties = ties || tie;
+    table.Row(Cells(AxesText(one.mesh), one, tie));
     if (!one.batch.empty()) batch = &one.batch;
   }
   if (shown > 0) out += table.Text();
   out += VerdictText(report, fitting, legal);
+  if (ties) {
+    out += "tie: the times differ by less than " +
+           CountText(cost::kTiePerHundred) +
+           " %, so the mesh that needs less memory is first\n";
+  }
   if (batch != nullptr) {
     out += "batch over " + Listed(*batch) +
            ": the rules need `axes: {batch: [" + Listed(*batch) + "]}`\n";
@@ -208,6 +227,7 @@ void WriteFitJson(const cost::FitReport& report, Sink& out) {
   for (const FitMesh& one : report.meshes) {
     json.BeginObject();
     WriteFit(json, one);
+    json.Member("rank", one.rank);
     json.EndObject();
   }
   json.EndArray();

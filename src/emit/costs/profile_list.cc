@@ -32,6 +32,26 @@ std::string Peak(const std::optional<double>& rate) {
   return rate ? Number(*rate / 1e12) : "-";
 }
 
+std::string Share(const std::optional<double>& share) {
+  return share ? Number(*share) : "-";
+}
+
+std::string EfficiencyText() {
+  Columns table;
+  table.Row({"share of the peak rates in training", "products, bf16", "fp8",
+             "flash attention 1", "2", "cuDNN", "others", "memory",
+             "published runs"});
+  for (const DeviceProfile& one : DeviceProfiles()) {
+    const Efficiency& of = one.efficiency;
+    table.Row({std::string(one.name), Number(of.matmul),
+               one.fp8_rate ? Number(of.matmul_fp8) : "-",
+               Share(of.flash_attn1), Share(of.flash_attn2), Share(of.cudnn),
+               Number(of.attention), Number(of.memory_ops),
+               of.runs > 0 ? std::to_string(of.runs) : "none"});
+  }
+  return table.Text();
+}
+
 }  // namespace
 
 std::string ProfileListText() {
@@ -54,7 +74,7 @@ std::string ProfileListText() {
                   : ""),
          Rate(one.host_rate, from.host)});
   }
-  std::string out = table.Text() + "sources\n";
+  std::string out = table.Text() + EfficiencyText() + "sources\n";
   for (const ProfileSource& one : ProfileSources()) {
     out +=
         "  " + std::string(1, one.letter) + "  " + std::string(one.text) + "\n";
@@ -92,6 +112,18 @@ void WriteProfileListJson(Sink& out) {
     json.Member("fabric", FabricName(one.fabric));
     json.Member("chips_per_host", one.chips_per_host);
     json.Member("devices_per_chip", one.devices_per_chip);
+    const Efficiency& of = one.efficiency;
+    json.Key("efficiency");
+    json.BeginObject();
+    json.Member("matmul_bf16", of.matmul);
+    json.Member("matmul_fp8", of.matmul_fp8);
+    json.Member("flash_attn1", of.flash_attn1);
+    json.Member("flash_attn2", of.flash_attn2);
+    json.Member("cudnn", of.cudnn);
+    json.Member("other_attention", of.attention);
+    json.Member("memory_ops", of.memory_ops);
+    json.Member("runs", of.runs);
+    json.EndObject();
     json.EndObject();
   }
   json.EndArray();

@@ -8,27 +8,10 @@
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "source/json_writer.h"
+#include "source/url_base64.h"
 
 namespace shardc::exports {
 namespace {
-
-std::string Base64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::string out;
-  for (size_t i = 0; i < text.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      const unsigned char byte =
-          i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0;
-      bits = bits << 8 | byte;
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      out += i + k > text.size() ? '=' : kDigits[bits >> (18 - 6 * k) & 63];
-    }
-  }
-  return out;
-}
 
 // orbax joins the parts of a path with dots, whatever the separator of the
 // plan.
@@ -89,7 +72,7 @@ void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   for (const ReadParam& param : plan.params) {
-    json.Member(Base64(OrbaxName(param.name, separator)),
+    json.Member(EncodeUrlBase64(OrbaxName(param.name, separator)),
                 ShardingText(plan.mesh, param.SpecOf(request.options.mode)));
   }
   json.EndObject();

@@ -1,6 +1,6 @@
 // Prints the explanation of a code from its record: a lint's, or the page of
-// an input error (pages/page.h). The texts become paragraphs of 76 columns
-// under headings, and the examples are indented.
+// an input error or of an audit's finding (pages/page.h). The texts become
+// paragraphs of 76 columns under headings, and the examples are indented.
 //
 //   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...
 //               What it does, Why that is bad, Example, What to write instead
@@ -100,9 +100,10 @@ void Page(std::string& out, const CodePage& page) {
   out += "\nHow to fix it\n";
   Wrap(out, page.fix);
   out += "\n";
-  Wrap(out,
-       "An input error cannot be ignored or given another level: the command "
-       "ends with exit status 2.");
+  Wrap(out, page.code->number < 100
+                ? "An input error cannot be ignored or given another level: "
+                  "the command ends with exit status 2."
+                : "`shardc audit --ignore` leaves the finding out.");
   out += "\nExample\n";
   Session(out, page.bad);
   out += "\nFixed\n";

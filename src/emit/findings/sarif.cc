@@ -5,6 +5,7 @@
 #include <map>
 
 #include "emit/findings/formats.h"
+#include "emit/findings/pages/page.h"
 #include "lint/rules/lint.h"
 #include "source/digest.h"
 #include "source/json_writer.h"
@@ -94,6 +95,10 @@ void WriteRule(JsonWriter& json, const Code& code) {
     WriteText(json, "fullDescription", lint->what);
     WriteText(json, "help",
               std::string(lint->why) + " " + std::string(lint->instead));
+  } else if (const CodePage* page = FindPage(code); page && code.number > 99) {
+    WriteText(json, "fullDescription", page->what);
+    WriteText(json, "help",
+              std::string(page->why) + " " + std::string(page->fix));
   }
   json.Key("defaultConfiguration");
   json.BeginObject();

@@ -71,8 +71,9 @@ class ArrayDrawing {
     for (int64_t i = 0; i < panels_; ++i) Panel(i);
     html_.Raw("</div><p class=selected aria-live=polite></p>");
     if (panels_ < array_.PanelCount()) {
-      html_.Raw("<p class=q>").Count(array_.PanelCount() - panels_);
-      html_.Raw(" more such panels.</p>");
+      html_.Raw("<p class=q>" +
+                Counted(array_.PanelCount() - panels_, "more such panel") +
+                ".</p>");
     }
     if (!array_.whole()) List();
   }
@@ -279,7 +280,8 @@ class ArrayDrawing {
     const int64_t all =
         array_.PanelCount() * array_.RowCount() * array_.ColumnCount();
     if (listed < all) {
-      html_.Raw("<p class=q>and ").Count(all - listed).Raw(" more pieces.</p>");
+      html_.Raw("<p class=q>and " + Counted(all - listed, "more piece") +
+                ".</p>");
     }
     html_.Raw("</details>");
   }

@@ -176,9 +176,57 @@ void WriteTotals(Page& page) {
     html.Bytes(now > was ? now - was : was - now).Raw("</b>");
   }
   html.Raw("</p>\n");
-  if (diff.other_mesh) {
-    html.Raw("<p>The mesh was <code>").Text(MeshText(diff.mesh_before));
-    html.Raw("</code>.</p>\n");
+}
+
+int64_t SizeIn(const Mesh& mesh, std::string_view axis) {
+  const auto at = mesh.Find(axis);
+  return at ? mesh.axes[*at].size : 1;
+}
+
+void WriteAxisRow(Page& page, std::string_view axis, const Mesh& before,
+                  const Mesh& after) {
+  Html& html = page.html;
+  const int64_t was = SizeIn(before, axis), is = SizeIn(after, axis);
+  html.Raw("<tr><th scope=row>");
+  page.Axis(axis);
+  html.Raw("</th><td class=r>").Count(was).Raw("</td><td class=r>").Count(is);
+  html.Raw(was == is  ? "</td><td class=q>unchanged</td></tr>"
+           : is > was ? "</td><td>↑ more parts</td></tr>"
+                      : "</td><td>↓ fewer parts</td></tr>");
+}
+
+// What another mesh changes: the axes, the devices, and the shards of
+// parameters that keep their spec, which are rows of the table below.
+void WriteMeshChange(Page& page) {
+  const PlanDifference& diff = *page.in.base->diff;
+  if (!diff.other_mesh) return;
+  const Mesh &before = diff.mesh_before, &after = diff.mesh_after;
+  Html& html = page.html;
+  html.Raw("<h3>The mesh changes</h3>\n<p><code>").Text(MeshText(before));
+  html.Raw("</code> → <code>").Text(MeshText(after)).Raw("</code></p>\n");
+  html.Raw(
+      "<div class=s tabindex=0 role=group aria-label=\"Axes before and "
+      "after\"><table class=narrow><thead><tr><th scope=col>Axis</th><th "
+      "scope=col class=r>Before</th><th scope=col class=r>After</th><th "
+      "scope=col>Change</th></tr></thead><tbody>");
+  for (const MeshAxis& axis : after.axes) {
+    WriteAxisRow(page, axis.name, before, after);
+  }
+  for (const MeshAxis& axis : before.axes) {
+    if (!after.Find(axis.name)) WriteAxisRow(page, axis.name, before, after);
+  }
+  html.Raw("<tr><th scope=row>devices</th><td class=r>").Count(before.devices);
+  html.Raw("</td><td class=r>").Count(after.devices);
+  html.Raw("</td><td></td></tr></tbody></table></div>\n");
+  int64_t kept = 0;
+  for (const SpecChange& one : diff.specs) {
+    if (one.before == one.after) kept += static_cast<int64_t>(one.names.size());
+  }
+  if (kept > 0) {
+    html.Raw("<p>" + Counted(kept, "parameter") +
+             (kept == 1 ? " keeps its spec, but its shards"
+                        : " keep their specs, but their shards") +
+             " change with the mesh.</p>\n");
   }
 }
 
@@ -187,7 +235,7 @@ void WriteFields(Page& page) {
   Html& html = page.html;
   for (const FieldChange& field : page.in.base->diff->fields) {
     if (field.detailed) continue;
-    html.Raw("<p class=q>").Text(field.message).Raw("</p>\n");
+    html.Raw("<p class=q>").Message(field.message).Raw("</p>\n");
   }
 }
 
@@ -206,8 +254,9 @@ void WriteChanges(Page& page) {
     return;
   }
   WriteTotals(page);
+  WriteMeshChange(page);
   html.Raw(
-      "<div class=s tabindex=0 role=group aria-label=Changes><table>"
+      "<div class=s tabindex=0 role=group aria-label=Changes><table class=ch>"
       "<thead><tr><td></td><th scope=col>Tensor</th><th scope=col>Before"
       "</th><th scope=col>After</th><th scope=col class=r>Per device</th>"
       "<th scope=col>Move</th></tr></thead><tbody>\n");

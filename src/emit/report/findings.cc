@@ -74,10 +74,11 @@ void WriteFindings(Page& page) {
   const size_t left = (loud.size() > most ? loud.size() - most : 0) +
                       (notes.size() > most ? notes.size() - most : 0);
   if (left > 0) {
-    html.Raw("<p class=q>and ").Count(static_cast<int64_t>(left));
+    html.Raw("<p class=q>and " +
+             Counted(static_cast<int64_t>(left), "more finding"));
     html.Raw(
-        " more findings: run <code>shardc check --notes</code> to list "
-        "them.</p>\n");
+        ": run <code>shardc check --notes</code> for the "
+        "full list.</p>\n");
   }
   page.End();
 }

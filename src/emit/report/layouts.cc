@@ -98,8 +98,8 @@ void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
   }
   html.Raw("<br><span class=n>").Name(group.shown).Raw("</span>");
   if (one.params > group.count) {
-    html.Raw(" <span class=q>and ").Count(one.params - group.count);
-    html.Raw(" more parameters</span>");
+    html.Raw(" <span class=q>and " +
+             Counted(one.params - group.count, "more parameter") + "</span>");
   }
   WriteArrayCaption(page, array);
   html.Raw("</figcaption>");
@@ -150,9 +150,10 @@ void WriteLayouts(Page& page) {
   for (size_t i = 0; i < shown; ++i) WriteSharding(page, shardings[i], i);
   html.Raw("</div>\n");
   if (shown < shardings.size()) {
-    html.Raw("<p class=q>and ")
-        .Count(static_cast<int64_t>(shardings.size() - shown));
-    html.Raw(" more shardings, of fewer bytes.</p>");
+    html.Raw("<p class=q>and " +
+             Counted(static_cast<int64_t>(shardings.size() - shown),
+                     "more sharding") +
+             " of fewer bytes.</p>");
   }
   page.End();
 }
@@ -161,9 +162,9 @@ void WriteMesh(Page& page) {
   Html& html = page.html;
   const picture::MeshPicture mesh(page.mesh());
   page.Begin("mesh", "Mesh");
-  html.Raw("<p class=q>").Count(page.mesh().devices).Raw(" devices");
+  html.Raw("<p class=q>" + Counted(page.mesh().devices, "device"));
   if (mesh.knows_hosts()) {
-    html.Raw(" on ").Count(page.mesh().processes).Raw(" hosts, ");
+    html.Raw(" on " + Counted(page.mesh().processes, "host") + ", ");
     html.Count(mesh.PerHost()).Raw(" on each");
   }
   html.Raw(". Devices are numbered row by row, the last axis fastest");

@@ -15,6 +15,7 @@
 #include "picture/bars.h"
 #include "picture/treemap.h"
 #include "source/checked.h"
+#include "source/wording.h"
 
 namespace shardc::report {
 namespace {
@@ -25,6 +26,10 @@ using picture::ParamGroup;
 constexpr double kMapWidth = 1056, kMapHeight = 300;
 // share of a device's bytes below which a box is not drawn
 constexpr double kLeast = 0.0004;
+
+// Printed below the parts of a bar and in the legend, as in the terminal.
+constexpr std::array<std::string_view, cost::kComponentCount> kLetters = {
+    "P", "G", "O", "K", "A", "L", "W"};
 
 std::string ComponentName(size_t component) {
   std::string out(cost::kComponentNames[component]);
@@ -57,6 +62,10 @@ void WriteBar(Page& page, const cost::Report& report, int64_t scale) {
     html.Raw("<rect class=\"part p").Number(static_cast<int64_t>(i));
     html.Raw("\" y=4 height=12 x=\"").Fixed(Percent(before, scale));
     html.Raw("%\" width=\"").Fixed(Percent(bytes, scale)).Raw("%\"/>");
+    if (Percent(bytes, scale) > 2) {
+      html.Raw("<text x=\"").Fixed(Percent(before, scale)).Raw("%\" y=28>");
+      html.Text(kLetters[i]).Raw("</text>");
+    }
     before = CheckedAdd(before, bytes).value_or(INT64_MAX);
   }
   if (capacity && total > *capacity) {
@@ -84,8 +93,8 @@ void WriteLegend(Page& page, const std::set<size_t>& there) {
   html.Raw("<ul class=legend>");
   for (size_t i : there) {
     html.Raw("<li><svg aria-hidden=true><rect class=p");
-    html.Number(static_cast<int64_t>(i)).Raw(" width=10 height=10 /></svg>");
-    html.Text(ComponentName(i)).Raw("</li>");
+    html.Number(static_cast<int64_t>(i)).Raw(" width=10 height=10 /></svg><b>");
+    html.Text(kLetters[i]).Raw("</b> ").Text(ComponentName(i)).Raw("</li>");
   }
   if (const auto capacity = Capacity(page)) {
     html.Raw(
@@ -101,22 +110,26 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   html.Raw(
       "<details><summary>As a table</summary><div class=s tabindex=0 "
       "role=group aria-label=\"memory by mode\"><table><thead><tr><th "
-      "scope=col>Mode</th>");
-  for (size_t i : there) {
-    html.Raw("<th scope=col class=r>").Text(ComponentName(i)).Raw("</th>");
-  }
-  html.Raw(
-      "<th scope=col class=r>total</th><th scope=col class=r>the emptiest "
-      "device</th></tr></thead><tbody>");
+      "scope=col>Component</th>");
   for (const cost::Report& report : page.in.costs) {
-    html.Raw("<tr><th scope=row>").Text(ModeName(report.mode)).Raw("</th>");
-    for (size_t i : there) {
-      html.Raw("<td class=r>").Bytes(report.memory.most.by[i]).Raw("</td>");
-    }
-    html.Raw("<td class=r>").Bytes(report.memory.most.total);
-    html.Raw("</td><td class=r>").Bytes(report.memory.least.total);
-    html.Raw("</td></tr>");
+    html.Raw("<th scope=col class=r>").Text(ModeName(report.mode));
+    html.Raw("</th>");
   }
+  html.Raw("</tr></thead><tbody>");
+  const auto row = [&](std::string_view name, const auto& bytes) {
+    html.Raw("<tr><th scope=row>").Text(name).Raw("</th>");
+    for (const cost::Report& report : page.in.costs) {
+      html.Raw("<td class=r>").Bytes(bytes(report.memory)).Raw("</td>");
+    }
+    html.Raw("</tr>");
+  };
+  for (size_t i : there) {
+    row(ComponentName(i),
+        [&](const cost::Memory& of) { return of.most.by[i]; });
+  }
+  row("total", [](const cost::Memory& of) { return of.most.total; });
+  row("the emptiest device",
+      [](const cost::Memory& of) { return of.least.total; });
   html.Raw("</tbody></table></div></details>\n");
 }
 
@@ -164,8 +177,12 @@ void WriteDevices(Page& page) {
     const HeldBytes held = page.plan().Held(mode);
     const auto most = held.Fullest(), least = held.Emptiest(page.mesh());
     if (most == least) {
-      html.Raw("Each of ").Count(page.mesh().devices);
-      html.Raw(" devices holds the same bytes of parameters: ");
+      if (page.mesh().devices == 1) {
+        html.Raw("The device holds all parameters: ");
+      } else {
+        html.Raw("Each of ").Count(page.mesh().devices);
+        html.Raw(" devices holds the same bytes of parameters: ");
+      }
       html.Bytes(most).Raw(".");
     } else {
       html.Raw("The fullest device holds ").Bytes(most);
@@ -184,8 +201,8 @@ void WriteDevices(Page& page) {
     }
   });
   if (const int64_t unknown = page.plan().UnknownSizes(); unknown > 0) {
-    page.html.Raw(" ").Count(unknown);
-    page.html.Raw(" parameters of unknown size are left out.");
+    page.html.Raw(" " + Counted(unknown, "parameter") + " of unknown size " +
+                  (unknown == 1 ? "is" : "are") + " left out.");
   }
   page.html.Raw("</p>\n");
 }
@@ -273,6 +290,11 @@ std::string_view InkOf(const Page& page, const ParamGroup& group, Mode mode) {
   return copies <= 8 ? "r8" : "rn";
 }
 
+std::string CopiesText(const Page& page, const ParamGroup& group, Mode mode) {
+  if (page.plan().IsWhole(group, mode)) return "on all devices";
+  return Counted(page.plan().Copies(group, mode), "copy", "copies");
+}
+
 void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
                Html& html) {
   const auto percent = [](double x) { return x / kMapWidth * 100; };
@@ -295,6 +317,11 @@ void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
     if (box.height > 34 && box.width > 76) {
       text(box.y + 29, "b");
       html.Bytes(cell.bytes).Raw("</text>");
+    }
+    // The number of copies in words, because colours alone do not show it.
+    if (box.height > 48 && box.width > 96) {
+      text(box.y + 43, "b");
+      html.Raw(CopiesText(page, *cell.group, mode)).Raw("</text>");
     }
   }
   html.Raw("</g>\n");

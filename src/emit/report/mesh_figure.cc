@@ -1,8 +1,9 @@
-// The mesh is drawn in px at its own size, one panel per coordinate of the
-// outer axes; hosts are outlined and separated by gaps:
+// The mesh is drawn as wide as the page allows, one panel per coordinate of the
+// outer axes; hosts are outlined and separated by gaps. Columns are in percent
+// of the width, so that text keeps its size on a phone, and rows are in px:
 //
-//   cells of 30 x 24 px with device numbers, or 11 x 11 px without, if a row or
-//   a column has more than 16
+//   8 columns in 2 hosts: 8 cells and 7 gaps of 0.07 cells, and one more gap of
+//   0.2 cells between the hosts; column 4 begins at 4.48 of 8.69 cells, 51.55 %
 #include <algorithm>
 #include <vector>
 
@@ -18,6 +19,10 @@ namespace {
 using picture::HostForm;
 using picture::MeshPicture;
 
+constexpr double kLeft = 56;  // px of the row numbers, as in the style sheet
+// In cells: between two columns, and between two hosts as well.
+constexpr double kColumnGap = 0.07, kHostGap = 0.2;
+
 // Draws the mesh: cells with device numbers, or plain squares if there are too
 // many devices for numbers.
 class MeshDrawing {
@@ -28,16 +33,7 @@ class MeshDrawing {
     plain_ = rows > 16 || columns > 16;
     shown_rows_ = std::min<int64_t>(rows, plain_ ? 32 : 16);
     shown_columns_ = std::min<int64_t>(columns, plain_ ? 64 : 16);
-    width_ =
-        plain_
-            ? 11
-            : std::max(30.0, WidthOf(std::to_string(page.mesh().devices - 1)));
     height_ = plain_ ? 11 : 24;
-    if (mesh.rows()) {
-      const auto letters =
-          static_cast<double>(TextWidth(Printable(NameOf(*mesh.rows()))) + 3);
-      left_ = std::max(34.0, letters * kLetter);
-    }
   }
 
   void Draw() {
@@ -60,7 +56,7 @@ class MeshDrawing {
 
  private:
   void More(int64_t count) {
-    html_.Raw("<p class=q>").Count(count).Raw(" more such panels");
+    html_.Raw("<p class=q>" + Counted(count, "more such panel"));
     if (mesh_.panels().size() == 1) {
       const auto step = mesh_.axes()[mesh_.panels()[0]].group.Step();
       if (step) {
@@ -76,12 +72,18 @@ class MeshDrawing {
 
   // Hosts are separated by a gap: counts the gaps left of a column, above a
   // row.
-  double X(int64_t column) const {
-    const double cells = static_cast<double>(column) * (width_ + 2);
-    if (mesh_.host_form() != HostForm::kInRow) return left_ + cells;
+  // In cells.
+  double Cells(int64_t column) const {
+    const double cells = static_cast<double>(column) * (1 + kColumnGap);
+    if (mesh_.host_form() != HostForm::kInRow) return cells;
     const int64_t hosts = column / mesh_.host_cells();
-    return left_ + cells + static_cast<double>(hosts * 6);
+    return cells + static_cast<double>(hosts) * kHostGap;
   }
+  // In percent of the panel.
+  double Percent(double cells) const {
+    return 100 * cells / (Cells(shown_columns_ - 1) + 1);
+  }
+  double X(int64_t column) const { return Percent(Cells(column)); }
   double Y(int64_t row) const {
     const double cells = static_cast<double>(row) * (height_ + 2);
     const bool rows = mesh_.host_form() == HostForm::kRows;
@@ -91,26 +93,33 @@ class MeshDrawing {
     return 32 + cells + static_cast<double>(hosts * 6);
   }
 
-  void Word(std::string_view look, double x, double y, std::string_view text) {
+  // `dx` is in px, to the left of the columns if it is negative.
+  void Word(std::string_view look, double x, double dx, double y,
+            std::string_view text) {
     html_.Raw("<text class=\"").Raw(look).Raw("\" x=\"").Fixed(x);
-    html_.Raw("\" y=\"").Fixed(y).Raw("\">").Text(text).Raw("</text>");
+    html_.Raw("%\" dx=\"")
+        .Fixed(dx)
+        .Raw("\" y=\"")
+        .Fixed(y)
+        .Raw("\">")
+        .Text(text)
+        .Raw("</text>");
   }
 
   void Heads() {
     const int64_t every = plain_ ? 8 : 1;
     if (mesh_.columns()) {
       const std::string& name = NameOf(*mesh_.columns());
-      Word("axis " + page_.AxisClass(name), left_, 11, name + " →");
+      Word("axis " + page_.AxisClass(name), 0, 0, 11, name + " →");
       for (int64_t c = 0; c < shown_columns_; c += every) {
-        Word(plain_ ? "m0" : "mid m0", X(c) + (plain_ ? 0 : width_ / 2), 26,
-             std::to_string(c));
+        Word("mid m0", X(c) + Percent(0.5), 0, 26, std::to_string(c));
       }
     }
     if (mesh_.rows()) {
       const std::string& name = NameOf(*mesh_.rows());
-      Word("axis " + page_.AxisClass(name), 0, 26, name + " ↓");
+      Word("axis " + page_.AxisClass(name), 0, -kLeft, 26, name + " ↓");
       for (int64_t r = 0; r < shown_rows_; r += plain_ ? 4 : 1) {
-        Word("mid m0", left_ - 16, Y(r) + height_ / 2 + 4, std::to_string(r));
+        Word("end m0", 0, -8, Y(r) + height_ / 2 + 4, std::to_string(r));
       }
     }
   }
@@ -124,25 +133,34 @@ class MeshDrawing {
       for (int64_t c = 0; c < shown_columns_; c += wide) {
         const int64_t last_row = std::min(shown_rows_, r + high) - 1;
         const int64_t last = std::min(shown_columns_, c + wide) - 1;
-        html_.Raw("<rect class=host rx=4 x=\"").Fixed(X(c) - 2);
-        html_.Raw("\" y=\"").Fixed(Y(r) - 2).Raw("\" width=\"");
-        html_.Fixed(X(last) + width_ - X(c) + 4).Raw("\" height=\"");
+        html_.Raw("<rect class=host rx=4 x=\"").Fixed(X(c));
+        html_.Raw("%\" y=\"").Fixed(Y(r) - 2).Raw("\" width=\"");
+        html_.Fixed(X(last) + Percent(1) - X(c)).Raw("%\" height=\"");
         html_.Fixed(Y(last_row) + height_ - Y(r) + 4).Raw("\"/>");
       }
     }
   }
 
   void Squares() {
-    html_.Raw("<path class=cell d=\"");
+    // One dashed line a row: a dash is a cell.
+    const bool hosts = mesh_.host_form() == HostForm::kInRow;
+    const int64_t period = hosts ? mesh_.host_cells() : 1;
     for (int64_t r = 0; r < shown_rows_; ++r) {
-      for (int64_t c = 0; c < shown_columns_; ++c) {
-        html_.Raw("M").Fixed(X(c)).Raw(" ").Fixed(Y(r)).Raw("h11v11h-11z");
+      const double y = Y(r) + height_ / 2;
+      html_.Raw("<line class=cells x1=0 x2=\"100%\" y1=\"").Fixed(y);
+      html_.Raw("\" y2=\"").Fixed(y).Raw("\" pathLength=\"");
+      html_.Fixed(100 * (Cells(shown_columns_ - 1) + 1));
+      html_.Raw("\" stroke-dasharray=\"");
+      for (int64_t i = 0; i < period; ++i) {
+        const bool last = hosts && i + 1 == period;
+        html_.Raw(i > 0 ? " 100 " : "100 ");
+        html_.Fixed(100 * (kColumnGap + (last ? kHostGap : 0)));
       }
+      html_.Raw("\"/>");
     }
-    html_.Raw("\"/>");
   }
 
-  void Cells(int64_t panel) {
+  void Numbered(int64_t panel) {
     for (int64_t r = 0; r < shown_rows_; ++r) {
       for (int64_t c = 0; c < shown_columns_; ++c) {
         const int64_t device = mesh_.At(panel, r, c);
@@ -152,16 +170,18 @@ class MeshDrawing {
           html_.Raw(" on host ").Number(mesh_.HostOf(device));
         }
         html_.Raw("</title><rect class=cell rx=2 x=\"").Fixed(X(c));
-        html_.Raw("\" y=\"").Fixed(Y(r)).Raw("\" width=\"").Fixed(width_);
-        html_.Raw("\" height=\"").Fixed(height_).Raw("\"/>");
-        Word("mid", X(c) + width_ / 2, Y(r) + 16, std::to_string(device));
+        html_.Raw("%\" y=\"").Fixed(Y(r)).Raw("\" width=\"");
+        html_.Fixed(Percent(1)).Raw("%\" height=\"").Fixed(height_).Raw("\"/>");
+        Word("mid", X(c) + Percent(0.5), 0, Y(r) + 16, std::to_string(device));
         html_.Raw("</g>");
       }
     }
   }
 
   void Panel(int64_t panel) {
-    html_.Raw("<div>");
+    html_.Raw(shown_columns_ <= 4   ? "<div class=\"grid few\">"
+              : shown_columns_ <= 8 ? "<div class=\"grid some\">"
+                                    : "<div class=grid>");
     if (!mesh_.panels().empty()) {
       html_.Raw("<div class=q>");
       const auto at = mesh_.PanelCoordinates(panel);
@@ -171,18 +191,18 @@ class MeshDrawing {
       }
       html_.Raw("</div>");
     }
-    const double width = X(shown_columns_ - 1) + width_ + 6;
     const double height = Y(shown_rows_ - 1) + height_ + 6;
-    html_.Raw("<svg width=\"").Fixed(width).Raw("\" height=\"").Fixed(height);
-    html_.Raw("\" viewBox=\"0 0 ").Fixed(width).Raw(" ").Fixed(height);
-    html_.Raw("\" role=img aria-label=\"").Count(mesh_.RowCount());
+    html_.Raw("<svg height=\"")
+        .Fixed(height)
+        .Raw("\" role=img aria-label=\"")
+        .Count(mesh_.RowCount());
     html_.Raw(" by ").Count(mesh_.ColumnCount()).Raw(" devices\">");
     Heads();
     Hosts();
     if (plain_) {
       Squares();
     } else {
-      Cells(panel);
+      Numbered(panel);
     }
     html_.Raw("</svg></div>");
   }
@@ -192,7 +212,7 @@ class MeshDrawing {
   const MeshPicture& mesh_;
   bool plain_ = false;
   int64_t shown_rows_ = 1, shown_columns_ = 1;
-  double width_ = 30, height_ = 24, left_ = 34;
+  double height_ = 24;  // px
 };
 
 }  // namespace

@@ -225,7 +225,9 @@ constexpr Section kSections[] = {
     {"layouts", "Layouts", WriteLayouts},
     {"rules", "Rules", WriteRules},
     {"attention", "Attention", WriteAttention},
+    {"time", "Time", WriteTime},
     {"communication", "Communication", WriteCommunication},
+    {"assumptions", "Assumptions", WriteAssumptions},
     {"verified", "Verified", WriteTables},
 };
 
@@ -410,6 +412,16 @@ std::string FigureKey(const picture::FoldedPlan& plan,
   if (group.placed_along.empty() && plan.IsWhole(group, mode))
     return "replicated";
   return SpecText(spec) + " " + group.placed_along;
+}
+
+void RoundShare(Html& html, double part, double sum) {
+  const double percent = sum > 0 ? 100 * part / sum : 0;
+  if (percent > 0 && percent < 0.5) {
+    html.Raw("&lt;1");
+  } else {
+    html.Number(std::llround(percent));
+  }
+  html.Raw("\u00a0%");
 }
 
 void Bar(Html& html, int64_t part, int64_t whole, std::string_view look) {

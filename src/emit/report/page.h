@@ -87,6 +87,8 @@ std::string ModesText(const std::vector<Mode>& modes);
 // A key that is equal for specs with the same figure.
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode);
+// Writes a part's share of the sum, rounded: `36 %`, or `<1 %`.
+void RoundShare(Html& html, double part, double sum);
 // Writes a small bar with the share of `part` in `whole`.
 void Bar(Html& html, int64_t part, int64_t whole, std::string_view look);
 
@@ -99,7 +101,9 @@ void WriteParameters(Page& page);
 void WriteLayouts(Page& page);
 void WriteRules(Page& page);
 void WriteAttention(Page& page);
+void WriteTime(Page& page);
 void WriteCommunication(Page& page);
+void WriteAssumptions(Page& page);
 void WriteTables(Page& page);
 
 // Chooses the figures before the sections are written; parameters link to them.

@@ -9,6 +9,7 @@
 
 #include "emit/report/page.h"
 #include "source/checked.h"
+#include "source/wording.h"
 
 namespace shardc::report {
 namespace {
@@ -174,10 +175,11 @@ void WriteParameters(Page& page) {
   if (rows.empty()) return;
   page.Begin("parameters", "Parameters");
   html.Raw("<p class=q>");
-  html.Count(static_cast<int64_t>(page.plan().table().names.size()));
-  html.Raw(" parameters in ").Count(static_cast<int64_t>(rows.size()));
+  html.Raw(Counted(static_cast<int64_t>(page.plan().table().names.size()),
+                   "parameter") +
+           " in " + Counted(static_cast<int64_t>(rows.size()), "group"));
   html.Raw(
-      " groups with equal specs, largest first. <code>{0..31}</code> stands "
+      " with equal specs, largest first. <code>{0..31}</code> stands "
       "for each number; a spec links to its figure.</p>\n");
   WriteFilters(page, rows);
   int64_t most = 1;
@@ -211,9 +213,9 @@ void WriteParameters(Page& page) {
     bytes = CheckedAdd(bytes, rows[i].bytes).value_or(INT64_MAX);
   }
   if (shown < rows.size()) {
-    html.Raw("<p class=q>and ")
-        .Count(static_cast<int64_t>(rows.size() - shown));
-    html.Raw(" more groups, ").Count(params).Raw(" parameters, ");
+    html.Raw("<p class=q>and " +
+             Counted(static_cast<int64_t>(rows.size() - shown), "more group") +
+             ", " + Counted(params, "parameter") + ", ");
     html.Bytes(bytes).Raw(" per device.</p>\n");
   }
   page.End();

@@ -1,7 +1,7 @@
 // Room: emit/report. A plan as one self-contained HTML page: findings, changes,
 // layouts and costs.
 // Includes: source, comm, plan/difference, cost, picture, emit/findings,
-// emit/pictures.
+// emit/costs, emit/pictures.
 #ifndef SHARDC_EMIT_REPORT_REPORT_H_
 #define SHARDC_EMIT_REPORT_REPORT_H_
 

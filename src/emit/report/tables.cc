@@ -12,6 +12,7 @@
 
 #include "comm/collective.h"
 #include "emit/report/figures.h"
+#include "emit/report/traffic.h"
 #include "source/wording.h"
 
 namespace shardc::report {
@@ -148,7 +149,7 @@ void WriteTransfers(Page& page, const cost::Report& report) {
       "</thead><tbody>\n");
   for (const cost::Transfer& one : transfers) {
     html.Raw("<tr><th scope=row>").Text(one.part);
-    html.Raw(one.backward ? ", backward" : "").Raw("</th><td>");
+    html.Raw(one.backward ? ", backward" : "").Raw("</th><td class=k>");
     html.Text(CollectiveName(one.kind)).Raw("</td><td>");
     page.Axes(one.axes);
     html.Raw("</td><td class=r>").Count(one.count).Raw("</td><td class=r>");
@@ -162,6 +163,7 @@ void WriteTransfers(Page& page, const cost::Report& report) {
 }
 
 void WriteSteps(Page& page, const cost::Report& report) {
+  WriteDestinations(page, report);
   WriteTransfers(page, report);
   for (const std::string& text : report.communication.unknown) {
     page.html.Raw("<p class=q>Not known: ").Message(text).Raw(".</p>\n");
@@ -180,10 +182,12 @@ void WriteRules(Page& page) {
       "shares of the model’s bytes.");
   if (coverage.Dead() > 0) {
     html.Raw(" " + Counted(coverage.Dead(), "rule") +
-             " that match nothing or win nothing.");
+             (coverage.Dead() == 1 ? " matches nothing or wins nothing."
+                                   : " match nothing or win nothing."));
   }
   if (coverage.Shadowed() > 0) {
     html.Raw(" " + Counted(coverage.Shadowed(), "rule") +
+             (coverage.Shadowed() == 1 ? " is" : " are") +
              " shadowed by earlier rules.");
   }
   html.Raw(
@@ -211,8 +215,9 @@ void WriteRules(Page& page) {
   html.Raw("</tbody></table></div>\n");
   if (shown < coverage.rules.size()) {
     html.Raw("<p class=q>and ");
-    html.Count(static_cast<int64_t>(coverage.rules.size() - shown));
-    html.Raw(" more rules.</p>\n");
+    html.Raw(Counted(static_cast<int64_t>(coverage.rules.size() - shown),
+                     "more rule") +
+             ".</p>\n");
   }
   if (coverage.no_rule > 0) {
     html.Raw("<p>" + Counted(coverage.no_rule, "parameter") +
@@ -283,8 +288,9 @@ void WriteTables(Page& page) {
     html.Raw("</tbody></table></div>\n");
     if (shown < table.rows.size()) {
       html.Raw("<p class=q>and ");
-      html.Count(static_cast<int64_t>(table.rows.size() - shown));
-      html.Raw(" more rows.</p>\n");
+      html.Raw(
+          Counted(static_cast<int64_t>(table.rows.size() - shown), "more row") +
+          ".</p>\n");
     }
   }
   page.End();

@@ -9,11 +9,15 @@
 // A spec is accepted only if it places every tile as the sharding does. Each
 // distinct text is converted once, as a program has many parameters and few
 // shardings.
+#include "importers/rules/hlo.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <numeric>
 
+#include "hlo/groups.h"
+#include "hlo/instruction.h"
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
 #include "importers/rules/scan.h"
@@ -52,6 +56,25 @@ class HloShardings {
     }
     if (!AddExact(params_, imported_, findings_)) return std::nullopt;
     return std::move(imported_);
+  }
+
+  // Reads the text of a sharding that begins at the cursor, such as
+  // `{devices=[2,4]<=[8]}`. Returns nullopt after a finding.
+  std::optional<Spec> Sharding(Scan& scan) {
+    Scan end = scan;
+    for (int brace = 0; brace < 2 && end.Find("}"); ++brace) {
+      const auto known = known_.find(end.Since(scan.at()));
+      if (known == known_.end()) continue;
+      scan.MoveTo(end.at());
+      return known->second;
+    }
+    const size_t begin = scan.at();
+    auto spec = NewSharding(scan);
+    if (spec && kept_ + scan.at() - begin <= kMostKept) {
+      kept_ += scan.at() - begin;
+      known_.emplace(scan.Since(begin), *spec);
+    }
+    return spec;
   }
 
  private:
@@ -139,24 +162,22 @@ class HloShardings {
 
   bool ReadInstruction(Scan& scan, std::string_view line) {
     if (line.find(" parameter(") == std::string_view::npos) return true;
-    if (!scan.Find("sharding=")) return true;
-    const size_t sharding = scan.at();
-    scan.MoveTo(0);
-    std::string name;
-    if (scan.Find("op_name=")) {
-      const auto quoted = scan.Quoted();
-      if (!quoted) {
+    const auto instruction = hlo::SplitInstruction(line);
+    if (!instruction || instruction->opcode != "parameter") return true;
+    const auto sharding = hlo::AttributeOf(instruction->attributes, "sharding");
+    if (!sharding) return true;
+    std::string name(instruction->name);
+    const auto member = hlo::MemberOf(hlo::MetadataOf(*instruction), "op_name");
+    if (member) {  // without its quotes
+      scan.MoveTo(static_cast<size_t>(member->data() - line.data()) - 1);
+      const auto path = scan.Quoted();
+      if (!path) {
         scan.Refuse("this name never ends", findings_);
         return false;
       }
-      name = NameOfPath(*quoted);
-    } else {
-      scan.MoveTo(0);
-      scan.Take("ROOT");
-      scan.Take("%");
-      name = scan.Word();
+      name = NameOfPath(*path);
     }
-    scan.MoveTo(sharding);
+    scan.MoveTo(static_cast<size_t>(sharding->data() - line.data()));
     return AddParam(name, scan);
   }
 
@@ -166,23 +187,6 @@ class HloShardings {
     if (!spec) return false;
     params_.push_back({name, std::move(*spec), scan.PlaceOf(begin, scan.at())});
     return true;
-  }
-
-  std::optional<Spec> Sharding(Scan& scan) {
-    Scan end = scan;
-    for (int brace = 0; brace < 2 && end.Find("}"); ++brace) {
-      const auto known = known_.find(end.Since(scan.at()));
-      if (known == known_.end()) continue;
-      scan.MoveTo(end.at());
-      return known->second;
-    }
-    const size_t begin = scan.at();
-    auto spec = NewSharding(scan);
-    if (spec && kept_ + scan.at() - begin <= kMostKept) {
-      kept_ += scan.at() - begin;
-      known_.emplace(scan.Since(begin), *spec);
-    }
-    return spec;
   }
 
   std::optional<Spec> NewSharding(Scan& scan) {
@@ -277,8 +281,7 @@ class HloShardings {
     if (!Afford(AsIndex(*count), sizes->size(), scan)) {
       return std::nullopt;
     }
-    Iota(*sizes, order, *count, out);
-    return out;
+    return hlo::IotaNumbers(*sizes, order, *count);
   }
 
   bool Afford(size_t tiles, size_t dims, const Scan& scan) {
@@ -288,26 +291,6 @@ class HloShardings {
                   "the different shardings up to here have more than " +
                       CountText(kMostSteps) + " tiles times dimensions");
     return false;
-  }
-
-  static void Iota(const std::vector<int64_t>& sizes,
-                   const std::vector<int64_t>& order, int64_t count,
-                   std::vector<int64_t>& out) {
-    std::vector<int64_t> strides(sizes.size(), 1);
-    for (size_t i = sizes.size(); i > 1;) {
-      --i;
-      strides[i - 1] = strides[i] * sizes[i];
-    }
-    for (int64_t tile = 0; tile < count; ++tile) {
-      int64_t rest = tile, device = 0;
-      for (size_t i = order.size(); i > 0;) {
-        --i;
-        const auto axis = AsIndex(order[i]);
-        device += rest % sizes[axis] * strides[axis];
-        rest /= sizes[axis];
-      }
-      out.push_back(device);
-    }
   }
 
   std::optional<Spec> SpecOf(const std::vector<int64_t>& dims,
@@ -486,6 +469,23 @@ std::optional<Imported> ReadHlo(const Request& request, Findings& findings) {
 }
 
 }  // namespace
+
+std::vector<std::optional<Spec>> SpecsOfShardings(
+    const SourceRef& source, const Mesh& mesh,
+    std::span<const std::string_view> shardings) {
+  Request request;
+  request.source = source;
+  request.mesh = mesh;
+  Findings refused;  // why a sharding has no spec: the caller shows its text
+  HloShardings reader(request, refused);
+  std::vector<std::optional<Spec>> out;
+  for (const std::string_view one : shardings) {
+    const auto begin = static_cast<size_t>(one.data() - source->text().data());
+    Scan scan(one, {source, begin, begin + one.size()});
+    out.push_back(reader.Sharding(scan));
+  }
+  return out;
+}
 
 constexpr Importer kHlo{
     "hlo",

@@ -1,5 +1,5 @@
 // Room: importers/rules. Reads other systems' rules, one file per format.
-// Includes: source, model, yaml, importers.
+// Includes: source, model, yaml, hlo, importers.
 //
 // Imports other systems' rules: one file per format, one line each in table.h.
 // Anything that cannot be converted is a finding at its place, and then nothing

@@ -19,6 +19,7 @@
 #include "lint/analysis/last_groups.h"
 #include "lint/analysis/step_facts.h"
 #include "model/name.h"
+#include "model/pack_name.h"
 #include "plan/placement.h"
 #include "roles/orientation.h"
 #include "roles/quantisation.h"
@@ -204,8 +205,7 @@ void Facts::FindRuleFacts() {
     RuleFacts& facts = rule_facts_[r];
     facts.sketch = nearest_.sketch(r);
     const Place& place = rules()[r].place;
-    facts.builtin =
-        place.source != nullptr && place.source->name().starts_with("builtin:");
+    facts.builtin = place.source != nullptr && IsPackName(place.source->name());
   }
   const Matches& matches = compiled().matches;
   for (size_t i = 0; i < matches.first.size(); ++i) {

@@ -13,6 +13,7 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "model/pack_name.h"
 #include "source/checked.h"
 #include "step/weights.h"
 
@@ -102,7 +103,7 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
 
 bool StepFacts::builtin() const {
   return description_->source != nullptr &&
-         description_->source->name().starts_with("builtin:");
+         IsPackName(description_->source->name());
 }
 
 bool StepFacts::FindRoles(step::Formulas& formulas) {

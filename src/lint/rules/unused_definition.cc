@@ -8,6 +8,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "model/pack_name.h"
 
 namespace shardc {
 
@@ -16,8 +17,7 @@ extern const Lint kUnusedDefinition;
 namespace {
 
 bool InPack(const Place& place) {
-  return place.source != nullptr &&
-         place.source->name().starts_with("builtin:");
+  return place.source != nullptr && IsPackName(place.source->name());
 }
 
 std::string Bare(std::string_view name) {

@@ -303,15 +303,17 @@ std::optional<Matrix> BuildReducedMatrix(const Request& request,
                                          const Resolver& resolver,
                                          const Mesh& mesh, int64_t processes,
                                          Findings& findings) {
-  const Mesh fewer =
-      ReducedMesh(mesh, std::max(kMostAttentionDevices, processes));
-  if (request.full || fewer.devices == mesh.devices) {
-    return BuildMatrix(request, resolver, mesh);
+  if (request.full) return BuildMatrix(request, resolver, mesh);
+  const int64_t least = std::max(kMostAttentionDevices, processes);
+  for (const Mesh& fewer : ReducedMeshes(mesh, least)) {
+    const MeshSplits splits = SplitsOf(request, resolver, mesh, fewer);
+    if (!ReducedSizes(request.sizes, splits.given, splits.used)) continue;
+    const auto its = Resolver::Make(rules, fewer, findings);
+    if (!its) return std::nullopt;
+    const SmallMesh small{fewer, *its};
+    return BuildMatrix(request, resolver, mesh, &small);
   }
-  const auto its = Resolver::Make(rules, fewer, findings);
-  if (!its) return std::nullopt;
-  const SmallMesh small{fewer, *its};
-  return BuildMatrix(request, resolver, mesh, &small);
+  return BuildMatrix(request, resolver, mesh);
 }
 
 }  // namespace shardc::verify

@@ -92,9 +92,11 @@ struct SmallMesh {
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh, const SmallMesh* small = nullptr);
 
-// Builds the same with a mesh of at most kMostAttentionDevices devices, or of
-// one for each process if these are more; the mesh stays as given if the
-// request is full. Returns nullopt after a finding.
+// Builds the same on the first of ReducedMeshes for which ReducedSizes finds
+// sizes: every dimension is then divided by the same axes as at the given
+// sizes. The mesh that is used has at least one device for each process. If no
+// smaller mesh has such sizes, or if the request is full, it is the mesh given.
+// Returns nullopt after a finding.
 std::optional<Matrix> BuildReducedMatrix(const Request& request,
                                          const RuleSet& rules,
                                          const Resolver& resolver,

@@ -1,31 +1,82 @@
 // The longest axis is halved again and again, so that every axis remains:
 //
 //   fsdp 16, tp 4, at most 8 devices  ->  fsdp 2, tp 4
+//
+// On that mesh there may be no sizes that its axes divide as the given ones
+// do: 8 KV heads are divided by tp 4 and not by fsdp 16 * tp 4, but what tp 4
+// divides into two heads a device, fsdp 2 divides as well. Then meshes with
+// other lengths are tried, such as fsdp 4, tp 2.
 #include "verify/cases/reduced_mesh.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shardc::verify {
 
+namespace {
+
+constexpr size_t kMostMeshes = 24;
+
+int64_t DevicesOf(const Mesh& mesh) {
+  int64_t devices = 1;
+  for (const MeshAxis& axis : mesh.axes) devices *= axis.size;
+  return devices;
+}
+
+// Even lengths are halved, so that dimensions still divide.
+int64_t Shortened(int64_t length) { return length % 2 == 0 ? length / 2 : 2; }
+
+Mesh OnOneHost(Mesh mesh) {
+  mesh.devices = DevicesOf(mesh);
+  mesh.processes = 1;
+  mesh.slices = 1;
+  mesh.dcn.clear();
+  return mesh;
+}
+
+// All meshes whose axes from `axis` on are shortened, or not.
+void AppendShortened(Mesh& mesh, size_t axis, int64_t least_devices,
+                     std::vector<Mesh>& out) {
+  if (axis == mesh.axes.size()) {
+    out.push_back(OnOneHost(mesh));
+    return;
+  }
+  const int64_t given = mesh.axes[axis].size;
+  int64_t length = given;
+  for (;;) {
+    mesh.axes[axis].size = length;
+    if (DevicesOf(mesh) < least_devices) break;
+    AppendShortened(mesh, axis + 1, least_devices, out);
+    if (length <= 2) break;
+    length = Shortened(length);
+  }
+  mesh.axes[axis].size = given;
+}
+
+}  // namespace
+
 Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices) {
   Mesh out = mesh;
-  const auto devices = [&] {
-    int64_t n = 1;
-    for (const MeshAxis& axis : out.axes) n *= axis.size;
-    return n;
-  };
-  while (devices() > most_devices) {
+  while (DevicesOf(out) > most_devices) {
     auto longest = std::max_element(
         out.axes.begin(), out.axes.end(),
         [](const MeshAxis& a, const MeshAxis& b) { return a.size < b.size; });
     if (longest->size <= 2) break;
-    // Even lengths are halved, so that dimensions still divide.
-    longest->size = longest->size % 2 == 0 ? longest->size / 2 : 2;
+    longest->size = Shortened(longest->size);
   }
-  out.devices = devices();
-  out.processes = 1;
-  out.slices = 1;
-  out.dcn.clear();
+  return OnOneHost(std::move(out));
+}
+
+std::vector<Mesh> ReducedMeshes(const Mesh& mesh, int64_t least_devices) {
+  std::vector<Mesh> out = {ReducedMesh(mesh, least_devices)};
+  Mesh shortened = mesh;
+  AppendShortened(shortened, 0, least_devices, out);
+  std::stable_sort(
+      out.begin() + 1, out.end(),
+      [](const Mesh& a, const Mesh& b) { return a.devices < b.devices; });
+  std::erase_if(out,
+                [&](const Mesh& one) { return one.devices >= mesh.devices; });
+  if (out.size() > kMostMeshes) out.resize(kMostMeshes);
   return out;
 }
 

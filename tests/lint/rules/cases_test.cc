@@ -95,9 +95,15 @@ TEST_CASE("latent-split: the latent is the shorter side") {
        ""},
       {"latent-split", "fsdp:2,tp:4", {{".", "[fsdp, null]"}}, {kLatent}, ""},
       {"latent-split", "fsdp:2,tp:1", {{".", "[tp, null]"}}, {kLatent}, ""},
+      // The latent of a square projection cannot be identified.
       {"latent-split",
        "fsdp:2,tp:4",
        {{".", "[tp, null]"}},
+       {{kLatent.name, "[576, 576]"}},
+       ""},
+      {"latent-split",
+       "fsdp:2,tp:4",
+       {{".", "[null, tp]"}},
        {{kLatent.name, "[576, 576]"}},
        ""},
       {"latent-split",
@@ -127,6 +133,18 @@ TEST_CASE("axis-of-size-one: specs that split nothing on this mesh") {
        "the spec splits over `tp` and `dp` only, which have size 1 on this "
        "mesh: the parameters are replicated"},
       {"axis-of-size-one", "dp:4,tp:1", {{".", "[null]"}}, kParams, ""},
+      // Not while another parameter of the rule is split.
+      {"axis-of-size-one",
+       "dp:4,tp:1",
+       {{".", "[dp, tp]", ", illegal: drop"}},
+       {{"a.weight", "[7, 8]"}, {"b.weight", "[8, 8]"}},
+       ""},
+      {"axis-of-size-one",
+       "dp:4,tp:1",
+       {{".", "[dp, tp]", ", illegal: drop"}},
+       {{"a.weight", "[7, 8]"}, {"b.weight", "[9, 8]"}},
+       "the spec splits over `tp` only, which has size 1 on this mesh: the "
+       "parameters are replicated"},
       // Once for each set of axes.
       {"axis-of-size-one",
        "dp:4,tp:1",
@@ -159,6 +177,17 @@ TEST_CASE("sibling-differs: the rarer of two specs for one name") {
        {{"[01].up", "[tp]"}, {".", "[null, tp]"}},
        kThree,
        R"(`layers.2.up.weight` is [null, "tp"], the other 2 of `layers.*.up.weight` are ["tp"])"},
+      // As often each: the first spec is compared with.
+      {"sibling-differs",
+       "tp:2",
+       {{"0.up", "[tp]"}, {".", "[null, tp]"}},
+       {kThree[0], kThree[1]},
+       R"(`layers.1.up.weight` is [null, "tp"], the other 1 of `layers.*.up.weight` are ["tp"])"},
+      {"sibling-differs",
+       "tp:2",
+       {{"1.up", "[tp]"}, {".", "[null, tp]"}},
+       {kThree[0], kThree[1]},
+       R"(`layers.1.up.weight` is ["tp"], the other 1 of `layers.*.up.weight` are [null, "tp"])"},
       {"sibling-differs",
        "tp:2",
        {{"0.up", "[tp]"}, {".", "[tp]"}},
@@ -248,6 +277,19 @@ TEST_CASE("attention-reshard: heads that are split on one side only") {
       row("[tp, tq]", "[tq, tp]", ""),
       row("[null, null]", "[null, tp]", ""),
       row("[dp, null]", "[null, null]", ""),
+      // Kernels with a dimension of heads are not compared.
+      {"attention-reshard",
+       "dp:2,tp:2",
+       {{"q_proj", "[null, tp, null]"}},
+       {{"layers.0.self_attn.q_proj.kernel", "[32, 8, 4]"},
+        {"layers.0.self_attn.o_proj.kernel", "[32, 32]"}},
+       ""},
+      {"attention-reshard",
+       "dp:2,tp:2",
+       {{"k_proj", "[tp, null]"}, {".", "[null]"}},
+       {{"layers.0.self_attn.q_proj.kernel", "[32, 32]"},
+        {"layers.0.self_attn.k_proj.kernel", "[32, 8]"}},
+       R"(`layers.0.self_attn.k_proj.kernel` splits its input over "tp" and does not split the heads: the result is all-reduced over that axis before attention)"},
   });
 }
 

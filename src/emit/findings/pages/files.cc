@@ -113,7 +113,7 @@ $ shardc rules --rules rules.yaml
                .fix = "Write the document. A rules file that has no rules on "
                       "purpose contains `rules: []`.",
                .bad = R"(--- rules.yaml
-# TODO: rules
+# The rules follow.
 $ shardc rules --rules rules.yaml
 )",
                .good = R"(--- rules.yaml

@@ -1,4 +1,4 @@
-// Finds the page of a code: a linear search of the five lists, which hold 43
+// Finds the page of a code: a linear search of the six lists, which hold 53
 // records in all.
 #include "emit/findings/pages/page.h"
 
@@ -6,7 +6,7 @@ namespace shardc {
 
 const CodePage* FindPage(const Code& code) {
   for (const auto& pages : {FilePages(), SyntaxPages(), RulePages(),
-                            TensorPages(), ExchangePages()}) {
+                            TensorPages(), ExchangePages(), ProgramPages()}) {
     for (const CodePage& page : pages) {
       if (page.code->number == code.number) return &page;
     }

@@ -1,10 +1,11 @@
-// Room: emit/findings/pages. Explanations of the codes below SHD100, whose
-// inputs cannot be used.
+// Room: emit/findings/pages. Explanations of codes that are no lints: unusable
+// inputs, and findings in compiled programs.
 // Includes: source.
 //
-// Explanations of the codes below SHD100: an input or the command line cannot
-// be used, and the command ends with status 2. Lints, from SHD100 on, carry
-// their explanation in their own record (lint/rules/lint.h).
+// Explanations of the codes below SHD100 (an input or the command line cannot
+// be used, and the command ends with status 2) and of those from SHD600 on,
+// which `shardc audit` reports. Lints, between them, carry their explanation in
+// their own record (lint/rules/lint.h).
 //
 // An example is the text of a shell session: `--- NAME` begins a file, whose
 // lines follow; `$ ` begins a command. tests/cli/explain_test.py runs every
@@ -35,6 +36,7 @@ std::span<const CodePage> SyntaxPages();    // YAML, JSON, keys and values
 std::span<const CodePage> RulePages();      // names, specs, patterns, meshes
 std::span<const CodePage> TensorPages();    // headers and data of checkpoints
 std::span<const CodePage> ExchangePages();  // formats of other systems
+std::span<const CodePage> ProgramPages();   // SHD601-610
 
 // Null for a code that is a lint.
 const CodePage* FindPage(const Code& code);

@@ -1,0 +1,385 @@
+// The collectives of a program are instructions with known opcodes in the
+// computations that the entry reaches, asynchronous ones counted at their
+// start. Bytes come from the operands' types, never from the result, which for
+// a start is a tuple that repeats the operands:
+//
+//   %s = (f32[4], f32[8]) all-gather-start(%x), replica_groups={{0,1},{2,3}}
+//   x is f32[4]: each device of a group of 2 sends 16 bytes
+//
+// First the bytes of one run of each, then how often each computation runs
+// (audit/runs.h), then the report.
+#include "audit/audit.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "audit/flaws.h"
+#include "audit/graph.h"
+#include "audit/origin.h"
+#include "audit/runs.h"
+#include "audit/trace.h"
+#include "cost/time.h"
+#include "source/wording.h"
+
+namespace shardc::audit {
+namespace {
+
+using hlo::AttributeOf;
+using hlo::MetadataOf;
+
+struct Opcode {
+  std::string_view name;
+  Collective kind;
+  bool at_most = false;
+};
+constexpr Opcode kOpcodes[] = {
+    {"all-gather", Collective::kAllGather},
+    {"all-reduce", Collective::kAllReduce},
+    {"reduce-scatter", Collective::kReduceScatter},
+    {"all-to-all", Collective::kAllToAll},
+    {"ragged-all-to-all", Collective::kAllToAll, true},
+    {"collective-permute", Collective::kPpermute},
+    {"collective-broadcast", Collective::kBroadcast},
+};
+// A pipeline's permute in two halves, where it is no transfer to the host.
+constexpr Opcode kSend = {"send", Collective::kPpermute};
+constexpr std::string_view kSendPairs = "_xla_send_recv_source_target_pairs";
+
+const Opcode* FindOpcode(const hlo::Instruction& at) {
+  std::string_view name = at.opcode;
+  if (name.ends_with("-start")) name.remove_suffix(6);
+  const auto* found = std::ranges::find(kOpcodes, name, &Opcode::name);
+  if (found != std::end(kOpcodes)) return found;
+  const bool pipeline =
+      at.opcode == "send" &&
+      at.attributes.find(kSendPairs) != std::string_view::npos &&
+      at.attributes.find("is_host_transfer=true") == std::string_view::npos;
+  return pipeline ? &kSend : nullptr;
+}
+
+bool IsHostTransfer(const hlo::Instruction& at) {
+  if (at.opcode == "infeed" || at.opcode == "outfeed") return true;
+  if (at.opcode == "send" || at.opcode == "recv") {
+    return at.attributes.find("is_host_transfer=true") !=
+           std::string_view::npos;
+  }
+  if (at.opcode != "custom-call") return false;
+  const auto target = AttributeOf(at.attributes, "custom_call_target");
+  return target &&
+         (target->find("callback") != std::string_view::npos ||
+          *target == "\"MoveToHost\"" || *target == "\"MoveToDevice\"" ||
+          *target == "\"HostExecute\"");
+}
+
+// A collective that computations of the program run, with one run's bytes.
+struct Found {
+  Node node = 0;
+  Block block = 0;
+  const Opcode* opcode = nullptr;
+  Collective kind = Collective::kAllGather;
+  std::shared_ptr<const Members> members = nullptr;
+  struct Operand {
+    hlo::Array array;  // the first of several exchanged together
+    Node node = 0;
+    Size sent = 0;
+  };
+  std::vector<Operand> operands;
+};
+
+class Auditor {
+ public:
+  Auditor(const Graph& graph, const Settings& settings, Findings& findings)
+      : graph_(graph),
+        settings_(settings),
+        findings_(findings),
+        names_(settings.mesh, graph.program().devices),
+        tracer_(graph),
+        entry_(graph) {
+    if (settings.mesh != nullptr && settings.profile != nullptr) {
+      network_ = cost::NetworkOf(*settings.profile, *settings.mesh);
+    }
+  }
+
+  std::optional<Report> Run() {
+    std::vector<Size> sent(graph_.program().computations.size(), Size(0));
+    std::vector<Node> hosts;
+    for (const Block block : graph_.order()) {
+      const hlo::Computation& computation = graph_.BlockAt(block);
+      for (Node node = computation.begin; node < computation.end; ++node) {
+        if (IsHostTransfer(graph_.At(node))) hosts.push_back(node);
+        if (!Add(node, block, sent[block])) return std::nullopt;
+      }
+    }
+    std::ranges::sort(found_, {}, &Found::node);
+    const Runs runs = CountRuns(graph_, tracer_, sent);
+    Report out;
+    out.program = graph_.program().name;
+    out.devices = graph_.program().devices;
+    out.frames = &graph_.program().frames;
+    if (settings_.mesh != nullptr) {
+      out.mesh = *settings_.mesh;
+      out.profile = settings_.profile;
+    }
+    Size times_in_all = 0, total = 0;
+    for (const Found& one : found_) {
+      const Size times = runs.of[one.block];
+      if (times.value() == 0) continue;
+      times_in_all += times * std::max<int64_t>(1, std::ssize(one.operands));
+      AddTraffic(one, times, out, total);
+    }
+    if (!times_in_all.Fits() || !total.Fits()) {
+      findings_.Add(code::kOverflow, {graph_.program().source},
+                    "the bytes that this program sends do not fit in 64 bits",
+                    "are the trip counts of its loops right?");
+      return std::nullopt;
+    }
+    out.sent = total.value();
+    for (const Traffic& one : out.traffic) out.calls += one.calls.value();
+    if (out.profile != nullptr) {
+      out.seconds = 0;
+      for (const Traffic& one : out.traffic) {
+        *out.seconds += one.seconds.value_or(0);
+      }
+    }
+    AddRemarks(runs.unknown_loops, out.unknown_loops);
+    AddRemarks(runs.conditionals, out.conditionals);
+    std::ranges::sort(hosts);
+    AddRemarks(hosts, out.host_transfers);
+    out.flaws = FlawsOf(graph_, tracer_, entry_, out);
+    return out;
+  }
+
+ private:
+  bool Refuse(std::string_view at, std::string message) {
+    findings_.Add(code::kForeignSyntax, graph_.program().PlaceOf(at),
+                  std::move(message),
+                  "is the file damaged? If XLA wrote it so, report it");
+    return false;
+  }
+
+  // Adds the instruction to `found_` if it is a collective. Returns false after
+  // a finding.
+  bool Add(Node node, Block block, Size& sent) {
+    const hlo::Instruction& at = graph_.At(node);
+    const Opcode* opcode = FindOpcode(at);
+    if (opcode == nullptr || ContinuesChain(at, block)) return true;
+    Found found{node, block, opcode, opcode->kind, nullptr, {}};
+    // TPU: a fusion of an all-reduce and the slice that each device keeps.
+    if (found.kind == Collective::kAllReduce &&
+        graph_.BlockAt(block).name.starts_with("all-reduce-scatter")) {
+      found.kind = Collective::kReduceScatter;
+    }
+    if (!ReadMembers(at, found) || !ReadOperands(found)) return false;
+    for (const Found::Operand& one : found.operands) sent += one.sent;
+    found_.push_back(std::move(found));
+    return true;
+  }
+
+  // TPU programs interleave a collective with matrix products as a chain of
+  // fusions that each hold a copy of it; the fusion that starts it counts.
+  bool ContinuesChain(const hlo::Instruction& at, Block block) const {
+    const auto attributes = AttributeOf(at.attributes, "frontend_attributes");
+    if (!attributes ||
+        attributes->find("chain_id=") == std::string_view::npos) {
+      return false;
+    }
+    const hlo::Instruction& root = graph_.At(graph_.BlockAt(block).root);
+    return root.attributes.find("\"AsyncCollectiveStart\"") ==
+           std::string_view::npos;
+  }
+
+  bool ReadMembers(const hlo::Instruction& at, Found& found) {
+    const bool pairs = found.kind == Collective::kPpermute;
+    std::string_view text;
+    if (found.opcode == &kSend) {
+      text = at.attributes.substr(at.attributes.find(kSendPairs));
+      text.remove_prefix(std::min(text.find('=') + 1, text.size()));
+      // Older texts quote the value.
+      if (text.starts_with('"')) text.remove_prefix(1);
+    } else if (pairs) {
+      text = AttributeOf(at.attributes, "source_target_pairs").value_or("");
+    } else if (const auto groups =
+                   AttributeOf(at.attributes, "replica_groups")) {
+      text = at.attributes.substr(
+          static_cast<size_t>(groups->data() - at.attributes.data()));
+    }
+    auto members = pairs ? names_.OfPairs(text) : names_.OfGroups(text);
+    if (members == nullptr) {
+      return Refuse(text.empty() ? at.name : text.substr(0, 60),
+                    "the devices of this collective cannot be read");
+    }
+    found.members = std::move(members);
+    return true;
+  }
+
+  bool ReadOperands(Found& found) {
+    const hlo::Instruction& at = graph_.At(found.node);
+    const auto nodes = graph_.Operands(found.node);
+    std::string_view list = at.operands;
+    size_t index = 0;
+    for (std::string_view item; hlo::NextItem(list, item); ++index) {
+      // Others are offsets, sizes and tokens.
+      const bool first_only = found.opcode == &kSend || found.opcode->at_most;
+      if (index > 0 && first_only) break;
+      const auto node = nodes[index];
+      if (!node) {
+        return Refuse(item, "the text does not define the operand " +
+                                ShortQuote(hlo::NameOfOperand(item)));
+      }
+      for (hlo::Array& array : hlo::ArraysOf(graph_.At(*node).type)) {
+        if (array.bits > 0) found.operands.push_back({std::move(array), *node});
+      }
+    }
+    // One operand for each peer: together they are one array.
+    if (found.kind == Collective::kAllToAll && found.operands.size() > 1) {
+      Join(found.operands);
+    }
+    for (Found::Operand& one : found.operands) one.sent = SentOf(found, one);
+    return true;
+  }
+
+  static void Join(std::vector<Found::Operand>& operands) {
+    Found::Operand all = std::move(operands.front());
+    const auto count = std::ssize(operands);
+    all.array.dims.insert(all.array.dims.begin(), count);
+    operands = {std::move(all)};
+  }
+
+  static Size SentOf(const Found& found, const Found::Operand& operand) {
+    const bool packed = operand.array.bits % 8 != 0;
+    const Size elements =
+        packed ? operand.array.Bytes() : operand.array.Elements();
+    const int64_t width = packed ? 1 : operand.array.bits / 8;
+    const Size bytes = elements * width;
+    if (!bytes.Fits()) return bytes;
+    const int64_t n = found.members->size;
+    if (found.kind == Collective::kPpermute)
+      return bytes * found.members->edges;
+    // A broadcast in a ring of chunks: each member passes on all but its own.
+    if (found.kind == Collective::kBroadcast) {
+      return AllToAllSent(bytes.value(), n);
+    }
+    return BusiestSent(found.kind, elements.value(), width, n);
+  }
+
+  // The instruction whose metadata describe a collective: itself, or the
+  // fusion or the asynchronous start around it.
+  std::string_view DescribedBy(const Found& found) const {
+    const std::string_view own = MetadataOf(graph_.At(found.node));
+    const Call* call = graph_.CallOf(found.block);
+    if (call == nullptr || call->kind != CallKind::kOnce) return own;
+    if (!graph_.program().frames.StackOf(own).empty()) return own;
+    const std::string_view around = MetadataOf(graph_.At(call->from));
+    return around.empty() ? own : around;
+  }
+
+  void AddTraffic(const Found& found, Size times, Report& out, Size& total) {
+    Traffic one;
+    one.kind = found.kind;
+    one.at_most = found.opcode->at_most;
+    one.members = found.members;
+    const std::string_view metadata = DescribedBy(found);
+    const auto name = hlo::MemberOf(metadata, "op_name").value_or("");
+    one.phase = PhaseOf(name);
+    one.scope = ScopeOf(name);
+    one.metadata = metadata;
+    one.line = hlo::UserLine(graph_.program().frames.StackOf(metadata));
+    one.node = found.node;
+    one.calls = times;
+    one.times = times;
+    Size all = 0;
+    for (const auto& operand : found.operands) all += operand.sent;
+    const auto seconds = SecondsOf(found, all);
+    for (const auto& operand : found.operands) {
+      one.moved = MovedBy(found, operand, one.phase, times.value());
+      one.sent = operand.sent * times;
+      if (operand.sent.value() == 0) one.sent = 0;
+      total += one.sent;
+      one.seconds.reset();
+      if (seconds && all.value() > 0 && times.Fits()) {
+        one.seconds = *seconds * static_cast<double>(times.value()) *
+                      static_cast<double>(operand.sent.value()) /
+                      static_cast<double>(all.value());
+      } else if (seconds) {
+        one.seconds = 0;
+      }
+      out.traffic.push_back(one);
+      one.calls = 0;
+      ++one.operand;
+    }
+  }
+
+  // Where the trace of an operand ends at another value, for example at one
+  // that a loop carries from turn to turn, its shape decides.
+  Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
+                int64_t runs) {
+    const Value source = tracer_.SourceOf({operand.node, {}});
+    Moved out = entry_.Of(source.node);
+    if (out.what == What::kActivation) {
+      const bool reduces = found.kind == Collective::kAllReduce ||
+                           found.kind == Collective::kReduceScatter;
+      std::optional<std::string> name;
+      if (reduces && phase == Phase::kBackward) {
+        name = entry_.GradientOf(operand.array, runs, found.members->size);
+      } else if (found.kind == Collective::kAllGather &&
+                 operand.array.dims.size() > 1) {
+        name = entry_.OfShape(operand.array, runs);
+      }
+      if (name) {
+        out = {
+            reduces ? What::kGradient : What::kParameter, std::move(*name), {}};
+      }
+    }
+    out.shape = operand.array.Text();
+    return out;
+  }
+
+  std::optional<double> SecondsOf(const Found& found, Size sent) const {
+    if (!network_ || !found.members->named || !sent.Fits()) {
+      return std::nullopt;
+    }
+    const auto place =
+        cost::PlaceOf(*settings_.mesh, *network_, found.members->axes);
+    return cost::CollectiveSeconds(*network_, place, found.kind,
+                                   static_cast<double>(sent.value()));
+  }
+
+  void AddRemarks(const std::vector<Node>& nodes, std::vector<Remark>& out) {
+    for (const Node node : nodes) {
+      const hlo::Instruction& at = graph_.At(node);
+      out.push_back(
+          {std::string(at.name),
+           hlo::UserLine(graph_.program().frames.StackOf(MetadataOf(at))),
+           at.name});
+    }
+  }
+
+  const Graph& graph_;
+  const Settings& settings_;
+  Findings& findings_;
+  MemberNames names_;
+  Tracer tracer_;
+  Entry entry_;
+  std::optional<cost::Network> network_;  // with a mesh and a profile
+  std::vector<Found> found_;
+};
+
+}  // namespace
+
+std::optional<Report> Audit(const hlo::Program& program,
+                            const Settings& settings, Findings& findings) {
+  if (settings.mesh != nullptr && settings.mesh->devices != program.devices) {
+    findings.Add(code::kDeviceCount, program.PlaceOf(program.name),
+                 "this program runs on " + Counted(program.devices, "device") +
+                     ", and the mesh " + MeshText(*settings.mesh) + " has " +
+                     CountText(settings.mesh->devices),
+                 "give the mesh that the program was compiled for");
+    return std::nullopt;
+  }
+  const auto graph = Graph::Of(program, findings);
+  if (!graph) return std::nullopt;
+  return Auditor(*graph, settings, findings).Run();
+}
+
+}  // namespace shardc::audit

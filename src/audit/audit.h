@@ -1,0 +1,90 @@
+// Room: audit. What a compiled program sends: each collective with its devices,
+// how often it runs, its source line and what it moves.
+// Includes: source, devices, model, hlo, importers/rules, comm, cost.
+#ifndef SHARDC_AUDIT_AUDIT_H_
+#define SHARDC_AUDIT_AUDIT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "audit/entry.h"
+#include "audit/flaw.h"
+#include "audit/graph.h"
+#include "audit/members.h"
+#include "comm/collective.h"
+#include "devices/profiles.h"
+#include "hlo/frames.h"
+#include "hlo/program.h"
+#include "model/mesh.h"
+#include "source/finding.h"
+#include "source/size.h"
+
+namespace shardc::audit {
+
+// Of a training step, by the operation's name.
+enum class Phase : uint8_t { kNone, kForward, kBackward, kRecomputed };
+std::string_view PhaseName(Phase phase);  // "forward"; empty for kNone
+
+// What one operand of a collective sends. Sizes are those of all its runs.
+struct Traffic {
+  Collective kind = Collective::kAllGather;
+  bool at_most = false;  // a ragged exchange sends up to `sent`
+  std::shared_ptr<const Members> members;  // never null
+  Phase phase = Phase::kNone;
+  Moved moved;
+  std::string_view metadata;  // of the text; Frames::StackOf reads it
+  Node node = 0;              // the collective
+  int64_t operand = 0;        // its number among the collective's
+  hlo::SourceLine line;       // the innermost of the user's files
+  std::string scope;  // named scopes around it: "layer/attn"; may be empty
+  Size times = 0;     // how often the operand is sent
+  Size calls =
+      0;          // runs of the collective; 0 for its second and later operands
+  Size sent = 0;  // bytes that the busiest device sends
+  std::optional<double> seconds;  // without a profile or named axes: nullopt
+};
+
+// A place in the program that a total depends on.
+struct Remark {
+  std::string name;  // of the instruction
+  hlo::SourceLine line;
+  std::string_view at;  // the name in the text
+};
+
+struct Report {
+  std::string program;
+  int64_t devices = 1;
+  std::optional<Mesh> mesh;
+  const DeviceProfile* profile = nullptr;
+  const hlo::Frames* frames = nullptr;  // of the program
+  std::vector<Traffic> traffic;         // in the text's order
+  std::vector<Remark> unknown_loops;    // counted once: a lower bound
+  std::vector<Remark>
+      conditionals;  // the branch that sends most: an upper bound
+  std::vector<Remark> host_transfers;  // to or from the host, not counted
+  std::vector<Flaw> flaws;
+  int64_t calls = 0;  // runs of collectives on each device
+  int64_t sent = 0;   // bytes that a device sends, summed over `traffic`
+  std::optional<double> seconds;  // sum of those known; nullopt: no profile
+};
+
+// How to name and time what is found; both may be null. A profile has an
+// effect with a mesh only.
+struct Settings {
+  const Mesh* mesh = nullptr;
+  const DeviceProfile* profile = nullptr;
+};
+
+// The report refers to the program, which must outlive it. Returns nullopt
+// after a finding: foreign-syntax if calls or groups cannot be read, overflow
+// if a total does not fit, device-count if the mesh is not the program's.
+std::optional<Report> Audit(const hlo::Program& program,
+                            const Settings& settings, Findings& findings);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_AUDIT_H_

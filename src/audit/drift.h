@@ -1,0 +1,49 @@
+// Compares the shardings of a program's arguments with those of a plan.
+#ifndef SHARDC_AUDIT_DRIFT_H_
+#define SHARDC_AUDIT_DRIFT_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hlo/program.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+
+namespace shardc::audit {
+
+// A parameter as a plan has it.
+struct Planned {
+  std::string name;
+  Shape shape;
+  Spec spec;
+};
+
+// An argument that the program shards in another way than the plan.
+struct Drift {
+  std::string argument;   // "opt_state/0/mu/layers/gate"
+  std::string parameter;  // of the plan: "layers/gate"
+  Spec planned;
+  std::optional<Spec> actual;  // nullopt: no spec over the mesh expresses it
+  std::string sharding;        // as the text has it
+};
+
+struct Drifts {
+  int64_t compared = 0;  // arguments
+  std::vector<Drift> all;
+};
+
+// Compares each argument with the parameter whose name its path ends in, the
+// longest such name, whether names are joined by `/` or by `.`: states of an
+// optimizer have the paths of their parameters. Arguments of another shape, and
+// those whose sharding the text does not have, are not compared. Axes of size 1
+// make no difference.
+Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
+                std::span<const Planned> plan);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_DRIFT_H_

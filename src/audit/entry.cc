@@ -1,0 +1,113 @@
+// JAX writes an entry parameter's path in its metadata:
+//
+//   %p.3 = f32[4,16,64]{2,1,0} parameter(3), sharding={...},
+//       metadata={op_name="p['layers']['gate']"}
+//   ->  layers/gate, local shape 4 x 16 x 64
+//
+// In a loop over four layers, fsdp:2 over dimension 1, its gradient is reduced
+// with the shape 32 x 64: without dimension 0, and dimension 1 times 2.
+#include "audit/entry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "importers/rules/exact.h"
+
+namespace shardc::audit {
+
+std::string_view WhatName(What what) {
+  constexpr std::string_view kNames[] = {"activation", "parameter", "gradient",
+                                         "input"};
+  return kNames[static_cast<size_t>(what)];
+}
+
+Entry::Entry(const Graph& graph) {
+  const hlo::Computation& entry = graph.BlockAt(graph.program().entry);
+  for (Node node = entry.begin; node < entry.end; ++node) {
+    const hlo::Instruction& at = graph.At(node);
+    if (at.opcode != "parameter") continue;
+    Param param{std::string(at.name), {}, false};
+    if (const auto path = hlo::OpNameOf(at)) {
+      param.name = imports::NameOfPath(*path);
+      param.has_path = param.name != *path;
+    }
+    const auto arrays = hlo::ArraysOf(at.type);
+    if (arrays.size() == 1) param.array = arrays[0];
+    const Param& kept = params_.emplace(node, std::move(param)).first->second;
+    Dims dims = kept.array.dims;
+    if (!kept.has_path || dims.empty()) continue;
+    by_dims_[dims].push_back(&kept);
+    dims.erase(dims.begin());
+    if (!dims.empty()) by_layer_[dims].push_back(&kept);
+  }
+}
+
+Moved Entry::Of(Node parameter) const {
+  const auto found = params_.find(parameter);
+  if (found == params_.end()) return {};
+  const Param& param = found->second;
+  return {param.has_path ? What::kParameter : What::kInput, param.name, {}};
+}
+
+void Entry::Look(const Dims& dims, int64_t runs,
+                 std::optional<std::string>& name, bool transposed) const {
+  // Whether a loop over the layers runs the computation.
+  const auto layered = [&](const Param& param) {
+    const int64_t first = param.array.dims.front();
+    return runs > 1 && first > 1 && runs % first == 0;
+  };
+  const auto add = [&](const auto& params, const auto& counts) {
+    const auto found = params.find(dims);
+    if (found == params.end()) return;
+    for (const Param* param : found->second) {
+      if (!counts(*param)) continue;
+      if (name && *name != param->name) {
+        name->clear();
+      } else {
+        name = param->name;
+      }
+    }
+  };
+  add(by_dims_, [&](const Param& param) { return !layered(param); });
+  add(by_layer_, layered);
+  // The layers of a stack outside of a loop.
+  if (!name && runs == 1) add(by_layer_, [](const Param&) { return true; });
+  if (dims.size() != 2 || dims[0] == dims[1] || transposed) return;
+  // The compiler may transpose a matrix before a collective, so that the shapes
+  // of `up` and `down` are one.
+  Look({dims[1], dims[0]}, runs, name, true);
+}
+
+std::optional<std::string> Entry::OfShape(const hlo::Array& array,
+                                          int64_t runs) const {
+  std::optional<std::string> out;
+  Look(array.dims, runs, out);
+  // A layer's slice may keep its first dimension with size 1.
+  if (array.dims.size() > 1 && array.dims.front() == 1) {
+    Look({array.dims.begin() + 1, array.dims.end()}, runs, out);
+  }
+  return out;
+}
+
+std::optional<std::string> Entry::GradientOf(const hlo::Array& array,
+                                             int64_t runs,
+                                             int64_t members) const {
+  std::optional<std::string> out = OfShape(array, runs);
+  hlo::Array part = array;
+  for (int64_t& dim : part.dims) {
+    if (members < 2 || dim % members != 0) continue;
+    const int64_t before = dim;
+    dim /= members;
+    const auto name = OfShape(part, runs);
+    dim = before;
+    if (!name) continue;
+    if (out && *out != *name) {
+      out->clear();
+    } else {
+      out = name;
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc::audit

@@ -1,0 +1,68 @@
+// The parameters of a program's entry, and what a collective moves of them.
+#ifndef SHARDC_AUDIT_ENTRY_H_
+#define SHARDC_AUDIT_ENTRY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "audit/graph.h"
+#include "hlo/shapes.h"
+
+namespace shardc::audit {
+
+enum class What : uint8_t { kActivation, kParameter, kGradient, kInput };
+std::string_view WhatName(What what);  // "activation"
+
+struct Moved {
+  What what = What::kActivation;
+  std::string name;   // of the parameter; empty if it is not known
+  std::string shape;  // "f32[64,64]", the local shape that a device gives
+};
+
+class Entry {
+ public:
+  explicit Entry(const Graph& graph);
+
+  // The name of an entry parameter: its path inside the argument that it is
+  // part of (`layers/gate` for `p['layers']['gate']`), or the argument's name.
+  // An argument without a path is an input, others are parameters.
+  Moved Of(Node parameter) const;
+  // The parameter whose local shape this is, in a computation that runs
+  // `runs` times. A computation that runs once for each entry of a parameter's
+  // first dimension (stacked layers) sees it without that dimension, as one
+  // outside of loops may. The name is empty if several parameters have the
+  // shape or its transpose; nullopt if none has.
+  std::optional<std::string> OfShape(const hlo::Array& array,
+                                     int64_t runs) const;
+  // The parameter whose gradient has this shape before a reduction over
+  // `members` devices: as above, or one dimension is larger by a factor of
+  // `members`.
+  std::optional<std::string> GradientOf(const hlo::Array& array, int64_t runs,
+                                        int64_t members) const;
+
+ private:
+  struct Param {
+    std::string name;
+    hlo::Array array;
+    bool has_path = false;
+  };
+  using Dims = std::vector<int64_t>;
+
+  // Sets `name` to the parameter with these dimensions, in either order of a
+  // matrix, or to the empty text if it has another name already.
+  void Look(const Dims& dims, int64_t runs, std::optional<std::string>& name,
+            bool transposed = false) const;
+
+  std::map<Node, Param> params_;
+  // Parameters by local shape and by the dimensions after the first.
+  std::map<Dims, std::vector<const Param*>> by_dims_, by_layer_;
+};
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_ENTRY_H_

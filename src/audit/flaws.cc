@@ -1,0 +1,497 @@
+// Each rule looks at one operand of one collective, with what the report knows
+// of it, and at what uses the result:
+//
+//   %g = f32[8,16,64] all-gather(%h), groups over fsdp, h an activation
+//   batch axes: those over which an input's first dimension is sharded, here
+//   dp and fsdp                         ->  SHD601 at the line of %g
+//
+// Loops repeat an instruction and layers repeat a line: equal flaws are one
+// finding, with the bytes of all.
+#include "audit/flaws.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "audit/audit.h"
+#include "audit/table.h"
+#include "audit/uses.h"
+#include "importers/rules/hlo.h"
+#include "source/index.h"
+#include "source/wording.h"
+
+namespace shardc::audit {
+namespace {
+
+constexpr int64_t kSmallBytes = 4096;
+constexpr size_t kMany = 8;
+constexpr int kMostSteps = 256;  // of one operand's way back
+
+bool IsFloat(std::string_view element) {
+  return element.starts_with('f') || element.starts_with("bf");
+}
+
+bool IsMover(Collective kind) {
+  return kind == Collective::kAllGather || kind == Collective::kAllToAll ||
+         kind == Collective::kPpermute;
+}
+
+bool Reduces(Collective kind) {
+  return kind == Collective::kAllReduce || kind == Collective::kReduceScatter;
+}
+
+class Search {
+ public:
+  Search(const Graph& graph, Tracer& tracer, const Entry& entry,
+         const Report& report)
+      : graph_(graph),
+        tracer_(tracer),
+        entry_(entry),
+        report_(report),
+        uses_(graph) {
+    const std::string_view text = graph.program().source->text();
+    optimised_ = text.substr(0, text.find('\n')).find("is_scheduled=true") !=
+                 std::string_view::npos;
+    ReadShardings();
+  }
+
+  std::vector<Flaw> Run() {
+    for (const Traffic& one : report_.traffic) Judge(one);
+    FindGatheredTwice();
+    if (optimised_) FindManySmall();
+    FindUnusedAxes();
+    std::vector<Flaw> out;
+    for (Found& found : found_) out.push_back(Worded(found));
+    return out;
+  }
+
+ private:
+  struct Found {
+    const Code* code = nullptr;
+    Level level = Level::kWarning;
+    const Traffic* most = nullptr;  // of the operands, the one that sends most
+    int64_t times = 0, sent = 0;
+    std::string detail;
+  };
+  using Key = std::tuple<int, std::string, std::string>;
+
+  // The entry's arguments: which axes shard an input's batch, and which occur.
+  void ReadShardings() {
+    if (!report_.mesh) return;
+    const hlo::Program& program = graph_.program();
+    const hlo::Computation& entry = graph_.BlockAt(program.entry);
+    std::vector<Node> nodes;
+    std::vector<std::string_view> texts;
+    for (Node node = entry.begin; node < entry.end; ++node) {
+      if (graph_.At(node).opcode != "parameter") continue;
+      const auto sharding =
+          hlo::AttributeOf(graph_.At(node).attributes, "sharding");
+      if (!sharding) continue;
+      nodes.push_back(node);
+      texts.push_back(*sharding);
+    }
+    const auto specs =
+        imports::SpecsOfShardings(program.source, *report_.mesh, texts);
+    all_known_ = !specs.empty();
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (!specs[i]) {
+        all_known_ = false;
+        continue;
+      }
+      for (const AxisGroup& group : *specs[i]) {
+        used_axes_.insert(group.begin(), group.end());
+      }
+      if (entry_.Of(nodes[i]).what == What::kInput)
+        AddBatch(nodes[i], *specs[i]);
+    }
+  }
+
+  // The axes of an input's dimension 0, or of dimension 1 where a loop steps
+  // over the first: micro-batches.
+  void AddBatch(Node node, const Spec& spec) {
+    const auto arrays = hlo::ArraysOf(graph_.At(node).type);
+    if (arrays.size() != 1 || arrays[0].dims.empty()) return;
+    size_t dim = 0;
+    if (AxesAt(spec, 0).empty() && IsTripCount(arrays[0].dims[0])) dim = 1;
+    const AxisGroup axes = AxesAt(spec, dim);
+    batch_axes_.insert(axes.begin(), axes.end());
+  }
+
+  // Whether a loop of the program runs so often.
+  bool IsTripCount(int64_t count) {
+    if (trips_.empty()) {
+      trips_.insert(0);
+      for (const Call& call : graph_.calls()) {
+        if (call.kind != CallKind::kBody) continue;
+        trips_.insert(TripsOf(graph_, tracer_, call.from).value_or(0));
+      }
+    }
+    return count > 1 && trips_.contains(count);
+  }
+
+  void Add(const Code& code, const Traffic& one, std::string detail = {},
+           Level level = Level::kWarning) {
+    Key key{code.number, LineText(one.line),
+            one.moved.what == What::kParameter ? one.moved.name : ""};
+    const auto [at, added] = known_.try_emplace(std::move(key), found_.size());
+    if (added) found_.push_back({&code, level, &one, 0, 0, std::move(detail)});
+    Found& found = found_[at->second];
+    found.times += one.times.value();
+    found.sent += one.sent.value();
+    if (one.sent.value() > found.most->sent.value()) found.most = &one;
+  }
+
+  hlo::Array ArrayOf(const Traffic& one) const {
+    const auto arrays = hlo::ArraysOf(one.moved.shape);
+    return arrays.empty() ? hlo::Array() : arrays[0];
+  }
+
+  // The element of the collective's result that belongs to the operand.
+  std::optional<int64_t> ElementOf(const Traffic& one) const {
+    const bool several = graph_.Operands(one.node).size() > 1;
+    return several ? std::optional<int64_t>(one.operand) : std::nullopt;
+  }
+
+  // `lax.all_gather` and the like inside of `shard_map` are the author's own.
+  static bool IsExplicit(const Traffic& one) {
+    return one.metadata.find("shard_map") != std::string_view::npos;
+  }
+
+  void Judge(const Traffic& one) {
+    if (one.sent.value() == 0) return;
+    if (one.kind == Collective::kAllGather && !IsExplicit(one))
+      JudgeGather(one);
+    if (one.kind == Collective::kAllReduce && !IsExplicit(one)) JudgeSum(one);
+    if (!optimised_) JudgeDtype(one);
+  }
+
+  void JudgeGather(const Traffic& one) {
+    const hlo::Array array = ArrayOf(one);
+    if (one.metadata.empty() && uses_.ReachOutput(one.node)) {
+      return Add(code::kOutputGathered, one);
+    }
+    if (uses_.AllSlice(one.node, ElementOf(one))) {
+      return Add(code::kGatheredThenSliced, one);
+    }
+    const bool batch = std::ranges::any_of(
+        one.members->axes,
+        [&](const std::string& axis) { return batch_axes_.contains(axis); });
+    if (one.moved.what == What::kActivation && IsFloat(array.element) &&
+        array.dims.size() > 1 && batch) {
+      return Add(code::kActivationGathered, one);
+    }
+    const bool stacked = one.moved.what == What::kParameter &&
+                         one.times.value() == 1 && array.dims.size() > 2 &&
+                         IsTripCount(array.dims[0]);
+    if (stacked && KeepsFirst(one)) Add(code::kWeightHoisted, one);
+  }
+
+  // Whether a gather is along another dimension than the first.
+  bool KeepsFirst(const Traffic& one) const {
+    const auto dims =
+        hlo::AttributeOf(graph_.At(one.node).attributes, "dimensions");
+    return dims && *dims != "{0}";
+  }
+
+  // A gradient is summed over an axis over which its parameter is sharded.
+  void JudgeSum(const Traffic& one) {
+    const hlo::Array array = ArrayOf(one);
+    const int64_t n = one.members->size;
+    if (one.phase != Phase::kBackward || array.dims.size() < 2 || n < 2) return;
+    const int64_t runs = one.times.value();
+    if (entry_.OfShape(array, runs)) return;
+    std::optional<std::string> name;
+    hlo::Array part = array;
+    // The parameter may be sharded over some of the axes only.
+    for (int64_t parts = 2; parts <= n; ++parts) {
+      if (n % parts != 0) continue;
+      for (int64_t& dim : part.dims) {
+        if (dim % parts != 0) continue;
+        dim /= parts;
+        if (!name) name = entry_.OfShape(part, runs);
+        dim *= parts;
+      }
+    }
+    if (!name || uses_.AllSlice(one.node, ElementOf(one))) return;
+    Add(code::kGradientNotScattered, one, std::move(*name));
+  }
+
+  void JudgeDtype(const Traffic& one) {
+    const hlo::Array array = ArrayOf(one);
+    if (!IsFloat(array.element) || array.dims.empty()) return;
+    if (Reduces(one.kind)) {
+      if (uses_.AllNarrow(one.node, ElementOf(one))) {
+        Add(code::kSentInWiderDtype, one, "", Level::kNote);
+      }
+      return;
+    }
+    if (!IsMover(one.kind)) return;
+    const auto narrow = NarrowerBefore(one, array.bits);
+    if (narrow) Add(code::kSentInWiderDtype, one, *narrow);
+  }
+
+  // The narrower type that the operand was cast from, through moves only.
+  std::optional<std::string> NarrowerBefore(const Traffic& one, int64_t bits) {
+    auto node = graph_.Operand(one.node, AsIndex(one.operand));
+    for (int i = 0; node && i < kMostSteps; ++i) {
+      const hlo::Instruction& at = graph_.At(*node);
+      const auto before = graph_.Operand(*node, 0);
+      if (at.opcode == "convert" && before) {
+        const auto arrays = hlo::ArraysOf(graph_.At(*before).type);
+        const bool narrow = arrays.size() == 1 && IsFloat(arrays[0].element) &&
+                            arrays[0].bits < bits;
+        return narrow ? std::optional(std::string(arrays[0].element))
+                      : std::nullopt;
+      }
+      constexpr std::string_view kSteps[] = {
+          "bitcast", "copy", "reshape", "transpose", "slice", "dynamic-slice"};
+      if (std::ranges::find(kSteps, at.opcode) == std::end(kSteps)) break;
+      node = before;
+    }
+    return std::nullopt;
+  }
+
+  // Where an operand comes from, and which part of it: the slices on the way.
+  std::string WayBack(const Traffic& one) {
+    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
+    if (!operand) return {};
+    Value value{*operand, {}};
+    std::string out;
+    for (int i = 0; i < kMostSteps; ++i) {
+      const hlo::Instruction& at = graph_.At(value.node);
+      if (at.opcode == "slice") {
+        out += hlo::AttributeOf(at.attributes, "slice").value_or("");
+      } else if (at.opcode == "dynamic-slice") {
+        // Two slices at other positions in one fusion have other operands.
+        std::string_view list = at.operands, item;
+        hlo::NextItem(list, item);
+        out += std::string(list) + std::to_string(graph_.BlockOf(value.node));
+      }
+      auto before = tracer_.Back(value);
+      if (!before) break;
+      value = std::move(*before);
+    }
+    return out + "@" + std::to_string(value.node);
+  }
+
+  void FindGatheredTwice() {
+    using Once =
+        std::tuple<Block, Phase, std::string, std::string, std::string>;
+    std::map<Once, const Traffic*> first;
+    for (const Traffic& one : report_.traffic) {
+      if (one.kind != Collective::kAllGather || IsExplicit(one) ||
+          one.moved.what != What::kParameter || one.moved.name.empty()) {
+        continue;
+      }
+      Once key{graph_.BlockOf(one.node), one.phase, one.moved.name,
+               one.moved.shape + one.members->text, WayBack(one)};
+      const auto [at, added] = first.try_emplace(std::move(key), &one);
+      if (!added && at->second->node != one.node) {
+        Add(code::kWeightGatheredTwice, one);
+      }
+    }
+  }
+
+  void FindManySmall() {
+    struct Group {
+      const Traffic* example = nullptr;
+      size_t count = 0;
+      std::set<std::string_view> names;
+    };
+    std::map<std::tuple<Block, Collective, std::string, std::string>, Group>
+        groups;
+    for (const Traffic& one : report_.traffic) {
+      if (one.calls.value() == 0 || one.sent.value() == 0) continue;
+      if (one.sent.value() / one.times.value() >= kSmallBytes) continue;
+      Group& group =
+          groups[{graph_.BlockOf(one.node), one.kind, one.members->text,
+                  std::string(ArrayOf(one).element)}];
+      if (group.example == nullptr) group.example = &one;
+      ++group.count;
+      group.names.insert(hlo::MemberOf(one.metadata, "op_name").value_or(""));
+    }
+    for (const auto& [key, group] : groups) {
+      if (group.count < kMany || group.names.size() * 4 > group.count) continue;
+      Add(code::kManySmallCollectives, *group.example,
+          CountText(static_cast<int64_t>(group.count)));
+    }
+  }
+
+  void FindUnusedAxes() {
+    if (!report_.mesh || !all_known_) return;
+    for (const Traffic& one : report_.traffic) {
+      if (!one.members->named) return;
+      used_axes_.insert(one.members->axes.begin(), one.members->axes.end());
+    }
+    for (const MeshAxis& axis : report_.mesh->axes) {
+      if (axis.size > 1 && !used_axes_.contains(axis.name)) {
+        unused_.push_back(&axis);
+      }
+    }
+    for (const MeshAxis* axis : unused_) {
+      found_.push_back({&code::kAxisUnusedInProgram, Level::kWarning, nullptr,
+                        axis->size, 0, axis->name});
+    }
+  }
+
+  // "4 times in the forward pass: 96 KiB per device"
+  static std::string Often(const Found& found) {
+    const std::string_view phase = PhaseName(found.most->phase);
+    return Counted(found.times, "time") +
+           (phase.empty() || phase == "recomputed"
+                ? ""
+                : " in the " + std::string(phase) + " pass") +
+           ": " + BytesText(found.sent) + " per device";
+  }
+
+  static std::string Over(const Found& found) {
+    const Members& members = *found.most->members;
+    return members.named ? "over `" + members.text + "`"
+                         : "among " + CountText(members.size) + " devices";
+  }
+
+  static std::string SubjectOf(const Found& found) {
+    const Moved& moved = found.most->moved;
+    const std::string shape = "`" + moved.shape + "`";
+    if (moved.what == What::kActivation) return "an activation " + shape;
+    if (moved.name.empty()) {
+      return "a " + std::string(WhatName(moved.what)) + " " + shape;
+    }
+    return "the " + std::string(WhatName(moved.what)) + " " +
+           ShortQuote(moved.name) + " " + shape;
+  }
+
+  Flaw Worded(const Found& found) const;
+
+  const Graph& graph_;
+  Tracer& tracer_;
+  const Entry& entry_;
+  const Report& report_;
+  Uses uses_;
+  bool optimised_ = false;
+  bool all_known_ = false;  // whether the sharding of every argument is known
+  std::set<std::string> batch_axes_, used_axes_;
+  std::set<int64_t> trips_;
+  std::vector<const MeshAxis*> unused_;
+  std::vector<Found> found_;
+  std::map<Key, size_t> known_;
+};
+
+Flaw Search::Worded(const Found& found) const {
+  Flaw out;
+  out.code = found.code;
+  out.level = found.level;
+  if (found.most == nullptr) {
+    out.at = graph_.program().name;
+    out.message = "mesh axis `" + found.detail +
+                  "` shards no argument and no "
+                  "collective runs over it, so its " +
+                  CountText(found.times) + " groups compute the same";
+    out.help = "shard the batch or the weights over `" + found.detail +
+               "`, or give its devices to another axis";
+    return out;
+  }
+  const Traffic& one = *found.most;
+  out.at = graph_.At(one.node).name;
+  out.line = one.line;
+  out.metadata = one.metadata;
+  if (one.moved.what == What::kParameter) out.parameter = one.moved.name;
+  const std::string what = SubjectOf(found),
+                    how = Over(found) + " " + Often(found);
+  const auto say = [&](std::string message, std::string help) {
+    out.message = std::move(message);
+    out.help = std::move(help);
+  };
+  switch (found.code->number) {
+    case code::kActivationGathered.number:
+      say(what + " is gathered over axes of the batch, " + how,
+          "keep its batch dimension sharded: add the axes of the batch to the "
+          "`with_sharding_constraint` at or after this line");
+      break;
+    case code::kGatheredThenSliced.number:
+      say(what + " is gathered " + how + ", and each device then keeps a slice",
+          "the compiler found no direct way from one sharding to the other: "
+          "change one sharding constraint so that both agree, or reshard in "
+          "two steps that move one axis each");
+      break;
+    case code::kWeightGatheredTwice.number:
+      say(what + " is gathered again " + how +
+              ", after an equal gather in the "
+              "same pass",
+          "compute with one gathered copy: constrain the parameter once and "
+          "use the result at both places");
+      break;
+    case code::kWeightHoisted.number:
+      say("all layers of " + what +
+              " are gathered before the loop over them, " + how,
+          "constrain the parameter inside the loop's body, so that the weights "
+          "of one layer at a time are gathered");
+      break;
+    case code::kGradientNotScattered.number:
+      say((found.detail.empty()
+               ? "the gradient `" + one.moved.shape + "`"
+               : "the gradient of " + ShortQuote(found.detail) + " `" +
+                     one.moved.shape + "`") +
+              " of a sharded parameter is all-reduced " + how +
+              ", and no device takes only its slice",
+          "give the gradients the parameters' shardings, with `out_shardings` "
+          "or a sharding constraint, so that they are reduce-scattered");
+      break;
+    case code::kOutputGathered.number:
+      say(what + " is gathered for an output of the program " + how,
+          "declare the output's sharding in `out_shardings` as the program "
+          "computes it, or leave it out");
+      break;
+    case code::kSentInWiderDtype.number:
+      if (found.detail.empty()) {
+        say(what + " is reduced " + how +
+                ", and the sum is then rounded to a "
+                "narrower type",
+            "reduce in the narrower type if its precision is enough: cast "
+            "before the reduction, or set `preferred_element_type`");
+      } else {
+        say(what + " is sent " + how + ", after a cast from `" + found.detail +
+                "`",
+            "cast after the collective: constrain the `" + found.detail +
+                "` value to the sharding that the computation needs, then "
+                "cast");
+      }
+      break;
+    case code::kManySmallCollectives.number:
+      say(found.detail + " separate collectives such as " + what + " " +
+              Over(found) + " send less than 4 KiB each",
+          "send them together: stack the values and reduce once, or reduce "
+          "after the loop");
+      break;
+    default:
+      break;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
+                          const Entry& entry, const Report& report) {
+  std::vector<Flaw> out = Search(graph, tracer, entry, report).Run();
+  std::set<std::string> hosts;
+  for (const Remark& remark : report.host_transfers) {
+    if (!hosts.insert(LineText(remark.line)).second) continue;
+    Flaw flaw;
+    flaw.code = &code::kHostTransfer;
+    flaw.line = remark.line;
+    flaw.at = remark.at;
+    flaw.message =
+        "the step transfers data to or from the host here, and "
+        "waits for it";
+    flaw.help =
+        "remove callbacks and prints from the compiled step, or run "
+        "them every so many steps";
+    out.push_back(std::move(flaw));
+  }
+  return out;
+}
+
+}  // namespace shardc::audit

@@ -1,0 +1,27 @@
+// What a compiled program does that its author probably did not intend.
+#ifndef SHARDC_AUDIT_FLAWS_H_
+#define SHARDC_AUDIT_FLAWS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "audit/entry.h"
+#include "audit/flaw.h"
+#include "audit/graph.h"
+#include "audit/trace.h"
+
+namespace shardc::audit {
+
+struct Report;
+
+// Returns the flaws of the report's program, one for each kind, source line and
+// parameter, in the order of the text. Rules that need to know which devices a
+// mesh axis joins find nothing without a mesh, and those that compare dtypes
+// read programs right after partitioning only: back ends change dtypes.
+std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
+                          const Entry& entry, const Report& report);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_FLAWS_H_

@@ -1,0 +1,91 @@
+// The instructions of a program as a graph: what an operand's name refers to,
+// and which instruction calls a computation.
+#ifndef SHARDC_AUDIT_GRAPH_H_
+#define SHARDC_AUDIT_GRAPH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "hlo/program.h"
+#include "source/finding.h"
+
+namespace shardc::audit {
+
+// Indices of hlo::Program::instructions and of its computations.
+using Node = uint32_t;
+using Block = uint32_t;
+
+enum class CallKind : uint8_t {
+  kOnce,       // fusion, call, async-start
+  kBody,       // of a loop
+  kCondition,  // of a loop: runs once more than the body
+  kBranch      // of a conditional
+};
+
+struct Call {
+  Node from = 0;
+  Block to = 0;
+  CallKind kind = CallKind::kOnce;
+  int64_t branch = 0;  // number of a kBranch
+};
+
+class Graph {
+ public:
+  // Finds the calls. Returns nullopt after a finding (foreign-syntax) if one
+  // names a computation that the text lacks, or if computations call each
+  // other in a cycle. The program must outlive the graph.
+  static std::optional<Graph> Of(const hlo::Program& program,
+                                 Findings& findings);
+
+  const hlo::Program& program() const { return *program_; }
+  const hlo::Instruction& At(Node node) const {
+    return program_->instructions[node];
+  }
+  const hlo::Computation& BlockAt(Block block) const {
+    return program_->computations[block];
+  }
+  // Returns the computation that holds an instruction.
+  Block BlockOf(Node node) const;
+  // Returns the operands of an instruction. One that the text does not define
+  // is nullopt.
+  std::vector<std::optional<Node>> Operands(Node node) const;
+  std::optional<Node> Operand(Node node, size_t index) const;
+
+  // Returns the calls from an instruction, in the text's order.
+  std::vector<Call> CallsFrom(Node node) const;
+  // Returns the first call of a computation, or null.
+  const Call* CallOf(Block block) const;
+  // Returns the calls whose callers are in computations that the entry
+  // reaches, callers before those they call.
+  const std::vector<Call>& calls() const { return calls_; }
+  // Returns the computations that the entry reaches, callers first.
+  const std::vector<Block>& order() const { return order_; }
+
+ private:
+  // A hash table of a computation's instructions by name with linear probing:
+  // four bytes a slot, where a map has a node for each name.
+  using Names = std::vector<Node>;
+  static constexpr Node kFree = UINT32_MAX;
+
+  explicit Graph(const hlo::Program& program) : program_(&program) {}
+  bool FindCalls(Findings& findings);
+  bool AddCalls(Node node, Findings& findings);
+  bool Sort(Findings& findings);
+  const Names& NamesOf(Block block) const;
+  std::optional<Node> Find(const Names& names, std::string_view name) const;
+
+  const hlo::Program* program_;
+  std::vector<Call> calls_;
+  std::vector<Block> order_;
+  std::unordered_map<Block, uint32_t> call_of_;  // first of calls_
+  // Built when a name of the computation is first looked up: most hold nothing
+  // that is traced.
+  mutable std::unordered_map<Block, Names> names_;
+};
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_GRAPH_H_

@@ -1,0 +1,182 @@
+// Bytes are compared by kind and devices, and the part that grew most is named:
+//
+//   before   all_gather over fsdp   gate 32 KiB
+//   after    all_gather over fsdp   gate 32 KiB, activation 48 KiB
+//   ->  all_gather over fsdp grew from 32 KiB to 80 KiB, most by the activation
+//
+// An earlier audit is read from its JSON, so no other format has to be kept.
+#include "audit/growth.h"
+
+#include <algorithm>
+
+#include "audit/table.h"
+#include "source/checked.h"
+#include "source/json_members.h"
+
+namespace shardc::audit {
+namespace {
+
+constexpr int64_t kSlackBytes = 4096;
+constexpr int64_t kSlackParts = 100;  // 1 %
+
+// The devices of a group without a name, as both an audit and its JSON have it.
+std::string Unnamed(int64_t size) {
+  return "groups of " + std::to_string(size);
+}
+
+int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes) {
+  int64_t out = 0;
+  for (const auto& [cause, bytes] : causes) out += bytes;
+  return out;
+}
+
+class SentReader {
+ public:
+  explicit SentReader(Findings& findings) : findings_(findings) {}
+
+  std::optional<Sent> Read(const JsonDocument& document) {
+    const JsonValue root = document.root();
+    if (SchemaOf(root) != "shardc.audit/v1") {
+      return Refuse(root, "this is no audit (`shardc.audit/v1`)");
+    }
+    const auto devices = Number(root, "devices");
+    const auto collectives = root.Find("collectives");
+    if (!devices) return std::nullopt;
+    if (!collectives || !collectives->IsArray()) {
+      return Refuse(root, "the list `collectives` is missing");
+    }
+    Sent out;
+    out.devices = *devices;
+    int64_t total = 0;
+    for (const JsonValue one : collectives->items()) {
+      const auto bytes = Number(one, "bytes_per_device");
+      const auto size = Number(one, "group_size");
+      const auto kind = Text(one, "collective");
+      const auto what = Text(one, "what");
+      const auto shape = Text(one, "shape");
+      if (!bytes || !size || !kind || !what || !shape) return std::nullopt;
+      const auto sum = CheckedAdd(total, *bytes);
+      if (!sum) {
+        findings_.Add(code::kNumber, one.place(),
+                      "the bytes up to here do not fit in 64 bits",
+                      std::string(kHow));
+        return std::nullopt;
+      }
+      total = *sum;
+      const auto axes = one.Find("axes");
+      AxisGroup names;
+      const bool named = axes && axes->IsArray();
+      if (named) {
+        for (const JsonValue axis : axes->items()) {
+          if (!axis.IsString()) return Refuse(axis, "an axis is a text");
+          names.emplace_back(axis.string());
+        }
+      }
+      Sent::Cause cause{CauseText(*what, one), *shape, Function(one)};
+      out.bytes[{*kind, named ? AxesText(names) : Unnamed(*size)}]
+               [std::move(cause)] += *bytes;
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::string_view kHow =
+      "write it with `shardc audit PROGRAM --format json`";
+
+  // Adds the first finding; the caller may read on before it gives up.
+  std::nullopt_t Refuse(const JsonValue& at, std::string message) {
+    if (refused_) return std::nullopt;
+    refused_ = true;
+    findings_.Add(code::kSchema, at.place(), std::move(message),
+                  std::string(kHow));
+    return std::nullopt;
+  }
+
+  std::optional<int64_t> Number(const JsonValue& object, const char* key) {
+    const auto value =
+        object.IsObject() ? object.Find(key) : std::optional<JsonValue>();
+    if (value && value->kind() == JsonKind::kInteger && value->integer() >= 0) {
+      return value->integer();
+    }
+    return Refuse(value.value_or(object),
+                  "`" + std::string(key) + "` is a whole number from 0 on");
+  }
+
+  std::optional<std::string> Text(const JsonValue& object, const char* key) {
+    const auto value =
+        object.IsObject() ? object.Find(key) : std::optional<JsonValue>();
+    if (value && value->IsString()) return std::string(value->string());
+    return Refuse(value.value_or(object),
+                  "`" + std::string(key) + "` is a text");
+  }
+
+  // As MovedText (audit/table.h) has it.
+  static std::string CauseText(const std::string& what, const JsonValue& one) {
+    Moved moved;
+    for (const What known : {What::kParameter, What::kGradient, What::kInput}) {
+      if (what == WhatName(known)) moved.what = known;
+    }
+    const auto name = one.Find("parameter");
+    if (name && name->IsString()) moved.name = name->string();
+    return MovedText(moved);
+  }
+
+  static std::string Function(const JsonValue& one) {
+    const auto line = one.Find("line");
+    const auto function = line && line->IsObject() ? line->Find("function")
+                                                   : std::optional<JsonValue>();
+    return function && function->IsString() ? std::string(function->string())
+                                            : std::string();
+  }
+
+  Findings& findings_;
+  bool refused_ = false;
+};
+
+}  // namespace
+
+Sent SentOf(const Report& report) {
+  Sent out;
+  out.devices = report.devices;
+  for (const Traffic& one : report.traffic) {
+    const Members& members = *one.members;
+    Route route{CollectiveName(one.kind),
+                members.named ? AxesText(members.axes) : Unnamed(members.size)};
+    out.bytes[std::move(route)][{MovedText(one.moved), one.moved.shape,
+                                 std::string(one.line.function)}] +=
+        one.sent.value();
+  }
+  return out;
+}
+
+std::optional<Sent> ReadSent(const JsonDocument& document, Findings& findings) {
+  return SentReader(findings).Read(document);
+}
+
+std::vector<Growth> GrowthOf(const Sent& before, const Sent& after) {
+  std::vector<Growth> out;
+  for (const auto& [route, causes] : after.bytes) {
+    const auto found = before.bytes.find(route);
+    const std::map<Sent::Cause, int64_t> none;
+    const auto& old = found == before.bytes.end() ? none : found->second;
+    Growth growth{route, SumOf(old), SumOf(causes), {}};
+    const int64_t slack =
+        growth.before == 0 ? 0 : growth.before / kSlackParts + kSlackBytes;
+    if (growth.after - growth.before <= slack) continue;
+    int64_t most = 0;
+    for (const auto& [cause, bytes] : causes) {
+      const auto was = old.find(cause);
+      const int64_t more = bytes - (was == old.end() ? 0 : was->second);
+      if (more <= most) continue;
+      most = more;
+      growth.cause = cause;
+    }
+    out.push_back(std::move(growth));
+  }
+  std::ranges::stable_sort(out, [](const Growth& a, const Growth& b) {
+    return a.after - a.before > b.after - b.before;
+  });
+  return out;
+}
+
+}  // namespace shardc::audit

@@ -1,0 +1,56 @@
+// Which devices take part in a collective, by axes of the mesh.
+#ifndef SHARDC_AUDIT_MEMBERS_H_
+#define SHARDC_AUDIT_MEMBERS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "hlo/groups.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+
+namespace shardc::audit {
+
+struct Members {
+  int64_t size = 1;    // devices of the largest group
+  int64_t edges = 0;   // of a permute: sends of the busiest device
+  AxisGroup axes;      // in the mesh's order
+  bool named = false;  // whether `axes` are exactly the groups
+  std::string text;    // "fsdp+tp", else the first group: "devices 0 2 4"
+  bool operator==(const Members&) const = default;
+};
+
+// Returns the axes joined by `+`, and "none" if there are none.
+std::string AxesText(const AxisGroup& axes);
+
+// Names groups by the axes along which their members differ. The axes in the
+// text of a program are XLA's own, so the groups are expanded to device numbers
+// and compared with those of the mesh. Each distinct text is read once.
+class MemberNames {
+ public:
+  // Without a mesh no group is named.
+  MemberNames(const Mesh* mesh, int64_t devices)
+      : mesh_(mesh), devices_(devices) {}
+
+  // Reads the value of `replica_groups`, to the end of the attributes. Returns
+  // null if it cannot be read or is beyond the limit of all texts together.
+  std::shared_ptr<const Members> OfGroups(std::string_view text);
+  // Reads the value of `source_target_pairs`.
+  std::shared_ptr<const Members> OfPairs(std::string_view text);
+
+ private:
+  void Name(const hlo::Groups& groups, Members& out) const;
+  bool Afford(std::string_view text);
+
+  const Mesh* mesh_;
+  int64_t devices_;
+  int64_t steps_left_ = int64_t{1} << 28;
+  std::map<std::string_view, std::shared_ptr<const Members>> known_;
+};
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_MEMBERS_H_

@@ -1,0 +1,107 @@
+// Two passes over the calls, without visiting a computation once per path:
+//
+//   callees first   what a computation sends with all that it calls, to choose
+//                   the branch of each conditional that sends most
+//   callers first   runs(callee) += runs(caller) * times of the call
+//
+// A loop of 4 in a loop of 3: the inner body runs 12 times, its condition,
+// which also runs before the loop ends, 15 times.
+#include "audit/runs.h"
+
+#include <algorithm>
+
+namespace shardc::audit {
+namespace {
+
+class Counting {
+ public:
+  Counting(const Graph& graph, Tracer& tracer, std::vector<Size> sent)
+      : graph_(graph),
+        tracer_(tracer),
+        sent_(std::move(sent)),
+        times_(graph.calls().size(), Size(1)) {}
+
+  Runs Count() {
+    const auto& calls = graph_.calls();
+    for (size_t end = calls.size(); end > 0;) {
+      size_t begin = end - 1;
+      while (begin > 0 && calls[begin - 1].from == calls[end - 1].from) --begin;
+      Weigh(begin, end);
+      end = begin;
+    }
+    // They were found callees first.
+    std::ranges::sort(runs_.unknown_loops);
+    std::ranges::sort(runs_.conditionals);
+    runs_.of.assign(sent_.size(), Size(0));
+    runs_.of[graph_.program().entry] = 1;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const Size caller = runs_.of[graph_.BlockOf(calls[i].from)];
+      // A branch that does not count stays 0 where the caller's runs do not
+      // fit.
+      if (times_[i].value() == 0 || caller.value() == 0) continue;
+      runs_.of[calls[i].to] += caller * times_[i];
+    }
+    return std::move(runs_);
+  }
+
+ private:
+  // The calls of one instruction.
+  void Weigh(size_t begin, size_t end) {
+    const Call& first = graph_.calls()[begin];
+    if (first.kind == CallKind::kBranch) {
+      Choose(begin, end);
+    } else if (first.kind != CallKind::kOnce) {
+      Repeat(begin, end);
+    }
+    Size& caller = sent_[graph_.BlockOf(first.from)];
+    for (size_t i = begin; i < end; ++i) {
+      const Size callee = sent_[graph_.calls()[i].to];
+      if (times_[i].value() == 0 || callee.value() == 0) continue;
+      caller += callee * times_[i];
+    }
+  }
+
+  void Choose(size_t begin, size_t end) {
+    const auto sent = [&](size_t i) {
+      return sent_[graph_.calls()[i].to].value();
+    };
+    size_t most = begin;
+    bool differ = false;
+    for (size_t i = begin; i < end; ++i) {
+      differ = differ || sent(i) != sent(begin);
+      if (sent(i) > sent(most)) most = i;
+    }
+    for (size_t i = begin; i < end; ++i) times_[i] = i == most ? 1 : 0;
+    if (differ) runs_.conditionals.push_back(graph_.calls()[begin].from);
+  }
+
+  void Repeat(size_t begin, size_t end) {
+    bool sends = false;
+    for (size_t i = begin; i < end; ++i) {
+      sends = sends || sent_[graph_.calls()[i].to].value() > 0;
+    }
+    const Node loop = graph_.calls()[begin].from;
+    const auto trips =
+        sends ? TripsOf(graph_, tracer_, loop) : std::optional<int64_t>(1);
+    if (!trips) runs_.unknown_loops.push_back(loop);
+    for (size_t i = begin; i < end; ++i) {
+      const bool body = graph_.calls()[i].kind == CallKind::kBody;
+      if (trips) times_[i] = body ? Size(*trips) : Size(*trips) + 1;
+    }
+  }
+
+  const Graph& graph_;
+  Tracer& tracer_;
+  std::vector<Size> sent_;
+  std::vector<Size> times_;  // by call
+  Runs runs_;
+};
+
+}  // namespace
+
+Runs CountRuns(const Graph& graph, Tracer& tracer,
+               const std::vector<Size>& sent) {
+  return Counting(graph, tracer, sent).Count();
+}
+
+}  // namespace shardc::audit

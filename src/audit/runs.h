@@ -1,0 +1,30 @@
+// How often each computation runs in one execution of the program.
+#ifndef SHARDC_AUDIT_RUNS_H_
+#define SHARDC_AUDIT_RUNS_H_
+
+#include <vector>
+
+#include "audit/graph.h"
+#include "audit/trace.h"
+#include "source/size.h"
+
+namespace shardc::audit {
+
+struct Runs {
+  std::vector<Size> of;  // by computation; 0 if the entry does not reach it
+  // Loops whose bodies send bytes and run an unknown number of times; they
+  // count once.
+  std::vector<Node> unknown_loops;
+  // Conditionals whose branches send different bytes; the branch that sends
+  // most counts.
+  std::vector<Node> conditionals;
+};
+
+// `sent` holds the bytes that each computation's own collectives send when it
+// runs once.
+Runs CountRuns(const Graph& graph, Tracer& tracer,
+               const std::vector<Size>& sent);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_RUNS_H_

@@ -1,0 +1,44 @@
+// Adds up a report by one property of its traffic.
+#ifndef SHARDC_AUDIT_TABLE_H_
+#define SHARDC_AUDIT_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "audit/audit.h"
+
+namespace shardc::audit {
+
+enum class By : uint8_t {
+  kAll,  // everything that the other ways distinguish, but for the scope
+  kLine,
+  kParameter,
+  kAxes,
+  kKind,
+  kScope
+};
+inline constexpr std::string_view kByNames[] = {"all",  "line", "parameter",
+                                                "axes", "kind", "scope"};
+std::optional<By> ParseBy(std::string_view name);
+
+struct Row {
+  std::string key;         // "model.py:28 layer"; of kAll empty
+  const Traffic* example;  // the first of the row
+  int64_t times = 0, calls = 0, sent = 0;
+  std::optional<double> seconds;  // nullopt if that of no traffic is known
+};
+
+// The text of a line: "model.py:28 layer", or "-" if it is not known.
+std::string LineText(const hlo::SourceLine& line);
+// What is moved: "layers/gate", "gradient of layers/gate", "activation".
+std::string MovedText(const Moved& moved);
+
+// Rows with the most bytes first, then by key. They point into the report.
+std::vector<Row> Tabulate(const Report& report, By by);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_TABLE_H_

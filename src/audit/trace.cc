@@ -1,0 +1,174 @@
+// A gather's operand is rarely an entry parameter itself. With the path of
+// tuple elements that a value is in, each step back is local:
+//
+//   %g = all-gather(%f)                     f
+//   %f = fusion(%e), calls=%slice_of        the root of slice_of, then its
+//                                           parameter 0, then e
+//   %e = get-tuple-element(%t), index=2     t, path {2}
+//   %t = parameter(0) of a loop's body      if the body returns element 2
+//                                           unchanged: the loop's operand,
+//                                           path {2}
+//   %i = tuple(%a, %b, %p)                  p, path {}
+#include "audit/trace.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "source/index.h"
+
+namespace shardc::audit {
+namespace {
+
+// Instructions whose result is operand 0 in another shape, dtype or place, or
+// a part of it.
+constexpr std::string_view kMoves[] = {"bitcast",
+                                       "convert",
+                                       "copy",
+                                       "copy-done",
+                                       "dynamic-slice",
+                                       "reshape",
+                                       "slice",
+                                       "async-done",
+                                       "async-update",
+                                       "transpose",
+                                       "optimization-barrier",
+                                       "opt-barrier",
+                                       "reduce-precision"};
+constexpr int kDeepest = 64;  // loops inside loops
+
+bool IsMove(std::string_view opcode) {
+  return std::ranges::find(kMoves, opcode) != std::end(kMoves);
+}
+
+std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
+  const auto index = hlo::AttributeOf(element.attributes, "index");
+  return index ? hlo::LeadingNumber(*index) : std::nullopt;
+}
+
+// The dones of collectives have the path of the result; `-start` results begin
+// with the operands.
+bool IsGather(std::string_view opcode) {
+  return opcode == "all-gather" || opcode == "all-gather-start";
+}
+
+}  // namespace
+
+std::optional<Value> Tracer::OperandOf(const Value& value, size_t index,
+                                       std::vector<int64_t> path) {
+  Charge(index);
+  const auto operand = graph_.Operand(value.node, index);
+  if (!operand) return std::nullopt;
+  return Value{*operand, std::move(path)};
+}
+
+std::optional<Value> Tracer::FromParameter(const Value& value,
+                                           std::optional<Block> stop) {
+  const Block block = graph_.BlockOf(value.node);
+  if (block == stop || block == graph_.program().entry) return std::nullopt;
+  const Call* call = graph_.CallOf(block);
+  const auto number =
+      hlo::LeadingNumber(graph_.At(value.node).operands).value_or(-1);
+  if (call == nullptr || number < 0) return std::nullopt;
+  const Value caller{call->from, {}};
+  switch (call->kind) {
+    case CallKind::kOnce:
+      return OperandOf(caller, AsIndex(number), value.path);
+    case CallKind::kBranch:
+      return OperandOf(caller, AsIndex(call->branch) + 1, value.path);
+    case CallKind::kBody:
+    case CallKind::kCondition:
+      return ThroughLoop(call->from, value);
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> Tracer::ThroughLoop(Node loop, const Value& value) {
+  if (value.path.empty()) return std::nullopt;
+  Charge(graph_.At(loop).attributes.size());
+  for (const Call& call : graph_.CallsFrom(loop)) {
+    if (call.kind == CallKind::kBody && LeavesUnchanged(call.to, value.path)) {
+      return OperandOf({loop, {}}, 0, value.path);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> Tracer::Step(const Value& value,
+                                  std::optional<Block> stop) {
+  const hlo::Instruction& at = graph_.At(value.node);
+  std::vector<int64_t> path = value.path;
+  if (at.opcode == "parameter") return FromParameter(value, stop);
+  if (IsMove(at.opcode)) return OperandOf(value, 0, std::move(path));
+  if (at.opcode == "get-tuple-element") {
+    const auto index = IndexOf(at);
+    if (!index || path.size() > AsIndex(kDeepest)) return std::nullopt;
+    path.push_back(*index);
+    return OperandOf(value, 0, std::move(path));
+  }
+  if (at.opcode == "tuple" || IsGather(at.opcode)) {
+    int64_t element = 0;
+    if (!path.empty()) {
+      element = path.back();
+      path.pop_back();
+    } else if (at.opcode == "tuple") {
+      return std::nullopt;
+    }
+    return element < 0 ? std::nullopt
+                       : OperandOf(value, AsIndex(element), std::move(path));
+  }
+  if (at.opcode == "all-gather-done") {
+    return OperandOf(value, 0, std::move(path));
+  }
+  if (at.opcode == "copy-start") return OperandOf(value, 0, {});
+  if (at.opcode == "while") return ThroughLoop(value.node, value);
+  if (at.opcode == "fusion" || at.opcode == "call" ||
+      at.opcode == "async-start") {
+    Charge(at.attributes.size());
+    const auto calls = graph_.CallsFrom(value.node);
+    if (calls.empty() || graph_.BlockAt(calls[0].to).empty()) {
+      return std::nullopt;
+    }
+    return Value{graph_.BlockAt(calls[0].to).root, std::move(path)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> Tracer::Back(const Value& value) {
+  if (steps_left_-- <= 0) return std::nullopt;
+  return Step(value, std::nullopt);
+}
+
+Value Tracer::SourceOf(Value value, std::optional<Block> stop) {
+  while (steps_left_-- > 0) {
+    auto before = Step(value, stop);
+    if (!before) break;
+    value = std::move(*before);
+  }
+  return value;
+}
+
+bool Tracer::LeavesUnchanged(Block body, const std::vector<int64_t>& path) {
+  const auto [found, added] = unchanged_.try_emplace({body, path}, false);
+  if (!added || depth_ >= kDeepest || graph_.BlockAt(body).empty()) {
+    return found->second;
+  }
+  ++depth_;
+  const Value source = SourceOf({graph_.BlockAt(body).root, path}, body);
+  --depth_;
+  const bool same = source.path == path &&
+                    graph_.At(source.node).opcode == "parameter" &&
+                    graph_.BlockOf(source.node) == body;
+  unchanged_[{body, path}] = same;
+  return same;
+}
+
+std::optional<int64_t> Tracer::ConstantOf(const Value& value) const {
+  const hlo::Instruction& at = graph_.At(value.node);
+  const bool integer = at.type.starts_with('s') || at.type.starts_with('u');
+  if (at.opcode != "constant" || !integer || !value.path.empty()) {
+    return std::nullopt;
+  }
+  return hlo::LeadingNumber(at.operands);
+}
+
+}  // namespace shardc::audit

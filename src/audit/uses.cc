@@ -1,0 +1,162 @@
+// The uses of a computation's instructions are listed when one of them is first
+// looked up. A search follows moves within the computation, enters fusions at
+// their parameter and leaves them at their root:
+//
+//   %g = all-gather(%x)
+//   %f = fusion(%g), calls=%slice      parameter 0 of slice
+//     %d = dynamic-slice(%p0, ...)     the only use of %g is a slice
+#include "audit/uses.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "hlo/shapes.h"
+#include "source/index.h"
+
+namespace shardc::audit {
+namespace {
+
+constexpr int kDeepest = 64;
+// Instructions whose result is their operand in another shape or place.
+constexpr std::string_view kMoves[] = {
+    "bitcast", "copy",        "copy-start",        "copy-done",
+    "reshape", "transpose",   "opt-barrier",       "optimization-barrier",
+    "convert", "all-gather",  "all-gather-start",  "all-gather-done",
+    "tuple",   "async-start", "get-tuple-element", "all-reduce-done"};
+
+bool IsMove(std::string_view opcode) {
+  return std::ranges::find(kMoves, opcode) != std::end(kMoves);
+}
+
+// Bits of a floating-point type; 0 for others.
+int64_t FloatBits(const hlo::Instruction& at) {
+  const auto arrays = hlo::ArraysOf(at.type);
+  if (arrays.size() != 1) return 0;
+  const std::string_view element = arrays[0].element;
+  return element.starts_with('f') || element.starts_with("bf") ? arrays[0].bits
+                                                               : 0;
+}
+
+}  // namespace
+
+const std::vector<Uses::Use>& Uses::UsesIn(Block block) {
+  const auto [found, added] = uses_.try_emplace(block);
+  std::vector<Use>& uses = found->second;
+  if (!added) return uses;
+  const hlo::Computation& computation = graph_.BlockAt(block);
+  for (Node user = computation.begin; user < computation.end; ++user) {
+    const auto operands = graph_.Operands(user);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i]) uses.push_back({*operands[i], user, i});
+    }
+  }
+  std::ranges::sort(uses);
+  return uses;
+}
+
+std::optional<Node> Uses::Parameter(Block block, size_t number) const {
+  const hlo::Computation& computation = graph_.BlockAt(block);
+  for (Node node = computation.begin; node < computation.end; ++node) {
+    const hlo::Instruction& at = graph_.At(node);
+    if (at.opcode == "parameter" &&
+        hlo::LeadingNumber(at.operands) == static_cast<int64_t>(number)) {
+      return node;
+    }
+  }
+  return std::nullopt;
+}
+
+bool Uses::AllOf(const Use& use, const Judge& judge, int depth) {
+  switch (judge(use)) {
+    case Verdict::kYes:
+      return true;
+    case Verdict::kNo:
+      return false;
+    case Verdict::kFollow:
+      break;
+  }
+  const hlo::Instruction& at = graph_.At(use.user);
+  if (at.opcode != "fusion") {
+    const bool tuple = at.opcode == "tuple";
+    return All(
+        use.user,
+        tuple ? std::optional(static_cast<int64_t>(use.index)) : std::nullopt,
+        judge, depth + 1);
+  }
+  const auto calls = graph_.CallsFrom(use.user);
+  if (calls.empty()) return false;
+  const auto parameter = Parameter(calls[0].to, use.index);
+  return parameter && All(*parameter, std::nullopt, judge, depth + 1);
+}
+
+bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
+               int depth) {
+  if (depth > kDeepest) return false;
+  const Block block = graph_.BlockOf(node);
+  const auto& uses = UsesIn(block);
+  auto at = std::ranges::lower_bound(uses, node, {}, &Use::of);
+  const bool is_root = graph_.BlockAt(block).root == node;
+  bool any = false;
+  for (; at != uses.end() && at->of == node; ++at) {
+    if (--steps_left_ < 0) return false;
+    const hlo::Instruction& user = graph_.At(at->user);
+    if (element && user.opcode == "get-tuple-element") {
+      const auto index = hlo::AttributeOf(user.attributes, "index");
+      if (!index || hlo::LeadingNumber(*index) != element) continue;
+    }
+    if (!AllOf(*at, judge, depth)) return false;
+    any = true;
+  }
+  if (!is_root) return any;
+  // The result leaves the computation: by a fusion, or to the caller.
+  const Call* call = graph_.CallOf(block);
+  if (call == nullptr || graph_.At(call->from).opcode != "fusion") {
+    return judge({node, node, 0}) == Verdict::kYes;
+  }
+  return All(call->from, element, judge, depth + 1);
+}
+
+bool Uses::AllSlice(Node node, std::optional<int64_t> element) {
+  return All(
+      node, element,
+      [this](const Use& use) {
+        if (use.of == use.user) return Verdict::kNo;
+        const std::string_view opcode = graph_.At(use.user).opcode;
+        if (opcode == "dynamic-slice" && use.index == 0) return Verdict::kYes;
+        return IsMove(opcode) || opcode == "fusion" ? Verdict::kFollow
+                                                    : Verdict::kNo;
+      },
+      0);
+}
+
+bool Uses::ReachOutput(Node node) {
+  const Block entry = graph_.program().entry;
+  return All(
+      node, std::nullopt,
+      [&](const Use& use) {
+        if (use.of == use.user) {
+          return graph_.BlockOf(use.of) == entry ? Verdict::kYes : Verdict::kNo;
+        }
+        const std::string_view opcode = graph_.At(use.user).opcode;
+        return IsMove(opcode) ? Verdict::kFollow : Verdict::kNo;
+      },
+      0);
+}
+
+bool Uses::AllNarrow(Node node, std::optional<int64_t> element) {
+  return All(
+      node, element,
+      [this](const Use& use) {
+        if (use.of == use.user) return Verdict::kNo;
+        const hlo::Instruction& user = graph_.At(use.user);
+        if (user.opcode == "convert") {
+          const int64_t before = FloatBits(graph_.At(use.of));
+          const int64_t after = FloatBits(user);
+          return after > 0 && after < before ? Verdict::kYes : Verdict::kNo;
+        }
+        return IsMove(user.opcode) ? Verdict::kFollow : Verdict::kNo;
+      },
+      0);
+}
+
+}  // namespace shardc::audit

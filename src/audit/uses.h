@@ -1,0 +1,54 @@
+// Follows the result of an instruction forward to what uses it.
+#ifndef SHARDC_AUDIT_USES_H_
+#define SHARDC_AUDIT_USES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "audit/graph.h"
+
+namespace shardc::audit {
+
+class Uses {
+ public:
+  explicit Uses(const Graph& graph) : graph_(graph) {}
+
+  // Whether every use of the result takes a `dynamic-slice` of it. Copies,
+  // casts, reshapes, transposes, further gathers, and fusions are followed.
+  // `element` is that of a tuple; nullopt: the result is no tuple.
+  bool AllSlice(Node node, std::optional<int64_t> element = std::nullopt);
+  // Whether the result, moved only, is an output of the entry.
+  bool ReachOutput(Node node);
+  // Whether every use casts the result to a narrower floating-point type.
+  bool AllNarrow(Node node, std::optional<int64_t> element = std::nullopt);
+
+ private:
+  struct Use {
+    Node of = 0, user = 0;
+    size_t index = 0;  // of the operand
+    auto operator<=>(const Use&) const = default;
+  };
+  // What a use decides: the search ends well, ends badly, or follows the user.
+  enum class Verdict : uint8_t { kYes, kNo, kFollow };
+  using Judge = std::function<Verdict(const Use&)>;
+
+  // Whether all uses lead to kYes, and there is one.
+  bool All(Node node, std::optional<int64_t> element, const Judge& judge,
+           int depth);
+  bool AllOf(const Use& use, const Judge& judge, int depth);
+  const std::vector<Use>& UsesIn(Block block);
+  // Returns the parameter with this number of a computation.
+  std::optional<Node> Parameter(Block block, size_t number) const;
+
+  const Graph& graph_;
+  std::unordered_map<Block, std::vector<Use>> uses_;  // sorted, by computation
+  int64_t steps_left_ = int64_t{1} << 22;
+};
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_USES_H_

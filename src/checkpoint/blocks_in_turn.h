@@ -1,0 +1,83 @@
+// Worker threads take the blocks of tensors in turn: all blocks of a tensor
+// before the first of the next.
+#ifndef SHARDC_CHECKPOINT_BLOCKS_IN_TURN_H_
+#define SHARDC_CHECKPOINT_BLOCKS_IN_TURN_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "source/finding.h"
+#include "source/thread_pool.h"
+
+namespace shardc {
+
+// `Work` is a tensor that is being copied, with its number of `blocks()`;
+// `Scratch` is the memory that a worker keeps between blocks.
+template <typename Work, typename Scratch>
+class BlocksInTurn {
+ public:
+  // Returns null if nothing of the tensor is copied. Called under a lock.
+  using Begin = std::function<std::shared_ptr<Work>(size_t tensor)>;
+  // Returns false after a finding. Called by several threads.
+  using Copy = std::function<bool(Work& work, int64_t block, Scratch& scratch,
+                                  Findings& findings)>;
+
+  BlocksInTurn(size_t tensors, Begin begin, Copy copy)
+      : tensors_(tensors), begin_(std::move(begin)), copy_(std::move(copy)) {}
+
+  // Copies all blocks. After a block fails, no other is started, and Run
+  // returns false with the findings of the first that failed.
+  bool Run(int threads, Findings& findings) {
+    ParallelFor(threads, threads, [this](int64_t) { Worker(); });
+    if (!stop_) return true;
+    findings.Append(std::move(first_error_));
+    return false;
+  }
+
+ private:
+  void Worker() {
+    Scratch scratch;
+    for (;;) {
+      const auto [work, block] = Next();
+      if (work == nullptr) return;
+      Findings findings;
+      if (copy_(*work, block, scratch, findings)) continue;
+      const std::lock_guard lock(mutex_);
+      if (!stop_.exchange(true)) first_error_ = std::move(findings);
+      return;
+    }
+  }
+
+  // Returns the next block with its tensor, and null after the last.
+  std::pair<std::shared_ptr<Work>, int64_t> Next() {
+    const std::lock_guard lock(mutex_);
+    while (!stop_) {
+      if (next_block_ < blocks_) return {work_, next_block_++};
+      if (next_tensor_ == tensors_) break;
+      work_ = begin_(next_tensor_++);
+      next_block_ = 0;
+      blocks_ = work_ == nullptr ? 0 : work_->blocks();
+    }
+    return {nullptr, 0};
+  }
+
+  const size_t tensors_;
+  const Begin begin_;
+  const Copy copy_;
+  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;  // guards all below
+  Findings first_error_;
+  std::shared_ptr<Work> work_;
+  int64_t blocks_ = 0;
+  int64_t next_block_ = 0;
+  size_t next_tensor_ = 0;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_BLOCKS_IN_TURN_H_

@@ -1,0 +1,291 @@
+// `shardc audit`: prints what a compiled program sends. The program's text is
+// read before the mesh, because a mesh axis of size -1 takes the program's
+// devices: `--mesh dp:-1,tp:2` of a program on 8 devices is dp:4,tp:2.
+#include "audit/audit.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "audit/drift.h"
+#include "audit/growth.h"
+#include "audit/table.h"
+#include "cli/audit_findings.h"
+#include "cli/commands.h"
+#include "cli/cost_flags.h"
+#include "cli/inputs.h"
+#include "cli/output.h"
+#include "cli/plan_table.h"
+#include "cli/version.h"
+#include "emit/audits/audit_report.h"
+#include "emit/findings/formats.h"
+#include "hlo/program.h"
+#include "lint/select.h"
+#include "plan/read.h"
+#include "source/file.h"
+#include "source/json.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+struct AuditFlags {
+  InputFlags inputs;
+  std::string program, plan, against, by = "all", profile, output;
+  std::string mode = "train";
+  bool allow_edited = false;
+  std::vector<std::string> select, ignore;
+  std::string fail_on;
+};
+
+// What names the axes, and the parameters of a plan.
+struct Named {
+  std::optional<Mesh> mesh;
+  std::optional<std::vector<audit::Planned>> plan;
+};
+
+// Reads `--mesh`, whose axis of size -1 takes the program's devices, or
+// `--plan`; both members are empty without them. Returns nullopt after a
+// finding.
+std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
+                               int64_t devices, Findings& findings) {
+  Named out;
+  if (!flags.plan.empty()) {
+    auto plan =
+        ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited), findings);
+    if (!plan) return std::nullopt;
+    out.mesh = std::move(plan->mesh);
+    out.plan.emplace();
+    for (const ReadParam& param : plan->params) {
+      if (!param.type.shape || param.placement) continue;
+      out.plan->push_back({param.name, *param.type.shape, param.SpecOf(mode)});
+    }
+    return out;
+  }
+  if (flags.inputs.asked.mesh.empty()) return out;
+  InputFlags inputs = flags.inputs;
+  const bool open = inputs.asked.mesh.find("-1") != std::string::npos;
+  if (open && inputs.devices.empty()) inputs.devices = std::to_string(devices);
+  out.mesh = LoadMeshAlone(inputs, findings);
+  if (!out.mesh) return std::nullopt;
+  return out;
+}
+
+bool CheckFlags(const AuditFlags& flags, Findings& findings) {
+  const bool has_mesh = !flags.inputs.asked.mesh.empty();
+  if (has_mesh && !flags.plan.empty()) {
+    findings.Add(code::kUsage, FlagPlace("--mesh", flags.inputs.asked.mesh),
+                 "`--plan` has a mesh, so `--mesh` cannot be given too",
+                 "leave out one of them");
+  }
+  if (!flags.profile.empty() && !has_mesh && flags.plan.empty()) {
+    findings.Add(code::kUsage, FlagPlace("--profile", flags.profile),
+                 "the time of a collective depends on the mesh, and none is "
+                 "given",
+                 "add `--mesh` or `--plan`");
+  }
+  return !findings.HasErrors();
+}
+
+// Compares the report with an earlier audit. Returns false after a finding.
+bool Compare(const std::string& path, const audit::Report& report,
+             AuditText& how, Findings& findings) {
+  const SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return false;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return false;
+  const auto before = audit::ReadSent(*document, findings);
+  if (!before) return false;
+  const audit::Sent after = audit::SentOf(report);
+  if (before->devices != after.devices) {
+    findings.Add(code::kDeviceCount, {source},
+                 "this audit is of a program on " +
+                     Counted(before->devices, "device") +
+                     ", and the program runs on " + CountText(after.devices),
+                 "compare programs for the same mesh");
+    return false;
+  }
+  how.growth = audit::GrowthOf(*before, after);
+  return true;
+}
+
+// Which findings are reported, and which level fails. Returns nullopt after a
+// finding.
+std::optional<Selection> SelectionOf(const AuditFlags& flags,
+                                     Findings& findings) {
+  LintSettings settings;
+  settings.select = SplitList(flags.select);
+  settings.ignore = SplitList(flags.ignore);
+  settings.fail_on = flags.fail_on;
+  return Selection::Make(settings, false, findings);
+}
+
+FindingReport ReportOf(const Findings& found, const AuditFlags& flags,
+                       const Common& common) {
+  const char* workspace = std::getenv("GITHUB_WORKSPACE");
+  FindingReport out{found.all(),
+                    kVersion,
+                    {},
+                    Repository::Find(workspace == nullptr ? "" : workspace)};
+  out.style.color = flags.output.empty() && WantsColor(common, 1);
+  return out;
+}
+
+int RunAudit(const AuditFlags& flags, const Common& common,
+             Findings& findings) {
+  const auto read = ReadProfile(flags.profile, findings);
+  if (read == nullptr && !flags.profile.empty()) return kFailed;
+  const DeviceProfile* profile = read.get();
+  const auto by = audit::ParseBy(flags.by);
+  const auto mode = ParseModeFlag(flags.mode, findings);
+  const auto selection = SelectionOf(flags, findings);
+  if (!by || !mode || !selection || !CheckFlags(flags, findings)) {
+    return kFailed;
+  }
+  const SourceRef source = ReadSource(flags.program, findings);
+  if (source == nullptr) return kFailed;
+  const auto program = hlo::ReadProgram(source, findings);
+  if (!program) return kFailed;
+  const auto named = ReadNames(flags, *mode, program->devices, findings);
+  if (!named) return kFailed;
+  const std::optional<Mesh>& mesh = named->mesh;
+  if (profile == nullptr && mesh && mesh->device) {
+    profile = FindDeviceProfile(mesh->device->profile);
+  }
+  const auto report =
+      audit::Audit(*program, {mesh ? &*mesh : nullptr, profile}, findings);
+  if (!report) return kFailed;
+  AuditText how{*by};
+  if (named->plan) how.drifts = audit::DriftsOf(*program, *mesh, *named->plan);
+  if (!flags.against.empty() &&
+      !Compare(flags.against, *report, how, findings)) {
+    return kFailed;
+  }
+  const Findings found = AuditFindings(*program, *report, *selection);
+  how.findings = found.all();
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      return WriteAuditJson(*report, how, out);
+    }
+    const FindingReport shown = ReportOf(found, flags, common);
+    const FindingFormat* format = FindFindingFormat(common.format);
+    if (format != nullptr && common.format != "text") {
+      return format->write(shown, out);
+    }
+    out.Append(AuditReportText(*report, how));
+    if (!found.empty()) FindingsText(shown, out);
+  };
+  if (!PutResult(write, flags.output, findings)) return kFailed;
+  const bool grown = how.growth && !how.growth->empty();
+  const bool drifted = how.drifts && !how.drifts->all.empty();
+  const bool fails = std::ranges::any_of(
+      found.all(),
+      [&](const Finding& finding) { return selection->Fails(finding.level); });
+  return grown || drifted || fails ? kFound : kDone;
+}
+
+Options OptionsOf(AuditFlags& flags) {
+  Options options = {
+      {.name = "PROGRAM",
+       .to = &flags.program,
+       .value = "FILE",
+       .help = "text of a compiled program, as XLA writes it",
+       .required = true},
+      {.name = "--by",
+       .to = &flags.by,
+       .value = "all|line|parameter|axes|kind|scope",
+       .help = "what to add up in a row (default: all, which keeps them apart)",
+       .checked = true},
+      {.name = "--against",
+       .to = &flags.against,
+       .value = "FILE",
+       .help = "earlier audit (`--format json`); exit with 1 if the program "
+               "sends more"},
+      {.name = "--plan",
+       .to = &flags.plan,
+       .value = "FILE",
+       .help = "plan file whose mesh names the axes; exit with 1 if the "
+               "program shards its parameters in another way"},
+      ModeOption(&flags.mode),
+      AllowEditedOption(&flags.allow_edited),
+      ProfileOption(&flags.profile),
+      {.name = "--select",
+       .to = &flags.select,
+       .value = "CODE,...",
+       .help = "report these findings only: codes, names or families",
+       .several = Several::kCommas},
+      {.name = "--ignore",
+       .to = &flags.ignore,
+       .value = "CODE,...",
+       .help = "report all findings but these",
+       .several = Several::kCommas},
+      {.name = "--fail-on",
+       .to = &flags.fail_on,
+       .value = "error|warning|note|never",
+       .help = "exit 1 if a finding has this level or a higher one (default: "
+               "error)"},
+      OutputOption(&flags.output)};
+  Append(options, MeshInputs(flags.inputs));
+  return options;
+}
+
+}  // namespace
+
+const Command kAudit = {
+    .name = "audit",
+    .summary = "list what a compiled program sends, by source line",
+    .about = R"(
+Reads the text of a program that XLA has compiled and lists its collectives:
+the mesh axes of their devices, how often they run, the bytes that the busiest
+device sends, the phase of the step, what is sent, and the line of the Python
+source.
+
+The program is the output of `jax.jit(f).lower(...).compile().as_text()`, or a
+file of `--xla_dump_to`: the optimised module, or the one right after
+partitioning, whose dtypes are the model's own on every back end. CPU, GPU and
+TPU programs are read, gzipped ones too. Nothing is run.
+
+`--mesh`, or the mesh of `--plan`, names the axes; it must be the mesh that the
+program was compiled for, its devices in the same order. Without it a group is
+shown by its device numbers.
+
+A plan's specs are also compared with the shardings of the program's arguments,
+in the mode of `--mode`. An argument is compared with the parameter whose name
+its path ends in, so states of an optimizer are compared with their parameters.
+
+A collective in a loop counts as often as the loop runs. A loop whose number of
+runs is unknown counts once, so the total is a lower bound; of a conditional,
+the branch that sends most counts, so the total is an upper bound. Both are
+noted below the table.
+
+What is sent is an entry parameter, named by its path in the argument; an
+input, which is an argument without a path; the gradient of a parameter; or an
+activation. Its shape is that of the device's own part.
+
+`--by` adds up the table by one property. With a profile (`--profile`, or the
+mesh's device) the time of each row is estimated as `shardc cost` does.
+
+`--against` compares with an earlier audit of the program, as `--format json`
+wrote it, for a check in CI. It lists each kind of collective over the same axes
+that now sends more, with what grew most and the function that sends it. Up to
+1 % and 4 KiB more do not count, because compilers add and remove collectives of
+a few numbers, unless nothing was sent over these axes before. Lines of source
+and numbers of collectives may change without a difference.
+
+Below the table are findings: what the program does that its author probably did
+not intend, such as an activation that is gathered over the axes of the batch, at
+the line of the Python source. `shardc explain SHD601` explains one and shows an
+example; the codes are SHD601 to SHD610. Findings that compare dtypes are made of
+a program right after partitioning only, because back ends change dtypes.
+
+`--format json` is shardc.audit/v1. The other formats have the findings alone,
+as those of `shardc check`.
+
+Exits with 1 if there is a finding of the level of `--fail-on`, if `--against` is given and the program sends more, or if `--plan`
+is given and an argument is sharded in another way.)",
+    .example =
+        "shardc audit build/step.hlo.txt --mesh dp:2,fsdp:2,tp:2 --by line",
+    .formats = kFindingFormatNames,
+    .declare = [] { return Declare(OptionsOf, RunAudit); },
+};
+
+}  // namespace shardc::cli

@@ -1,0 +1,100 @@
+// A finding's place is a byte range of a source. The program's text names the
+// Python file as the compiling machine saw it, and the file may be elsewhere or
+// another version by now; a source of empty lines then stands for it:
+//
+//   model.py:31, no such file  ->  30 line breaks, place at line 31
+#include "cli/audit_findings.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "source/file.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr int64_t kMostLines = 1'000'000;
+constexpr int64_t kMostBytes = int64_t{16} << 20;  // of a Python file
+
+class PythonFiles {
+ public:
+  // Returns the place of a line; a place without a position if the number is
+  // no line's.
+  Place PlaceOf(const hlo::SourceLine& line) {
+    const std::string name(line.file);
+    SourceRef source = Read(name);
+    const bool known = line.line >= 1 && line.line <= kMostLines;
+    const auto number = static_cast<int>(known ? line.line : 1);
+    if (source == nullptr || !HasLine(*source, number)) {
+      source = MakeSource(name, std::string(static_cast<size_t>(number), '\n'));
+    }
+    if (!known) return {source};
+    const size_t begin = source->LineStart(number);
+    const std::string_view text = source->Line(number);
+    const size_t blanks = std::min(text.find_first_not_of(" \t"), text.size());
+    return {source, begin + blanks, begin + text.size()};
+  }
+
+ private:
+  // Null if the file cannot be read. Only Python is: a program's text could
+  // name any file.
+  SourceRef Read(const std::string& name) {
+    const auto [at, added] = read_.try_emplace(name);
+    if (added && name.ends_with(".py")) {
+      Findings unread;
+      at->second = ReadSource(name, unread, kMostBytes);
+    }
+    return at->second;
+  }
+
+  static bool HasLine(const Source& source, int number) {
+    const std::string_view text = source.text();
+    return !text.empty() && number <= source.At(text.size()).line;
+  }
+
+  std::map<std::string, SourceRef> read_;
+};
+
+// The call of the function that holds the flaw's line. That function is often a
+// helper around `with_sharding_constraint`.
+std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
+                                        const hlo::Frames& frames) {
+  const auto stack = frames.StackOf(flaw.metadata);
+  auto at = std::ranges::find(stack, flaw.line);
+  if (flaw.line.file.empty() || at == stack.end()) return std::nullopt;
+  const hlo::SourceLine caller = hlo::UserLine({at + 1, stack.end()});
+  // A line of an installed package comes last if there is none of the user's.
+  if (caller.file != flaw.line.file) return std::nullopt;
+  return caller;
+}
+
+}  // namespace
+
+Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
+                       const Selection& selection) {
+  PythonFiles files;
+  Findings out;
+  for (const audit::Flaw& flaw : report.flaws) {
+    if (!selection.Wants(*flaw.code)) continue;
+    Finding finding;
+    finding.code = flaw.code;
+    finding.level = flaw.level;
+    finding.level = selection.LevelOf(finding);
+    finding.message = flaw.message;
+    finding.help = flaw.help;
+    finding.place = flaw.line.file.empty() ? program.PlaceOf(flaw.at)
+                                           : files.PlaceOf(flaw.line);
+    if (!flaw.parameter.empty()) finding.params = {flaw.parameter};
+    if (const auto caller = CallerOf(flaw, *report.frames)) {
+      finding.labels.push_back({files.PlaceOf(*caller), "called from here"});
+    }
+    out.Add(std::move(finding));
+  }
+  out.Sort();
+  return out;
+}
+
+}  // namespace shardc::cli

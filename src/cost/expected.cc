@@ -1,0 +1,394 @@
+// Matrix products take the time of their floating-point operations at a share
+// of the peak rate, or of their bytes if these take longer. Attention has a
+// share of the peak rate for each kernel, and norms and activation functions
+// take the time of their bytes. All-gathers of weights run while other layers
+// are computed, so the longer of the two counts; collectives of activations add
+// to the step:
+//
+//   a layer's forward pass takes 20.96 ms and its all-gather 1.08 ms, which
+//   slows the pass down by 15 % of that: max(20.96 + 0.15 * 1.08, 1.08) ms
+//
+// The bytes and times of collectives are those of Communication, so that they
+// are the same as in the other figures of `cost`.
+#include "cost/expected.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "comm/memory.h"
+#include "cost/exposure.h"
+#include "cost/products.h"
+#include "cost/rates.h"
+#include "cost/states.h"
+#include "cost/time.h"
+#include "source/checked.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr double kOtherKernels = 8;  // of a layer's forward pass
+constexpr double kLossBytes = 20;    // by logit, forward and backward
+constexpr double kScoreBytes = 11;   // by score of unfused attention
+constexpr double kFlashBackward = 2.5, kUnfusedBackward = 2;
+constexpr double kRingCost = 0.1;         // of a hidden ring of keys and values
+constexpr double kGradientsHidden = 0.8;  // of a micro-batch's layers
+constexpr double kGradientsCost = 0.05;   // of hidden gradients
+
+// A forward pass, or what the backward pass repeats of it, over all layers and
+// micro-batches.
+struct Pass {
+  double products = 0, attention = 0, other = 0;
+  double Sum() const { return products + attention + other; }
+};
+
+double LayersIn(const CostInputs& work, const std::vector<Product>& products) {
+  double out = 0;
+  for (const Product& one : products) {
+    if (one.role == Role::kOutput) out += one.layers;
+  }
+  if (work.model) out = std::max(out, Real(work.model->layers.value_or(0)));
+  return std::max(out, 1.0);
+}
+
+class Step {
+ public:
+  Step(const CostInputs& work, const Settings& settings, const Memory& memory,
+       const Communication& communication, const Stack& stack,
+       const Tokens& tokens, double hidden)
+      : work_(work),
+        settings_(settings),
+        memory_(memory),
+        stack_(stack),
+        tokens_(tokens),
+        hidden_(hidden),
+        products_(ProductsOf(work, tokens)),
+        layers_(LayersIn(work, products_)),
+        exposure_(work, settings, communication, stack, layers_),
+        unfused_(IsUnfused(settings, stack)),
+        optimizer_bytes_(OptimizerBytes()) {}
+
+  std::vector<TimePart> PartsAt(const Rates& rates) const {
+    const Pass forward = ForwardAt(rates);
+    const Pass again = RecomputedOf(forward, rates);
+    const Pass backward = {
+        2 * forward.products,
+        forward.attention * (unfused_ ? kUnfusedBackward : kFlashBackward),
+        2 * forward.other};
+    const Moves moves = exposure_.At(rates);
+    const Exposed before = ExposedOf(moves.forward, forward.attention, rates);
+    const Exposed after = ExposedOf(moves.backward, backward.attention, rates);
+    const double forward_s = forward.Sum() + before.Sum();
+    const double backward_s = backward.Sum() + again.Sum() + after.Sum();
+    const double weights = WeightsAt(moves, forward_s, backward_s, rates);
+    const double layers_s = forward_s + backward_s + weights;
+    const double head = HeadAt(rates);
+    const double gradients = GradientsAt(moves.gradients, layers_s);
+    const double optimizer = optimizer_bytes_ / rates.optimizer_bytes;
+    const double step = layers_s + head + gradients + optimizer;
+    return {{"products", forward.products + backward.products},
+            {"attention", forward.attention + backward.attention},
+            {"other_operations", forward.other + backward.other},
+            {"recomputation", again.Sum()},
+            {"head_and_loss", head},
+            {"tensor_collectives", before.tensor + after.tensor},
+            {"weight_collectives", weights},
+            {"context_collectives", before.ring + after.ring},
+            {"expert_collectives", before.experts + after.experts},
+            {"gradients", gradients},
+            {"optimizer", optimizer},
+            {"scale", step * rates.scale * exposure_.Doublings()}};
+  }
+
+ private:
+  // The collectives of a pass that computation does not hide.
+  struct Exposed {
+    double tensor = 0, ring = 0, experts = 0;
+    double Sum() const { return tensor + ring + experts; }
+  };
+  // A ring hides behind the attention of the blocks that it has passed on.
+  static Exposed ExposedOf(const PassMoves& moves, double attention,
+                           const Rates& rates) {
+    return {rates.exposed * moves.tensor,
+            std::max(0.0, moves.ring - attention) +
+                kRingCost * std::min(moves.ring, attention),
+            rates.experts_exposed * moves.experts};
+  }
+
+  // A pass lasts as long as its collectives of weights if these are longer, and
+  // is slowed down by them if not. Those of the first and the last layer have
+  // nothing to hide behind.
+  double WeightsAt(const Moves& moves, double forward_s, double backward_s,
+                   const Rates& rates) const {
+    const double before = moves.forward.weights, after = moves.backward.weights;
+    return std::max(rates.hidden_cost * before, before - forward_s) +
+           std::max(rates.hidden_cost * after, after - backward_s) +
+           (before + after) / layers_;
+  }
+
+  double GradientsAt(double seconds, double layers_s) const {
+    if (!stack_.hides_gradients) return seconds;
+    const double hidden =
+        kGradientsHidden * layers_s / Real(settings_.microbatches);
+    return std::max(0.0, seconds - hidden) + kGradientsCost * seconds;
+  }
+
+  // Products that read the same rows are one kernel: queries, keys and values;
+  // gate and up.
+  static int KernelOf(Role role) {
+    switch (role) {
+      case Role::kQuery:
+      case Role::kKey:
+      case Role::kValue:
+      case Role::kFusedKeyValue:
+      case Role::kFusedQkv:
+        return 0;
+      case Role::kGate:
+      case Role::kUp:
+      case Role::kFusedGateUp:
+        return 1;
+      default:
+        return 2 + static_cast<int>(role);
+    }
+  }
+
+  // The seconds of products in bfloat16 or 8 bits; bytes are those of two bytes
+  // an element.
+  static double ProductSeconds(const Product& one, double rate,
+                               const Rates& rates) {
+    const double bytes = 2 * (one.rows * one.in + one.rows * one.out +
+                              one.in * one.out * one.matrices);
+    return one.layers * (std::max(2 * one.rows * one.in * one.out / rate,
+                                  bytes / rates.product_bytes) +
+                         rates.launch);
+  }
+
+  template <typename Counts>
+  double LayerProducts(const Rates& rates, const Counts& counts) const {
+    std::map<std::tuple<int, bool, double, double, double>, Product> kernels;
+    for (const Product& one : products_) {
+      if (one.role == Role::kHead || !counts(one)) continue;
+      auto& kernel = kernels[{KernelOf(one.role), one.expert, one.layers,
+                              one.rows, one.in}];
+      const double out = kernel.out + one.out;
+      kernel = one;
+      kernel.out = out;
+    }
+    double seconds = 0;
+    for (const auto& [key, kernel] : kernels) {
+      seconds += ProductSeconds(kernel, rates.layers, rates);
+    }
+    return seconds * Real(settings_.microbatches);
+  }
+
+  Pass ForwardAt(const Rates& rates) const {
+    const double micro = Real(settings_.microbatches);
+    Pass out;
+    out.products = LayerProducts(rates, [](const Product&) { return true; });
+    const double flops = AttentionFlops(work_, tokens_);
+    if (unfused_) {
+      out.attention = micro * (4 * flops / rates.attention +
+                               kScoreBytes * Scores() / rates.other_bytes);
+    } else {
+      out.attention =
+          micro * (flops / rates.attention + layers_ * rates.launch);
+    }
+    out.other = micro * (OtherBytes() / rates.other_bytes +
+                         kOtherKernels * layers_ * rates.launch);
+    return out;
+  }
+
+  double Scores() const {
+    const double heads = work_.model ? Real(work_.model->heads.value_or(0)) : 0;
+    return Real(tokens_.All()) * Real(tokens_.keys) * heads /
+           Real(work_.Parts(work_.query[2])) * layers_;
+  }
+
+  // Norms, residual sums, rotations and activation functions, in two bytes.
+  double OtherBytes() const {
+    double elements = 0, split = Real(work_.Parts(work_.hidden));
+    for (const Product& one : products_) {
+      const double layer_rows = one.rows * one.layers;
+      switch (one.role) {
+        case Role::kQuery:
+        case Role::kKey:
+        case Role::kValue:
+        case Role::kFusedQkv:
+        case Role::kFusedKeyValue:
+          elements += 2 * layer_rows * one.out;
+          if (RunsInFp8(settings_) && one.role != Role::kKey &&
+              one.role != Role::kValue) {
+            elements += layer_rows * one.in;
+          }
+          break;
+        case Role::kGate:
+        case Role::kUp:
+          elements += layer_rows * one.out;
+          break;
+        case Role::kFusedGateUp:
+          elements += layer_rows * one.out;
+          break;
+        case Role::kDown:
+          elements += layer_rows * one.in;
+          if (RunsInFp8(settings_)) elements += layer_rows * (one.in + hidden_);
+          break;
+        case Role::kOutput:
+          if (RunsInFp8(settings_)) elements += layer_rows * one.in;
+          if (stack_.splits_norms) {
+            split = std::max(split, HeadParts());
+          }
+          break;
+        default:
+          break;
+      }
+    }
+    elements += 10 * Real(tokens_.All()) * layers_ * hidden_ / split;
+    return 2 * elements;
+  }
+
+  // The parts of the heads' axes that do not shard tokens.
+  double HeadParts() const {
+    AxisGroup axes = work_.query[2];
+    const AxisGroup tokens = work_.TokenAxes();
+    std::erase_if(axes, [&](const std::string& axis) {
+      return std::find(tokens.begin(), tokens.end(), axis) != tokens.end();
+    });
+    return Real(work_.Parts(axes));
+  }
+
+  static std::string_view TensorOf(Role role) {
+    switch (role) {
+      case Role::kQuery:
+        return "q_proj";
+      case Role::kKey:
+        return "k_proj";
+      case Role::kValue:
+        return "v_proj";
+      case Role::kFusedQkv:
+        return "qkv_proj";
+      case Role::kOutput:
+        return "out_proj";
+      case Role::kGate:
+      case Role::kFusedGateUp:
+        return "gate_proj";
+      case Role::kUp:
+        return "up_proj";
+      case Role::kRouter:
+        return "router";
+      default:
+        return {};
+    }
+  }
+
+  // Whether a tensor of a layer is computed again. A tensor that keeping would
+  // spare nothing is not.
+  bool IsRecomputed(std::string_view name) const {
+    const auto& tensors = memory_.activations->tensors;
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [&](const LayerTensor& tensor) {
+                         return tensor.what.name == name && !tensor.kept;
+                       });
+  }
+
+  Pass RecomputedOf(const Pass& forward, const Rates& rates) const {
+    if (!settings_.remat.Recomputes() || !memory_.activations) return {};
+    // Frameworks repeat a layer of which nothing is kept as it is.
+    if (settings_.remat.keep == step::Keep::kNothing) return forward;
+    Pass out;
+    out.products = LayerProducts(rates, [&](const Product& one) {
+      const std::string_view name = TensorOf(one.role);
+      return !name.empty() && IsRecomputed(name);
+    });
+    if (IsRecomputed("context") || IsRecomputed("logits")) {
+      out.attention = forward.attention;
+    }
+    if (IsRecomputed("norm") || IsRecomputed("activation")) {
+      out.other = forward.other;
+    }
+    return out;
+  }
+
+  double HeadAt(const Rates& rates) const {
+    double seconds = 0;
+    for (const Product& one : products_) {
+      if (one.role != Role::kHead) continue;
+      seconds += 3 * ProductSeconds(one, rates.head, rates) +
+                 kLossBytes * one.rows * one.out / rates.other_bytes;
+    }
+    return seconds * Real(settings_.microbatches);
+  }
+
+  // What the update reads and writes: states, the parameter, its gradient.
+  double OptimizerBytes() const {
+    double out = 0;
+    for (const ParamClass& param : work_.params) {
+      if (!param.type.shape || !IsTrained(param)) continue;
+      const StateBytes states = StatesOf(work_, param, settings_);
+      const auto elements =
+          CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
+      const double parts =
+          settings_.zero > 0 ? Real(ReplicaParts(work_, param)) : 1;
+      const bool wide = DtypeBits(*param.type.dtype) >= 32;
+      out += Real(param.count) *
+             (2 * Real(states.optimizer.value_or(0)) +
+              Real(elements.value_or(0)) / parts * (wide ? 18 : 10));
+    }
+    return out;
+  }
+
+  const CostInputs& work_;
+  const Settings& settings_;
+  const Memory& memory_;
+  const Stack& stack_;
+  const Tokens tokens_;
+  const double hidden_;
+  const std::vector<Product> products_;
+  const double layers_;
+  const Exposure exposure_;
+  const bool unfused_;
+  const double optimizer_bytes_;
+};
+
+double SumOf(const std::vector<TimePart>& parts) {
+  return std::accumulate(
+      parts.begin(), parts.end(), 0.0,
+      [](double sum, const TimePart& part) { return sum + part.seconds; });
+}
+
+}  // namespace
+
+std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
+                                           const Settings& settings,
+                                           const Memory& memory,
+                                           const Communication& communication) {
+  const DeviceProfile* profile = settings.profile;
+  const auto tokens = TokensOf(work, settings);
+  const auto hidden = work.Hidden();
+  if (work.mode != Mode::kTrain || profile == nullptr || !tokens || !hidden ||
+      !settings.batch || !settings.length) {
+    return std::nullopt;
+  }
+  const Stack& stack = StackOf(work, settings);
+  const Step step(work, settings, memory, communication, stack, *tokens,
+                  Real(*hidden));
+  const Rates rates = ExpectedRates(work, settings, stack);
+  ExpectedTime out;
+  out.parts = step.PartsAt(rates);
+  out.seconds = SumOf(out.parts);
+  out.least = SumOf(step.PartsAt(BestRates(settings)));
+  out.most = SumOf(step.PartsAt(WorstRates(rates)));
+  const auto flops = FlopsOf(work, settings, Memory{});
+  const double per_chip = Real(profile->devices_per_chip);
+  out.model_flops_share =
+      flops.value_or(0) / out.seconds / (profile->bf16_rate / per_chip);
+  out.tokens_per_second = Real(*settings.batch) * Real(*settings.length) /
+                          Real(work.mesh.devices) / out.seconds;
+  out.stack = &stack;
+  out.stack_assumed = settings.stack == nullptr;
+  out.calibrated =
+      profile->efficiency.runs > 0 && !(work.model && work.model->experts);
+  return out;
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,63 @@
+// The time of a training step's collectives, by what they hide behind.
+#ifndef SHARDC_COST_EXPOSURE_H_
+#define SHARDC_COST_EXPOSURE_H_
+
+#include <set>
+
+#include "cost/communication.h"
+#include "cost/inputs.h"
+#include "cost/rates.h"
+#include "cost/settings.h"
+#include "cost/stack.h"
+#include "cost/time.h"
+
+namespace shardc::cost {
+
+// Seconds of the forward or the backward pass, over all layers and
+// micro-batches.
+struct PassMoves {
+  // All-gathers of weights and, in the backward pass, reductions of their
+  // gradients.
+  double weights = 0;
+  double tensor = 0;   // of tensor-parallel activations
+  double ring = 0;     // of keys and values, over the sequence
+  double experts = 0;  // of tokens
+};
+struct Moves {
+  PassMoves forward, backward;
+  double gradients = 0;  // over replicas, once a step
+};
+
+// Keeps references to the arguments; the settings have a profile.
+class Exposure {
+ public:
+  Exposure(const CostInputs& work, const Settings& settings,
+           const Communication& communication, const Stack& stack,
+           double layers);
+
+  Moves At(const Rates& rates) const;
+  // How often the number of hosts, or of 256 chips of a torus, is doubled.
+  double Doublings() const;
+
+ private:
+  double BusRate(const Place& place, const Rates& rates) const;
+  double Hosts() const;
+  double GroupLatency(const Rates& rates) const;
+  // Whether a transfer gathers weights layer by layer, or reduces gradients so.
+  bool OfWeights(const Transfer& one) const;
+  bool OverLength(const Transfer& one) const;
+  bool RepeatsCollectives() const;
+  double Seconds(const Transfer& one, const Rates& rates) const;
+
+  const CostInputs& work_;
+  const Settings& settings_;
+  const Communication& communication_;
+  const Stack& stack_;
+  const double layers_;
+  const Network network_;
+  std::set<AxisGroup> gathered_;  // the axes of gathered weights
+};
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_EXPOSURE_H_

@@ -1,0 +1,36 @@
+// The matrix products of a step on a device.
+#ifndef SHARDC_COST_PRODUCTS_H_
+#define SHARDC_COST_PRODUCTS_H_
+
+#include <vector>
+
+#include "cost/activations.h"
+#include "cost/inputs.h"
+#include "cost/settings.h"
+#include "roles/role.h"
+
+namespace shardc::cost {
+
+// A product of a micro-batch's rows with a weight, in the forward pass.
+struct Product {
+  Role role = Role::kOther;
+  bool expert = false;
+  double rows = 0, in = 0, out = 0;  // of the device
+  double matrices = 1;               // that the rows are divided over
+  double layers = 1;                 // that have it
+
+  double Flops() const { return 2 * rows * in * out * layers; }
+};
+
+// The products with the weights of all layers and with the head. A tied table
+// of embeddings is a head too.
+std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
+
+// Returns the floating-point operations of the attention scores (queries times
+// keys) and of the weighted sums of the values, on a device: in the forward
+// pass of one micro-batch, over all layers.
+double AttentionFlops(const CostInputs& work, const Tokens& tokens);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_PRODUCTS_H_

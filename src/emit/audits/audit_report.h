@@ -1,0 +1,38 @@
+// Room: emit/audits. Writes what compiled programs send.
+// Includes: source, audit, emit/findings, emit/costs.
+//
+// Writes an audit as text and as JSON (`shardc.audit/v1`).
+#ifndef SHARDC_EMIT_AUDITS_AUDIT_REPORT_H_
+#define SHARDC_EMIT_AUDITS_AUDIT_REPORT_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "audit/audit.h"
+#include "audit/drift.h"
+#include "audit/growth.h"
+#include "audit/table.h"
+#include "source/finding.h"
+#include "source/sink.h"
+
+namespace shardc {
+
+struct AuditText {
+  audit::By by = audit::By::kAll;
+  // What grew since an earlier audit; nullopt if there is none.
+  std::optional<std::vector<audit::Growth>> growth = std::nullopt;
+  // What differs from a plan; nullopt if there is none.
+  std::optional<audit::Drifts> drifts = std::nullopt;
+  // What to add to the JSON; text shows findings in a form of their own.
+  std::span<const Finding> findings = {};
+};
+
+std::string AuditReportText(const audit::Report& report, const AuditText& how);
+void WriteAuditJson(const audit::Report& report, const AuditText& how,
+                    Sink& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_AUDITS_AUDIT_REPORT_H_

@@ -1,0 +1,362 @@
+// Pages of `shardc audit`. The programs of the examples are reduced to the
+// instructions that matter, in the text form of XLA; programs of JAX with the
+// same mistakes are in testdata/audit/findings.
+//
+//   SHD601: an all-gather of `negate(x)` over dp, over which x is sharded
+#include <array>
+
+#include "emit/findings/pages/page.h"
+#include "source/audit_code.h"
+
+namespace shardc {
+
+std::span<const CodePage> ProgramPages() {
+  static constexpr std::array kPages = {
+      CodePage{.code = &code::kActivationGathered,
+               .what =
+                   "Finds an all-gather of a floating-point activation over "
+                   "an axis that shards the first dimension of an input. "
+                   "Gathers that the author wrote inside of `shard_map` are "
+                   "left out.",
+               .why = "Every device then holds and computes the activations of "
+                      "the other devices' examples too: the axis adds traffic "
+                      "and saves nothing from there on.",
+               .fix = "Look at the sharding constraint at or after the line: "
+                      "`with_sharding_constraint(h, P(None, None, 'tp'))` "
+                      "gathers the batch, because None means unsharded. Write "
+                      "the axes of the batch in its place.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  %n = f32[2,8]{1,0} negate(%x)
+  ROOT %g = f32[8,8]{1,0} all-gather(%n), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=3}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  ROOT %n = f32[2,8]{1,0} negate(%x)
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kGatheredThenSliced,
+               .what = "Finds an all-gather whose result every use slices "
+                       "again, so that each device keeps a part. XLA's log "
+                       "calls it an involuntary full rematerialization.",
+               .why = "Each device receives the entire tensor, and needs "
+                      "memory for it, to keep a part that an all-to-all would "
+                      "have sent directly.",
+               .fix = "Change one of the two sharding constraints around the "
+                      "line so that both agree, or go from one to the other in "
+                      "steps that move one mesh axis each.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  %n = f32[2,8]{1,0} negate(%x)
+  %g = f32[8,8]{1,0} all-gather(%n), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=3}
+  %c = s32[] constant(0)
+  ROOT %d = f32[8,2]{1,0} dynamic-slice(%g, %c, %c), dynamic_slice_sizes={8,2}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=3}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  %n = f32[2,8]{1,0} negate(%x)
+  ROOT %e = f32[2,8]{1,0} all-to-all(%n), replica_groups={{0,1,2,3}}, dimensions={1}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=3}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kWeightGatheredTwice,
+               .what = "Finds two all-gathers of the same part of a parameter "
+                       "over the same devices, in one computation and one pass "
+                       "of the step.",
+               .why = "The second gather sends the same bytes again. It is "
+                      "needed only where the first result was freed in "
+                      "between, as for a recomputed forward pass, which is not "
+                      "reported.",
+               .fix = "Constrain the parameter to its gathered sharding once, "
+                      "and use that value at both places.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %w = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="p['w']"}
+  %a = f32[8,8]{1,0} all-gather(%w), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=5}
+  %b = f32[8,8]{1,0} all-gather(%w), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=7}
+  ROOT %r = f32[8,8]{1,0} add(%a, %b)
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %w = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="p['w']"}
+  %a = f32[8,8]{1,0} all-gather(%w), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=5}
+  ROOT %r = f32[8,8]{1,0} add(%a, %a)
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kWeightHoisted,
+               .what = "Finds an all-gather of a stacked parameter, outside of "
+                       "loops, that keeps the dimension of the layers, in a "
+                       "program with a loop of as many steps.",
+               .why = "Each device then holds the gathered weights of all "
+                      "layers at once. Gathered inside the loop, the weights "
+                      "of one layer at a time need memory.",
+               .fix = "Move the sharding constraint of the parameter into the "
+                      "loop's body. If the compiler moved the gather itself, "
+                      "put `jax.lax.optimization_barrier` around the parameter "
+                      "inside the body.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+%cond {
+  %s = (s32[], f32[4,8,8]) parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %n = s32[] constant(4)
+  ROOT %less = pred[] compare(%i, %n), direction=LT
+}
+
+%body {
+  %s.1 = (s32[], f32[4,8,8]) parameter(0)
+  %i.1 = s32[] get-tuple-element(%s.1), index=0
+  %w.1 = f32[4,8,8]{2,1,0} get-tuple-element(%s.1), index=1
+  %one = s32[] constant(1)
+  %next = s32[] add(%i.1, %one)
+  ROOT %t.1 = (s32[], f32[4,8,8]) tuple(%next, %w.1)
+}
+
+ENTRY %main {
+  %w = f32[4,2,8]{2,1,0} parameter(0), sharding={devices=[1,4,1]<=[4]}, metadata={op_name="p['w']"}
+  %g = f32[4,8,8]{2,1,0} all-gather(%w), replica_groups={{0,1,2,3}}, dimensions={1}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=9}
+  %zero = s32[] constant(0)
+  %t = (s32[], f32[4,8,8]) tuple(%zero, %g)
+  ROOT %l = (s32[], f32[4,8,8]) while(%t), condition=%cond, body=%body
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+%cond {
+  %s = (s32[], f32[4,8,8]) parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %n = s32[] constant(4)
+  ROOT %less = pred[] compare(%i, %n), direction=LT
+}
+
+%body {
+  %s.1 = (s32[], f32[4,8,8]) parameter(0)
+  %i.1 = s32[] get-tuple-element(%s.1), index=0
+  %w.1 = f32[4,8,8]{2,1,0} get-tuple-element(%s.1), index=1
+  %one = s32[] constant(1)
+  %next = s32[] add(%i.1, %one)
+  ROOT %t.1 = (s32[], f32[4,8,8]) tuple(%next, %w.1)
+}
+
+ENTRY %main {
+  %w = f32[4,8,8]{2,1,0} parameter(0), sharding={devices=[1,1,1,4]<=[4] last_tile_dim_replicate}, metadata={op_name="p['w']"}
+  %x = f32[2,8]{1,0} parameter(1), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  %zero = s32[] constant(0)
+  %t = (s32[], f32[4,8,8]) tuple(%zero, %w)
+  ROOT %l = (s32[], f32[4,8,8]) while(%t), condition=%cond, body=%body
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kGradientNotScattered,
+               .what =
+                   "Finds an all-reduce in the backward pass with the shape "
+                   "of a parameter before it is sharded, of which no device "
+                   "takes only its slice.",
+               .why = "Every device receives the entire gradient, twice the "
+                      "bytes of a reduce-scatter, and needs memory for it, "
+                      "although it holds and updates a part of the parameter.",
+               .fix = "Give the gradients the shardings of the parameters: "
+                      "with `out_shardings` of the step, or with a sharding "
+                      "constraint on the gradients before the optimizer.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %w = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="p['w']"}
+  %d = f32[8,8]{1,0} broadcast(%w)
+  ROOT %r = f32[8,8]{1,0} all-reduce(%d), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/transpose(jvp(f))/dot_general" source_file="model.py" source_line=6}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %w = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="p['w']"}
+  %d = f32[8,8]{1,0} broadcast(%w)
+  ROOT %r = f32[2,8]{1,0} reduce-scatter(%d), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/transpose(jvp(f))/dot_general" source_file="model.py" source_line=6}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kOutputGathered,
+               .what = "Finds an all-gather without a source line whose result "
+                       "is an output of the program. XLA makes it where an "
+                       "output's declared sharding differs from what the "
+                       "program computes.",
+               .why = "The output is sent to all devices in every step, and "
+                      "each needs memory for all of it.",
+               .fix = "Declare the output's sharding in `out_shardings` as the "
+                      "program computes it, or leave it out.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  %n = f32[2,8]{1,0} negate(%x)
+  ROOT %g = f32[8,8]{1,0} all-gather(%n), replica_groups={{0,1,2,3}}, dimensions={0}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  ROOT %n = f32[2,8]{1,0} negate(%x)
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kSentInWiderDtype,
+               .what =
+                   "Finds a gather, all-to-all or permute of a value that "
+                   "was just cast to a wider floating-point type, and, as a "
+                   "note, a reduction whose result is rounded to a narrower "
+                   "one. Programs are read right after partitioning only.",
+               .why = "The collective sends two or four times the bytes. For a "
+                      "gather the result is the same if the cast comes after "
+                      "it.",
+               .fix = "Constrain the narrow value to the sharding that the "
+                      "computation needs, then cast it.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %w = bf16[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="p['w']"}
+  %f = f32[2,8]{1,0} convert(%w)
+  ROOT %g = f32[8,8]{1,0} all-gather(%f), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=8}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %w = bf16[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="p['w']"}
+  %g = bf16[8,8]{1,0} all-gather(%w), replica_groups={{0,1,2,3}}, dimensions={0}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=8}
+  ROOT %f = f32[8,8]{1,0} convert(%g)
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kManySmallCollectives,
+               .what = "Finds eight or more collectives of one kind over the "
+                       "same devices in one computation of an optimised "
+                       "program, from few operations of the source, each "
+                       "sending less than 4 KiB.",
+               .why = "The time of so small a collective is its latency. The "
+                      "compiler combines independent ones, so those that are "
+                      "left wait for each other.",
+               .fix = "Stack the values and reduce them once, or reduce after "
+                      "the loop instead of in every step of it.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4, is_scheduled=true
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  %a0 = f32[2,8]{1,0} negate(%x)
+  %a1 = f32[2,8]{1,0} all-reduce(%a0), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+  %a2 = f32[2,8]{1,0} all-reduce(%a1), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+  %a3 = f32[2,8]{1,0} all-reduce(%a2), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+  %a4 = f32[2,8]{1,0} all-reduce(%a3), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+  %a5 = f32[2,8]{1,0} all-reduce(%a4), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+  %a6 = f32[2,8]{1,0} all-reduce(%a5), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+  %a7 = f32[2,8]{1,0} all-reduce(%a6), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+  ROOT %a8 = f32[2,8]{1,0} all-reduce(%a7), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4, is_scheduled=true
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  %a0 = f32[2,8]{1,0} negate(%x)
+  ROOT %a1 = f32[2,8]{1,0} all-reduce(%a0), replica_groups={{0,1,2,3}}, metadata={op_name="jit(step)/mul" source_file="model.py" source_line=4}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kAxisUnusedInProgram,
+               .what = "Finds an axis of the mesh that shards no argument and "
+                       "over which no collective runs.",
+               .why = "The groups of devices along the axis hold the same data "
+                      "and compute the same results, so its devices add "
+                      "nothing.",
+               .fix = "Shard the batch or the weights over the axis, or give "
+                      "its devices to another axis.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[4,8]{1,0} parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, metadata={op_name="x"}
+  ROOT %n = f32[4,8]{1,0} negate(%x)
+}
+$ shardc audit step.hlo.txt --mesh dp:2,tp:2 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  ROOT %n = f32[2,8]{1,0} negate(%x)
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+      CodePage{.code = &code::kHostTransfer,
+               .what = "Finds transfers to and from the host inside the "
+                       "program: callbacks such as `jax.debug.print`, infeeds "
+                       "and outfeeds, and host sends and receives.",
+               .why = "The devices wait for the host in every step, and the "
+                      "host's Python runs on the path of the step.",
+               .fix = "Remove callbacks from the compiled step, or run a "
+                      "second compiled step with them every so many steps. "
+                      "Offloading of activations is reported too; leave it out "
+                      "with `--ignore SHD610` where it is intended.",
+               .bad = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  ROOT %c = f32[2,8]{1,0} custom-call(%x), custom_call_target="xla_ffi_python_cpu_callback", metadata={op_name="jit(step)/debug_callback" source_file="model.py" source_line=2}
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)",
+               .good = R"(--- step.hlo.txt
+HloModule jit_step, num_partitions=4
+
+ENTRY %main {
+  %x = f32[2,8]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}, metadata={op_name="x"}
+  ROOT %n = f32[2,8]{1,0} negate(%x)
+}
+$ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
+)"},
+  };
+  return kPages;
+}
+
+}  // namespace shardc

@@ -1,0 +1,175 @@
+// The time of a step as a waterfall: the bar of each part begins where the part
+// above it ends, so that the last bar ends at the time of the step. In modes
+// without an expected time, the bars of computation, memory and collectives all
+// begin at zero, because they can overlap:
+//
+//   products            ████████████              812 ms   62 %
+//   weight collectives              ███           190 ms   14 %
+//   optimizer                          █           48 ms    4 %
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "emit/costs/figures.h"
+#include "emit/report/page.h"
+#include "source/wording.h"
+
+namespace shardc::report {
+namespace {
+
+struct Span {
+  std::string name;
+  double begin = 0, seconds = 0;
+};
+
+std::string PartName(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+void WriteSpans(Html& html, const std::vector<Span>& spans, double total) {
+  const auto percent = [&](double seconds) {
+    return total > 0 ? 100 * seconds / total : 0;
+  };
+  html.Raw("<div class=bars>\n");
+  for (const Span& span : spans) {
+    html.Raw("<div><span>")
+        .Text(span.name)
+        .Raw("</span><svg aria-hidden=true>");
+    html.Raw("<rect class=track y=4 height=12 width=\"100%\"/>");
+    html.Raw("<rect class=bar y=4 height=12 x=\"").Fixed(percent(span.begin));
+    html.Raw("%\" width=\"").Fixed(std::max(0.2, percent(span.seconds)));
+    html.Raw("%\"/></svg><span class=r>").Text(SecondsText(span.seconds));
+    html.Raw("</span><span class=\"r q\">");
+    RoundShare(html, span.seconds, total);
+    html.Raw("</span></div>\n");
+  }
+  html.Raw("</div>\n");
+}
+
+void WriteExpected(Page& page, const cost::Report& report) {
+  Html& html = page.html;
+  const cost::ExpectedTime& time = *report.expected;
+  html.Raw("<p>A step of ").Text(ModeName(report.mode)).Raw(" takes <b>");
+  html.Text(SecondsText(time.seconds)).Raw("</b> as expected on ");
+  html.Text(report.settings.profile->name).Raw(", from ");
+  html.Text(SecondsText(time.least)).Raw(" to ");
+  html.Text(SecondsText(time.most)).Raw(": ");
+  html.Fixed(std::round(time.model_flops_share * 1000) / 10);
+  html.Raw("\u00a0% of the peak rate, ");
+  html.Raw(Counted(std::llround(time.tokens_per_second), "token"));
+  html.Raw(" per second and device.");
+  if (!time.calibrated) {
+    html.Raw(
+        " No published run covers this model on this device: the time is not "
+        "calibrated.");
+  }
+  html.Raw(
+      "</p>\n<p class=q>Each bar begins where the one above it ends. "
+      "Collectives count only as far as they delay the step; what hides behind "
+      "computation is left out.</p>\n");
+  std::vector<Span> spans;
+  double begin = 0;
+  for (const cost::TimePart& part : time.parts) {
+    if (part.seconds <= 0) continue;
+    spans.push_back({PartName(part.name), begin, part.seconds});
+    begin += part.seconds;
+  }
+  WriteSpans(html, spans, begin);
+}
+
+void WriteBounds(Page& page, const cost::Report& report) {
+  Html& html = page.html;
+  const cost::Time& time = *report.time;
+  html.Raw("<p>A step of ").Text(ModeName(report.mode)).Raw(" takes <b>");
+  html.Text(SecondsText(time.Least())).Raw(" to ");
+  html.Text(SecondsText(time.Most())).Raw("</b> at the peak rates of ");
+  html.Text(report.settings.profile->name).Raw(", bound by ");
+  html.Text(cost::kBoundNames[static_cast<size_t>(time.bound)]);
+  html.Raw(
+      ".</p>\n<p class=q>All bars begin at zero: if all three overlap, the "
+      "longest is the step; if none do, their sum is.</p>\n");
+  WriteSpans(html,
+             {{"compute", 0, time.compute},
+              {"memory", 0, time.memory},
+              {"communication", 0, time.communication}},
+             time.Most());
+}
+
+}  // namespace
+
+void WriteTime(Page& page) {
+  bool open = false;
+  for (const cost::Report& report : page.in.costs) {
+    if (!report.time) continue;
+    if (!open) page.Begin("time", "Time of a step");
+    open = true;
+    page.html.Raw("<h3>").Text(ModeName(report.mode)).Raw("</h3>\n");
+    if (report.expected) {
+      WriteExpected(page, report);
+    } else {
+      WriteBounds(page, report);
+    }
+  }
+  if (open) page.End();
+}
+
+void WriteAssumptions(Page& page) {
+  if (page.in.costs.empty()) return;
+  Html& html = page.html;
+  page.Begin("assumptions", "Assumptions");
+  html.Raw(
+      "<p class=q>What memory, time and communication were computed with. A "
+      "dash was not given, and the figures that need it are left out.</p>\n"
+      "<div class=s tabindex=0 role=group aria-label=Assumptions><table "
+      "class=narrow><thead><tr><th scope=col>Setting</th>");
+  for (const cost::Report& report : page.in.costs) {
+    html.Raw("<th scope=col class=r>").Text(ModeName(report.mode));
+    html.Raw("</th>");
+  }
+  html.Raw("</tr></thead><tbody>\n");
+  const auto row = [&](std::string_view name, const auto& text) {
+    html.Raw("<tr><th scope=row>").Raw(name).Raw("</th>");
+    for (const cost::Report& report : page.in.costs) {
+      html.Raw("<td class=r>").Text(text(report)).Raw("</td>");
+    }
+    html.Raw("</tr>\n");
+  };
+  const auto count = [](const std::optional<int64_t>& value) {
+    return value ? CountText(*value) : std::string("–");
+  };
+  row("batch", [&](const auto& one) { return count(one.settings.batch); });
+  row("sequence length",
+      [&](const auto& one) { return count(one.settings.length); });
+  row("KV cache length",
+      [&](const auto& one) { return count(one.settings.kv_length); });
+  row("micro-batches",
+      [&](const auto& one) { return CountText(one.settings.microbatches); });
+  row("rematerialisation", [&](const auto& one) {
+    return one.mode == Mode::kTrain ? one.settings.remat.text
+                                    : std::string("–");
+  });
+  row("device profile", [&](const auto& one) {
+    return one.settings.profile != nullptr
+               ? std::string(one.settings.profile->name)
+               : std::string("–");
+  });
+  row("device memory", [&](const auto& one) {
+    return one.memory.capacity ? BytesText(*one.memory.capacity)
+                               : std::string("–");
+  });
+  html.Raw("</tbody></table></div>\n");
+  for (const cost::Report& report : page.in.costs) {
+    html.Raw("<details><summary>Assumed in ").Text(ModeName(report.mode));
+    html.Raw("</summary><ul>");
+    for (const std::string& text : report.assumptions) {
+      html.Raw("<li>").Message(text).Raw("</li>");
+    }
+    html.Raw("</ul></details>\n");
+  }
+  page.End();
+}
+
+}  // namespace shardc::report

@@ -1,0 +1,58 @@
+// The source lines of instructions, from the tables at the head of the text.
+#ifndef SHARDC_HLO_FRAMES_H_
+#define SHARDC_HLO_FRAMES_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace shardc::hlo {
+
+// A line of the user's program; views of the text. `file` is empty if it is
+// not known.
+struct SourceLine {
+  std::string_view file, function;
+  int64_t line = 0;
+  bool operator==(const SourceLine&) const = default;
+};
+
+class Frames {
+ public:
+  // Starts the table with this heading; returns false if it is none.
+  bool Begin(std::string_view heading);
+  // Adds a line of the current table. Lines of another form are left out.
+  void Add(std::string_view line);
+  void End() { table_ = Table::kNone; }
+  bool reading() const { return table_ != Table::kNone; }
+
+  // Returns the calls that lead to an instruction with this `metadata={...}`,
+  // innermost first: of its frame, or the one line of older versions. A loop's
+  // body that was inlined repeats its callers; each line is returned once.
+  std::vector<SourceLine> StackOf(std::string_view metadata) const;
+
+ private:
+  enum class Table : uint8_t { kNone, kFiles, kFunctions, kLocations, kFrames };
+  struct Location {
+    int64_t file = 0, function = 0, line = 0;
+  };
+  struct Frame {
+    int64_t location = 0;
+    int64_t parent = 0;  // 0: none
+  };
+
+  SourceLine LineOf(const Frame& frame) const;
+
+  Table table_ = Table::kNone;
+  // Numbers count from 1.
+  std::vector<std::string_view> files_, functions_;
+  std::vector<Location> locations_;
+  std::vector<Frame> frames_;
+};
+
+// Returns the innermost line that is not in an installed package, else the
+// innermost line, else an empty one.
+SourceLine UserLine(const std::vector<SourceLine>& stack);
+
+}  // namespace shardc::hlo
+
+#endif  // SHARDC_HLO_FRAMES_H_

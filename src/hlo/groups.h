@@ -1,0 +1,44 @@
+// The devices that take part in a collective together.
+#ifndef SHARDC_HLO_GROUPS_H_
+#define SHARDC_HLO_GROUPS_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardc::hlo {
+
+inline constexpr int64_t kMostDevices = 1 << 20;
+
+// Device numbers; a group's devices are in the text's order.
+using Groups = std::vector<std::vector<int64_t>>;
+
+// Returns the numbers 0, 1, 2 ... of an array with these sizes in the order of
+// its transpose: `[2,3]T(1,0)` gives 0 3 1 4 2 5. `order` is a permutation of
+// the dimensions, and `count` the product of the sizes.
+std::vector<int64_t> IotaNumbers(std::span<const int64_t> sizes,
+                                 std::span<const int64_t> order, int64_t count);
+
+// Reads the value of `replica_groups`, in any of XLA's spellings:
+//
+//   {{0,2},{1,3}}                     lists
+//   [2,2]<=[2,2]T(1,0)                iota, reshaped and transposed
+//   mesh['a'=2,'b'=2] {'a'}           the axes of a mesh along which the
+//   mesh[...], device_ids=(...) {'a'} members of a group differ
+//   @mesh<a=2,b=2> {a}                an older spelling
+//   {} or no text                     all `devices` in one group
+//
+// Text after it is not read. Returns nullopt if the text is none of these, or
+// has device numbers outside of `devices`.
+std::optional<Groups> ReadGroups(std::string_view text, int64_t devices);
+
+// Reads `{{0,1},{1,0}}`, the value of `source_target_pairs`; nullopt as above.
+std::optional<std::vector<std::pair<int64_t, int64_t>>> ReadPairs(
+    std::string_view text, int64_t devices);
+
+}  // namespace shardc::hlo
+
+#endif  // SHARDC_HLO_GROUPS_H_

@@ -1,0 +1,194 @@
+// Types and operands nest brackets, and strings hold brackets that count for
+// nothing, so the parts are found by matching brackets outside strings:
+//
+//   %s = ((f32[2]{0}), f32[4]{0}) all-gather-start(%x), channel_id=1
+//
+// The type ends where the depth is 0 again, the operands at the parenthesis
+// that closes the one after the opcode. The attributes, which are the longest
+// part of most lines, are not read here.
+#include "hlo/instruction.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace shardc::hlo {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r";
+
+bool Opens(char c) { return c == '(' || c == '[' || c == '{'; }
+bool Closes(char c) { return c == ')' || c == ']' || c == '}'; }
+
+// Returns the position after the string that begins at `at`.
+size_t EndOfString(std::string_view text, size_t at) {
+  for (size_t i = at + 1; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      return i + 1;
+    }
+  }
+  return text.size();
+}
+
+// Returns the position after the bracket that closes the one at `at`, or npos.
+size_t EndOfBrackets(std::string_view text, size_t at) {
+  size_t depth = 0;
+  for (size_t i = at; i < text.size();) {
+    const char c = text[i];
+    if (c == '"') {
+      i = EndOfString(text, i);
+      continue;
+    }
+    if (Opens(c)) ++depth;
+    if (Closes(c) && --depth == 0) return i + 1;
+    ++i;
+  }
+  return std::string_view::npos;
+}
+
+void SkipBlanks(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+}
+
+// Removes blanks and comments such as `/*index=5*/`.
+std::string_view Trimmed(std::string_view text) {
+  SkipBlanks(text);
+  while (text.starts_with("/*")) {
+    const size_t end = text.find("*/");
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
+    SkipBlanks(text);
+  }
+  const size_t last = text.find_last_not_of(kBlanks);
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+bool TakeWord(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+}  // namespace
+
+std::optional<Instruction> SplitInstruction(std::string_view line) {
+  Instruction out;
+  SkipBlanks(line);
+  out.root = TakeWord(line, "ROOT ");
+  SkipBlanks(line);
+  TakeWord(line, "%");
+  const size_t equals = line.find(" = ");
+  if (equals == std::string_view::npos) return std::nullopt;
+  out.name = line.substr(0, equals);
+  if (out.name.find_first_of(" \t(\"{") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  line.remove_prefix(equals + 3);
+  SkipBlanks(line);
+  const size_t type =
+      line.starts_with('(') ? EndOfBrackets(line, 0) : line.find(' ');
+  if (type == std::string_view::npos) return std::nullopt;
+  out.type = line.substr(0, type);
+  line.remove_prefix(type);
+  SkipBlanks(line);
+  const size_t open = line.find('(');
+  if (open == std::string_view::npos) return std::nullopt;
+  out.opcode = line.substr(0, open);
+  const size_t close = EndOfBrackets(line, open);
+  if (close == std::string_view::npos) return std::nullopt;
+  out.operands = line.substr(open + 1, close - open - 2);
+  line.remove_prefix(close);
+  TakeWord(line, ",");
+  out.attributes = line;
+  return out;
+}
+
+bool NextItem(std::string_view& list, std::string_view& item) {
+  if (Trimmed(list).empty()) return false;
+  size_t depth = 0, i = 0;
+  while (i < list.size() && (depth > 0 || list[i] != ',')) {
+    if (list[i] == '"') {
+      i = EndOfString(list, i);
+      continue;
+    }
+    if (Opens(list[i])) ++depth;
+    if (Closes(list[i]) && depth > 0) --depth;
+    ++i;
+  }
+  item = Trimmed(list.substr(0, i));
+  list.remove_prefix(std::min(i + 1, list.size()));
+  return true;
+}
+
+std::string_view NameOfOperand(std::string_view operand) {
+  const size_t blank = operand.find_last_of(kBlanks);
+  if (blank != std::string_view::npos) operand.remove_prefix(blank + 1);
+  TakeWord(operand, "%");
+  return operand;
+}
+
+std::optional<std::string_view> AttributeOf(std::string_view attributes,
+                                            std::string_view key) {
+  for (std::string_view item; NextItem(attributes, item);) {
+    if (TakeWord(item, key) && TakeWord(item, "=")) return item;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string_view> MemberOf(std::string_view braces,
+                                         std::string_view key) {
+  if (!TakeWord(braces, "{")) return std::nullopt;
+  if (braces.ends_with('}')) braces.remove_suffix(1);
+  while (!braces.empty()) {
+    SkipBlanks(braces);
+    const size_t equals = braces.find('=');
+    if (equals == std::string_view::npos) break;
+    const std::string_view name = braces.substr(0, equals);
+    braces.remove_prefix(equals + 1);
+    const bool quoted = braces.starts_with('"');
+    size_t end = braces.find(' ');
+    if (quoted) end = EndOfString(braces, 0);
+    if (braces.starts_with('{')) end = EndOfBrackets(braces, 0);
+    std::string_view value = braces.substr(0, end);
+    braces.remove_prefix(value.size());
+    if (name != key) continue;
+    if (quoted) {
+      value.remove_prefix(1);
+      if (value.ends_with('"')) value.remove_suffix(1);
+    }
+    return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> LeadingNumber(std::string_view text) {
+  int64_t out = 0;
+  const auto read =
+      std::from_chars(text.data(), text.data() + text.size(), out);
+  if (read.ec != std::errc()) return std::nullopt;
+  return out;
+}
+
+std::string Unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape =
+        text[i] == '\\' && i + 1 < text.size() &&
+        std::string_view("'\"\\").find(text[i + 1]) != std::string_view::npos;
+    if (escape) ++i;
+    out += text[i];
+  }
+  return out;
+}
+
+std::string_view MetadataOf(const Instruction& instruction) {
+  return AttributeOf(instruction.attributes, "metadata")
+      .value_or(std::string_view());
+}
+
+std::optional<std::string> OpNameOf(const Instruction& instruction) {
+  const auto name = MemberOf(MetadataOf(instruction), "op_name");
+  return name ? std::optional(Unescaped(*name)) : std::nullopt;
+}
+
+}  // namespace shardc::hlo

@@ -1,0 +1,67 @@
+// Room: hlo. Reads the text of programs that XLA has compiled.
+// Includes: source.
+//
+// One line of a computation, split into its parts, which are views of the
+// line:
+//
+//   ROOT %a.1 = f32[8]{0} add(%x, %y), metadata={op_name="f/add"}
+//   root  name  type      opcode operands    attributes
+#ifndef SHARDC_HLO_INSTRUCTION_H_
+#define SHARDC_HLO_INSTRUCTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardc::hlo {
+
+struct Instruction {
+  std::string_view name;        // without `%`
+  std::string_view type;        // an array's or a tuple's, with layouts
+  std::string_view opcode;      // "all-gather-start"
+  std::string_view operands;    // between the parentheses
+  std::string_view attributes;  // after the parentheses and the comma
+  bool root = false;
+};
+
+// Splits a line of any opcode. Returns nullopt if the line has another form,
+// for example brackets that are not closed.
+std::optional<Instruction> SplitInstruction(std::string_view line);
+
+// Takes the next item of a comma-separated list, without blanks and comments
+// around it. Commas in brackets and in strings do not separate. Returns false
+// at the end of the list.
+bool NextItem(std::string_view& list, std::string_view& item);
+
+// Returns the name that an operand (`%x`, `x` or `f32[2]{0} %x`) refers to.
+std::string_view NameOfOperand(std::string_view operand);
+
+// Returns the value of an attribute, nullopt if there is none. The value of
+// `replica_groups` may continue after a comma: read it to the end of the
+// attributes.
+std::optional<std::string_view> AttributeOf(std::string_view attributes,
+                                            std::string_view key);
+// The same for a member of `{op_name="..." source_line=3}`, which blanks
+// separate; quotes around the value are removed, escapes are kept.
+std::optional<std::string_view> MemberOf(std::string_view braces,
+                                         std::string_view key);
+
+// Returns the value of an instruction's attribute `metadata`, empty if there is
+// none.
+std::string_view MetadataOf(const Instruction& instruction);
+// Returns its member `op_name` without escapes: the path of an argument, or the
+// name of an operation.
+std::optional<std::string> OpNameOf(const Instruction& instruction);
+
+// Returns the decimal number at the beginning of the text; nullopt if there is
+// none or it does not fit.
+std::optional<int64_t> LeadingNumber(std::string_view text);
+
+// Replaces `\'`, `\"` and `\\` by the character.
+std::string Unescaped(std::string_view text);
+
+}  // namespace shardc::hlo
+
+#endif  // SHARDC_HLO_INSTRUCTION_H_

@@ -1,0 +1,48 @@
+// A compiled program's text, read in one pass: its computations and their
+// instructions as views of the text.
+#ifndef SHARDC_HLO_PROGRAM_H_
+#define SHARDC_HLO_PROGRAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "hlo/frames.h"
+#include "hlo/instruction.h"
+#include "source/finding.h"
+#include "source/source.h"
+
+namespace shardc::hlo {
+
+struct Computation {
+  std::string_view name;
+  uint32_t begin = 0, end = 0;  // of Program::instructions
+  uint32_t root = 0;            // the last instruction if none is marked
+  bool empty() const { return begin == end; }
+};
+
+struct Program {
+  SourceRef source;       // the views are of its text
+  std::string_view name;  // of the module
+  int64_t devices = 1;    // partitions times replicas
+  std::vector<Instruction> instructions;
+  std::vector<Computation> computations;
+  uint32_t entry = 0;  // of `computations`
+  Frames frames;
+  std::unordered_map<std::string_view, uint32_t> by_name;  // computations
+
+  Place PlaceOf(std::string_view part) const;
+};
+
+// Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Lines
+// that are no instructions are skipped, and opcodes are not checked. Returns
+// nullopt after one finding (foreign-syntax, limit or empty) if the text is no
+// module, if it ends inside a computation, or if brackets do not match.
+std::optional<Program> ReadProgram(const SourceRef& source, Findings& findings);
+
+}  // namespace shardc::hlo
+
+#endif  // SHARDC_HLO_PROGRAM_H_

@@ -1,0 +1,31 @@
+// The arrays of an instruction's type.
+#ifndef SHARDC_HLO_SHAPES_H_
+#define SHARDC_HLO_SHAPES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/size.h"
+
+namespace shardc::hlo {
+
+struct Array {
+  std::string_view element;  // "bf16"
+  int64_t bits = 0;          // of one element; 0 for tokens
+  std::vector<int64_t> dims;
+
+  Size Elements() const;
+  Size Bytes() const;        // rounded up to whole bytes
+  std::string Text() const;  // "bf16[8,128]"
+  bool operator==(const Array&) const = default;
+};
+
+// Returns the arrays of a type, those of nested tuples in order. Layouts are
+// left out, and a dynamic size `<=8` counts 8.
+std::vector<Array> ArraysOf(std::string_view type);
+
+}  // namespace shardc::hlo
+
+#endif  // SHARDC_HLO_SHAPES_H_

@@ -1,0 +1,25 @@
+// XLA's shardings of arrays as specs.
+#ifndef SHARDC_IMPORTERS_RULES_HLO_H_
+#define SHARDC_IMPORTERS_RULES_HLO_H_
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/mesh.h"
+#include "model/spec.h"
+#include "source/source.h"
+
+namespace shardc::imports {
+
+// Returns the specs of shardings such as `{devices=[2,4]<=[8]}`, which are
+// views of the source's text. nullopt stands for one that is malformed, that no
+// spec over the mesh expresses, or that is beyond the limit of `import hlo`.
+std::vector<std::optional<Spec>> SpecsOfShardings(
+    const SourceRef& source, const Mesh& mesh,
+    std::span<const std::string_view> shardings);
+
+}  // namespace shardc::imports
+
+#endif  // SHARDC_IMPORTERS_RULES_HLO_H_

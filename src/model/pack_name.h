@@ -1,0 +1,16 @@
+// The names of the rule packs that the program contains.
+#ifndef SHARDC_MODEL_PACK_NAME_H_
+#define SHARDC_MODEL_PACK_NAME_H_
+
+#include <string_view>
+
+namespace shardc {
+
+// Returns whether the name of a rules file is a pack's: `builtin:llama`.
+inline bool IsPackName(std::string_view name) {
+  return name.starts_with("builtin:");
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_PACK_NAME_H_

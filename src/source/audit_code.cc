@@ -1,0 +1,18 @@
+#include "source/audit_code.h"
+
+#include <array>
+
+namespace shardc {
+
+std::span<const Code* const> AuditCodes() {
+  static constexpr std::array kCodes = {
+      &code::kActivationGathered,   &code::kGatheredThenSliced,
+      &code::kWeightGatheredTwice,  &code::kWeightHoisted,
+      &code::kGradientNotScattered, &code::kOutputGathered,
+      &code::kSentInWiderDtype,     &code::kManySmallCollectives,
+      &code::kAxisUnusedInProgram,  &code::kHostTransfer,
+  };
+  return kCodes;
+}
+
+}  // namespace shardc

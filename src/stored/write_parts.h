@@ -1,0 +1,54 @@
+// What the writers of checkpoints share: the run of one process, which keeps
+// the chunks of a killed run, writes the others of its share, and completes the
+// checkpoint if it is the only process.
+#ifndef SHARDC_STORED_WRITE_PARTS_H_
+#define SHARDC_STORED_WRITE_PARTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "source/finding.h"
+#include "stored/chunk_journal.h"
+#include "stored/new_folder.h"
+#include "stored/tree.h"
+#include "stored/write.h"
+
+namespace shardc::stored {
+
+// All chunks of a checkpoint, in the order of arrays and chunks.
+struct WrittenParts {
+  std::vector<std::string> files;  // data files in the folder, by process
+  std::vector<WrittenChunk> chunks;
+  NewFile first;  // files[0], to which more can be appended
+};
+
+// What differs between the formats.
+class PartsFormat {
+ public:
+  virtual ~PartsFormat() = default;
+  virtual WriteForm form() const = 0;
+  // The name of a process's data file in the folder, such as "d/values".
+  virtual std::string DataFile(int64_t process, int64_t processes) const = 0;
+  // Chunks of up to so many stored bytes are not put into the data file.
+  virtual int64_t held_bytes() const = 0;
+  // Returns the stored form of a chunk; called by several threads at once.
+  virtual std::string Encode(const Array& array, const Box& box,
+                             std::string elements) const = 0;
+  // Writes the rest of a checkpoint. Returns false after a finding.
+  virtual bool Complete(WrittenParts parts, const NewFolder& folder,
+                        Findings& findings) = 0;
+};
+
+// Runs one process of WriteOptions::processes, as write.h describes it. Returns
+// false after a finding.
+bool WriteParts(std::span<const Array> arrays, const BoxSource& source,
+                const WriteOptions& options, PartsFormat& format,
+                Findings& findings);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_WRITE_PARTS_H_

@@ -1,0 +1,356 @@
+"""`shardc audit`: what compiled programs send.
+
+The programs of testdata/audit were compiled by JAX, with the number of
+collectives that JAX's profiler saw or bytes computed by hand.
+"""
+
+import gzip
+import json
+import os
+import tempfile
+import unittest
+
+import jsonschema
+
+from driver import MODELS, TESTDATA, Case, run
+
+FOLDER = os.path.join(TESTDATA, "audit")
+MESH = ["--mesh", "dp:2,fsdp:2,tp:2"]
+
+
+def path(name):
+    return os.path.join(FOLDER, name + ".hlo.txt.gz")
+
+
+def text(name):
+    with gzip.open(path(name), "rt", encoding="utf-8") as file:
+        return file.read()
+
+
+class Audit(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = jsonschema.Draft7Validator(
+            json.loads(run("schema", "audit").out))
+        with open(os.path.join(FOLDER, "EXPECT.json"), encoding="utf-8") as file:
+            cls.expected = json.load(file)
+
+    def audit(self, program, *args, stdin=""):
+        value = self.check(run("audit", program, *args, "--format", "json",
+                               stdin=stdin), 0).json()
+        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
+                  for e in self.schema.iter_errors(value)]
+        self.assertEqual(errors, [])
+        return value
+
+    def refused(self, *args, stdin="", said=""):
+        done = self.check(run("audit", *args, stdin=stdin), 2)
+        self.assertEqual(done.out, "")
+        self.assertEqual(done.err.count("error["), 1, done.err)
+        self.assertIn("-->", done.err)
+        self.assertIn("help:", done.err)
+        self.assertIn(said, done.err)
+
+    def test_recorded_programs_send_what_was_recorded(self):
+        self.assertEqual({one["program"] for one in self.expected},
+                         {name.removesuffix(".hlo.txt.gz")
+                          for name in os.listdir(FOLDER)
+                          if name.endswith(".gz")})
+        for one in self.expected:
+            with self.subTest(one["program"]):
+                out = self.audit(path(one["program"]), "--mesh", one["mesh"])
+                total = out["total"]
+                self.assertEqual(
+                    (total["bytes_per_device"], total["calls"], total["bound"]),
+                    (one["bytes"], one["calls"], one["bound"]))
+                # Without the mesh only the names of the axes are unknown.
+                bare = self.audit(path(one["program"]))
+                self.assertEqual(bare["total"]["bytes_per_device"],
+                                 one["bytes"])
+                for first, second in zip(out["collectives"],
+                                         bare["collectives"]):
+                    self.assertIsNone(second["axes"])
+                    self.assertEqual(first["shape"], second["shape"])
+
+    def test_bytes_do_not_depend_on_the_stage_that_is_read(self):
+        def bytes_by_kind(name):
+            out = {}
+            for one in self.audit(path(name), *MESH)["collectives"]:
+                key = (one["collective"], *one["axes"])
+                out[key] = out.get(key, 0) + one["bytes_per_device"]
+            return out
+
+        self.assertEqual(bytes_by_kind("layers"),
+                         bytes_by_kind("layers.after_spmd"))
+
+    def test_each_row_has_its_line_phase_and_parameter(self):
+        out = self.audit(path("layers"), *MESH)
+        found = {(one["collective"], *one["axes"], one["phase"], one["what"],
+                  one["parameter"], one["line"]["line"], one["times"])
+                 for one in out["collectives"]}
+        for row in [
+                ("all_gather", "fsdp", "forward", "parameter", "up", 21, 4),
+                ("all_gather", "fsdp", "forward", "parameter", "down", 22, 4),
+                ("all_gather", "fsdp", "recomputed", "parameter", "up", 21, 4),
+                ("all_gather", "fsdp", "backward", "parameter", "down", 22, 4),
+                ("all_reduce", "tp", "forward", "activation", None, 22, 4),
+                ("all_reduce", "dp", "fsdp", "backward", "gradient", "norm", 19,
+                 4)]:
+            self.assertIn(row, found)
+        for one in out["collectives"]:
+            self.assertEqual(one["line"]["file"], "progs.py")
+            self.assertEqual(one["stack"][0], one["line"])
+        self.assertEqual({one["scope"] for one in out["collectives"]},
+                         {"mlp", None})
+
+    def test_sums_by_a_property_are_the_total(self):
+        for by in ("line", "parameter", "axes", "kind", "scope"):
+            with self.subTest(by):
+                out = self.audit(path("layers"), *MESH, "--by", by)
+                sent = [row["bytes_per_device"] for row in out["rows"]]
+                self.assertEqual(sum(sent), out["total"]["bytes_per_device"])
+                self.assertEqual(sent, sorted(sent, reverse=True))
+                printed = self.check(run("audit", path("layers"), *MESH,
+                                         "--by", by), 0).out
+                for row in out["rows"]:
+                    self.assertIn(row["key"], printed)
+        self.assertEqual(self.audit(path("layers"), *MESH)["rows"], [])
+
+    def test_times_come_from_the_profile(self):
+        out = self.audit(path("layers"), *MESH, "--profile", "h100-sxm")
+        seconds = [one["seconds"] for one in out["collectives"]]
+        self.assertTrue(all(one > 0 for one in seconds))
+        self.assertAlmostEqual(sum(seconds), out["total"]["seconds"])
+        slower = self.audit(path("layers"), *MESH, "--processes", "8",
+                            "--profile", "h100-sxm")
+        self.assertGreater(slower["total"]["seconds"], out["total"]["seconds"])
+        self.refused(path("layers"), "--profile", "h100-sxm", said="mesh")
+        self.refused(path("layers"), *MESH, "--profile", "h100-sx",
+                     said="h100-sxm")
+
+    def test_a_plan_names_the_axes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = os.path.join(folder, "plan.json")
+            self.check(run("plan", *MESH, "--rules", "auto", "--manifest",
+                           os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
+                           "--no-project", "-o", plan), 0)
+            self.assertEqual(
+                self.audit(path("layers"), "--plan", plan)["collectives"],
+                self.audit(path("layers"), *MESH)["collectives"])
+            self.refused(path("layers"), "--plan", plan, *MESH, said="--plan")
+
+    def plan(self, folder, names, up="[null, fsdp, tp]"):
+        """A plan file for the parameters of `layers`, with these names."""
+        rules, manifest, plan = (os.path.join(folder, name) for name in (
+            "rules.yaml", "manifest.json", "plan.json"))
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nrules:\n"
+                       f"  - {{match: 'up$', spec: {up}}}\n"
+                       "  - {match: 'down$', spec: [null, tp, fsdp]}\n"
+                       "  - {match: 'norm$', spec: []}\n")
+        shapes = ([4, 64, 128], [4, 128, 64], [4, 64])
+        with open(manifest, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "params": {
+                name: {"shape": shape, "dtype": "F32"}
+                for name, shape in zip(names, shapes)}}, file)
+        self.check(run("plan", *MESH, "--rules", rules, "--manifest", manifest,
+                       "--no-project", "-o", plan), 0)
+        return plan
+
+    def test_arguments_that_are_sharded_in_another_way_are_found(self):
+        names = ["up", "down", "norm"]
+        states = text("layers").replace('"p[\\\'up\\\']"',
+                                        '"s.opt[0].mu[\\\'up\\\']"')
+        self.assertIn("s.opt[0]", states)
+        with tempfile.TemporaryDirectory() as folder:
+            for program in (text("layers"), text("layers.after_spmd"), states):
+                out = self.audit("-", "--plan", self.plan(folder, names),
+                                 stdin=program)
+                self.assertEqual((out["arguments_compared"], out["drift"]),
+                                 (3, []))
+                plan = self.plan(folder, names, "[null, null, [fsdp, tp]]")
+                done = self.check(run("audit", "-", "--plan", plan, "--format",
+                                      "json", stdin=program), 1)
+                (drift,) = done.json()["drift"]
+                self.assertEqual(
+                    (drift["parameter"], drift["planned"], drift["compiled"]),
+                    ("up", [None, None, ["fsdp", "tp"]], [None, "fsdp", "tp"]))
+                printed = self.check(run("audit", "-", "--plan", plan,
+                                         stdin=program), 1).out
+                self.assertRegex(printed, r'up +\[null, null, \["fsdp", "tp"\]\]'
+                                          r' +\[null, "fsdp", "tp"\]')
+            # A sharding that no spec expresses, and names that do not occur.
+            other = text("layers").replace("sharding={devices=[1,2,2,2]",
+                                           "sharding={devices=[2,1,2,2]", 1)
+            done = run("audit", "-", "--plan", self.plan(folder, names),
+                       stdin=other)
+            self.assertIn(done.rc, (0, 1))
+            out = self.audit(path("layers"), "--plan",
+                             self.plan(folder, ["a/up", "a/down", "a.norm"]))
+            self.assertEqual(out["arguments_compared"], 0)
+
+    def test_the_mesh_is_the_programs(self):
+        self.refused(path("layers"), "--mesh", "dp:2,tp:2", said="8")
+        self.assertEqual(
+            self.audit(path("layers"), "--mesh", "dp:2,fsdp:-1,tp:2")["total"],
+            self.audit(path("layers"), *MESH)["total"])
+        # The same devices in another order: the groups are no axes of it.
+        out = self.audit(path("layers"), "--mesh", "x:8")
+        self.assertIsNone(out["collectives"][0]["axes"])
+        printed = self.check(run("audit", path("layers"), "--mesh", "x:8",
+                                 "--profile", "v5e"), 0).out
+        self.assertIn("no time is known", printed)
+
+    def test_traffic_that_grew_is_found_and_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            base = os.path.join(folder, "base.json")
+            self.check(run("audit", path("layers"), *MESH, "--format", "json",
+                           "-o", base), 0)
+            # Neither the stage nor combined collectives nor lines count.
+            for same in (text("layers"), text("layers.after_spmd"),
+                         text("layers").replace("line=2", "line=30")):
+                out = self.audit("-", *MESH, "--against", base, stdin=same)
+                self.assertEqual(out["growth"], [])
+            # A gather over another axis, and a loop that runs twice as often.
+            other = text("layers").replace(
+                "replica_groups={{0,2},{4,6},{1,3},{5,7}}",
+                "replica_groups={{0,1},{2,3},{4,5},{6,7}}", 1)
+            done = self.check(run("audit", "-", *MESH, "--against", base,
+                                  "--format", "json", stdin=other), 1)
+            growth = done.json()["growth"]
+            self.assertEqual(
+                [(one["collective"], one["over"], one["before"], one["what"],
+                  one["function"]) for one in growth],
+                [("all_gather", "tp", 0, "up", "layer")])
+            longer = text("layers").replace('"known_trip_count":{"n":"4"}',
+                                            '"known_trip_count":{"n":"8"}')
+            printed = self.check(run("audit", "-", *MESH, "--against", base,
+                                     stdin=longer), 1).out
+            self.assertIn("more than in the earlier audit", printed)
+            self.assertRegex(printed, r"all_gather +fsdp +160 KiB +320 KiB")
+            # Less is no finding.
+            self.assertEqual(self.audit("-", *MESH, "--against", base,
+                                        stdin=longer.replace('"8"', '"1"')
+                                        )["growth"], [])
+
+    def test_what_is_no_earlier_audit_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            base = os.path.join(folder, "base.json")
+            for value, said in [
+                    ({"schema": "shardc.cost/v1"}, "no audit"),
+                    ({"schema": "shardc.audit/v1"}, "devices"),
+                    ({"schema": "shardc.audit/v1", "devices": 8},
+                     "collectives"),
+                    ({"schema": "shardc.audit/v1", "devices": 4,
+                      "collectives": []}, "4 devices"),
+                    ({"schema": "shardc.audit/v1", "devices": 8,
+                      "collectives": [3]}, "bytes_per_device"),
+                    ({"schema": "shardc.audit/v1", "devices": 8,
+                      "collectives": 2 * [{
+                          "collective": "all_gather", "axes": ["tp"],
+                          "group_size": 2, "what": "activation",
+                          "shape": "f32[2]",
+                          "bytes_per_device": 2 ** 63 - 1}]}, "64 bits")]:
+                with self.subTest(said):
+                    with open(base, "w", encoding="utf-8") as file:
+                        json.dump(value, file)
+                    self.refused(path("layers"), *MESH, "--against", base,
+                                 said=said)
+
+    def test_each_mistake_is_found_at_its_line_and_no_other(self):
+        folder = os.path.join(FOLDER, "findings")
+        with open(os.path.join(folder, "EXPECT.json"),
+                  encoding="utf-8") as file:
+            expected = json.load(file)
+        self.assertEqual(set(expected), {
+            name.removesuffix(".hlo.txt.gz") for name in os.listdir(folder)
+            if name.endswith(".gz")})
+        for name, findings in expected.items():
+            with self.subTest(name):
+                program = os.path.join(folder, name + ".hlo.txt.gz")
+                out = self.audit(program, *MESH)
+                found = [[one["code"], one["line"]
+                          if one["file"] == "audit_programs.py" else None]
+                         for one in out["findings"]]
+                self.assertEqual(sorted(found), sorted(findings))
+        self.assertEqual(
+            {code for found in expected.values() for code, _ in found},
+            {f"SHD{number}" for number in range(601, 611)})
+        self.assertGreaterEqual(
+            sum(not found for found in expected.values()), 10)
+
+    def test_findings_have_every_format_and_can_be_left_out(self):
+        program = os.path.join(FOLDER, "findings",
+                               "wider_dtype.after_spmd.hlo.txt.gz")
+        sarif = json.loads(self.check(run("audit", program, *MESH, "--format",
+                                          "sarif"), 0).out)
+        results = sarif["runs"][0]["results"]
+        self.assertEqual(
+            [(one["ruleId"], one["locations"][0]["physicalLocation"]["region"]
+              ["startLine"]) for one in results],
+            [("SHD607", 58), ("SHD607", 59)])
+        for form in ("concise", "github", "junit", "markdown", "text"):
+            out = self.check(run("audit", program, *MESH, "--format", form),
+                             0).out
+            self.assertIn("SHD607", out)
+            self.assertIn("programs.py", out)
+        out = self.check(run("audit", program, *MESH, "--fail-on", "warning"),
+                         1).out
+        self.assertIn("after a cast from `bf16`", out)
+        for flags in (["--ignore", "SHD607"], ["--ignore", "SHD6"],
+                      ["--select", "SHD601"]):
+            out = self.check(run("audit", program, *MESH, "--fail-on",
+                                 "warning", *flags), 0).out
+            self.assertNotIn("SHD607", out)
+        self.refused(program, "--ignore", "SHD6077", said="SHD6077")
+
+    def test_a_finding_in_a_helper_names_the_call(self):
+        program = os.path.join(FOLDER, "findings",
+                               "weight_hoisted.after_spmd.hlo.txt.gz")
+        out = self.check(run("audit", program, *MESH), 0).out
+        self.assertRegex(out, r"audit_programs\.py:1[0-9]{2}")
+        self.assertIn("called from here", out)
+
+    def test_a_line_number_beyond_any_file_is_no_failure(self):
+        program = os.path.join(FOLDER, "findings",
+                               "wider_dtype.after_spmd.hlo.txt.gz")
+        with gzip.open(program, "rt", encoding="utf-8") as file:
+            hostile = file.read().replace("line=58", "line=99999999999999")
+        out = self.audit("-", *MESH, stdin=hostile)
+        self.assertEqual([one["line"] for one in out["findings"]], [None, 59])
+
+    def test_standard_input_is_read(self):
+        self.assertEqual(self.audit("-", *MESH, stdin=text("layers")),
+                         self.audit(path("layers"), *MESH))
+
+    def test_what_is_no_program_is_refused_with_a_place_and_a_way_out(self):
+        layers = text("layers")
+        for stdin, said in [
+                ("", "no program"),
+                ("module @jit_f attributes {} {\n}\n", "StableHLO"),
+                ('{"a": 1}', "HloModule"),
+                (layers[:len(layers) // 2], "cut off"),
+                (layers[:layers.rindex("ENTRY")], "ENTRY"),
+                (layers.replace("replica_groups={{", "replica_groups={{77,", 1),
+                 "devices of this collective"),
+                (layers.replace("all-gather(%", "all-gather(%no", 1),
+                 "does not define"),
+                (layers + layers[layers.index("\n\n%"):], "twice")]:
+            with self.subTest(said):
+                self.refused("-", *MESH, stdin=stdin, said=said)
+
+    def test_a_text_cut_anywhere_ends_with_a_status(self):
+        layers = text("mistake.gathered_twice")
+        for end in range(0, len(layers), 97):
+            done = run("audit", "-", *MESH, stdin=layers[:end])
+            self.assertIn(done.rc, (0, 2))
+            self.assertEqual(done.rc == 2, "error" in done.err)
+
+    def test_names_cannot_control_the_terminal(self):
+        done = self.check(run("audit", "-", *MESH, stdin=text("layers").replace(
+            "progs.py", "progs\x1b[31m.py")), 0)
+        self.assertNotIn("\x1b", done.out)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,452 @@
+"""Damaged and hostile checkpoint folders, given to every command that copies
+or compares checkpoints.
+
+A refusal ends with exit status 2, an error with a place, and no output; every
+run stays within a gibibyte of address space and ten seconds of processor time.
+The damage is done to small checkpoints that this test writes by the
+definitions of the formats, and to those that orbax and PyTorch wrote
+(testdata/stored). That undamaged samples are read is tested in
+stored_trees_test.py.
+"""
+
+import json
+import os
+import resource
+import shutil
+import struct
+import subprocess
+import unittest
+
+from checkpoint_case import BIN, Base, clean_env, crc32c, read_safetensors
+from driver import INTERNAL, is_sanitized
+from stored_trees_test import SAMPLES
+
+MEMORY = 1 << 30  # bytes of address space
+SECONDS = 10      # of processor time
+NOTHING = (1 << 64) - 1
+VALUES = struct.pack("<8f", *range(8))  # of x, float32 [4, 2]
+ZARRAY = {"zarr_format": 2, "shape": [4, 2], "chunks": [4, 2], "dtype": "<f4",
+          "compressor": None, "fill_value": None, "filters": None,
+          "order": "C"}
+# {T} is the checkpoint, {P} a plan for `x`, {O} where results go.
+COPIES = ["merge {T} --out {O}/m.safetensors",
+          "merge {T} --to orbax --out {O}/tree",
+          "merge --from {T} --to dcp --out {O}/tree --threads 1",
+          "merge {T} --out {O}/m.safetensors --memory 64MB",
+          "split --checkpoint {T} --plan {P} --out {O}/pieces",
+          "reshard {T} --plan {P} --out {O}/pieces",
+          "reshard --from {T} --plan {P} --to orbax --out {O}/tree",
+          "reshard {T} --plan {P} --to dcp --out {O}/tree"]
+LISTS = ["manifest --manifest {T}", "diff {T} {P}"]
+
+
+def varint(value):
+    out = b""
+    while value >= 128:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def checksum(data):
+    return struct.pack("<I", int(crc32c(data).split(":")[1], 16))
+
+
+def block(magic, body, compression=0):
+    head = b"\0" + varint(compression)
+    size = 4 + 8 + len(head) + len(body) + 4
+    out = struct.pack(">I", magic) + struct.pack("<Q", size) + head + body
+    return out + checksum(out)
+
+
+def files(*paths):
+    out = varint(len(paths)) + b"".join(varint(0) for _ in paths[1:])
+    out += b"".join(varint(len(path)) for path in paths)
+    return out + b"\0" * len(paths) + "".join(paths).encode()
+
+
+def manifest(path, offset, size, keys, height=0):
+    body = b"u" * 16 + varint(0) + varint(1024) + varint(100_000_000)
+    body += b"\4" + varint(0) + files(path)
+    body += varint(1) + varint(1) + bytes([height]) + varint(0)
+    body += varint(offset) + varint(size) + varint(keys) + varint(0) * 2
+    return block(0x0CDB3A2A, body + bytes(8) + varint(0))
+
+
+def leaf(pairs):
+    out = b"\0" + varint(0) + varint(len(pairs)) + b"\0" * (len(pairs) - 1)
+    out += b"".join(varint(len(key)) for key, _ in pairs)
+    out += b"".join(key.encode() for key, _ in pairs)
+    out += b"".join(varint(len(value)) for _, value in pairs)
+    return out + bytes(len(pairs)) + b"".join(value for _, value in pairs)
+
+
+def leaf_elsewhere(path, offset, size):
+    """A node of `x/.zarray`, whose value is in a file."""
+    return (b"\0" + files(path) + varint(1) + varint(9) + b"x/.zarray"
+            + varint(size) + b"\1" + varint(0) + varint(offset))
+
+
+def inner(height, path, offset, size):
+    return (bytes([height]) + files(path) + varint(1) + varint(1) + varint(0)
+            + b"a" + varint(0) + varint(offset) + varint(size) + varint(1)
+            + varint(0) * 2)
+
+
+def zstd_bomb(size):
+    """A frame of blocks that repeat one byte, 128 KiB each."""
+    blocks = [(1 << 17) << 3 | 2] * (size >> 17)
+    blocks[-1] |= 1
+    return b"\x28\xb5\x2f\xfd\0\x58" + b"".join(
+        struct.pack("<I", head)[:3] + b"\0" for head in blocks)
+
+
+def put(folder, name, data):
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data if isinstance(data, bytes)
+                   else json.dumps(data).encode())
+
+
+def edit(folder, name, change):
+    with open(os.path.join(folder, name), "rb") as file:
+        data = file.read()
+    changed = change(data)
+    assert changed != data, name
+    put(folder, name, changed)
+
+
+def flipped(at):
+    return lambda data: (data[:at] + bytes([data[at] ^ 1])
+                         + data[at + 1:] if at >= 0 else
+                         data[:at] + bytes([data[at] ^ 1]))
+
+
+def pairs(**changed):
+    value = changed.get("value", VALUES)
+    out = [("x/.zarray", json.dumps({**ZARRAY, **changed.get("zarray", {})})
+            .encode())]
+    return out + ([("x/0.0", value)] if value is not None else [])
+
+
+def database(folder, body=None, keys=2, height=0, node=None, root=None):
+    """An OCDBT database of one node; `root` is its offset and size."""
+    if node is None:
+        node = block(0x0CDB20DE, leaf(pairs()) if body is None else body)
+    put(folder, "d/n", node)
+    put(folder, "manifest.ocdbt", manifest(
+        "d/n", *(root or (0, len(node))), keys, height))
+
+
+def plain(folder, value=VALUES, **zarray):
+    """A zarr array of version 2 in a folder."""
+    put(folder, "x/.zarray", {**ZARRAY, **zarray})
+    if value is not None:
+        put(folder, "x/0.0", value)
+
+
+def v3(folder, codecs=None, stored=None):
+    """A zarr array of version 3 with two inner chunks in a shard."""
+    inner_codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    put(folder, "x/zarr.json", {
+        "zarr_format": 3, "node_type": "array", "shape": [4, 2],
+        "data_type": "float32", "fill_value": 0,
+        "chunk_grid": {"name": "regular",
+                       "configuration": {"chunk_shape": [4, 2]}},
+        "chunk_key_encoding": {"name": "default"},
+        "codecs": codecs or [{"name": "sharding_indexed", "configuration": {
+            "chunk_shape": [2, 2], "codecs": inner_codecs,
+            "index_codecs": [*inner_codecs, {"name": "crc32c"}]}}]})
+    put(folder, "x/c/0/0", VALUES if stored is None else stored)
+
+
+def shard(*entries, damage=0):
+    index = struct.pack("<4Q", *entries)
+    crc = struct.unpack("<I", checksum(index))[0] ^ damage
+    return VALUES + index + struct.pack("<I", crc)
+
+
+def sample(name, change=None):
+    def build(folder):
+        shutil.copytree(os.path.join(SAMPLES, name), folder)
+        if change:
+            change(folder)
+    return build
+
+
+def metadata(change):
+    """Changes `.metadata` of a checkpoint of DCP."""
+    return lambda folder: edit(folder, ".metadata", change)
+
+
+CLASS = b"ctorch.distributed.checkpoint.metadata\nMetadata\n"
+PLACE = b"__0_0.distcp"
+
+
+def truncated(name, size):
+    return lambda folder: os.truncate(os.path.join(folder, name), size)
+
+
+def gone(name):
+    def remove(folder):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+    return remove
+
+
+def two_paths(folder):
+    key = {"key_metadata": [{"key": "a.b", "key_type": 2}],
+           "value_metadata": {"value_type": "np.ndarray",
+                              "skip_deserialize": False}}
+    other = {**key, "key_metadata": [{"key": "a", "key_type": 2},
+                                     {"key": "b", "key_type": 2}]}
+    put(folder, "_METADATA", {"tree_metadata": {"('a.b',)": key,
+                                                "('a', 'b')": other},
+                              "use_ocdbt": False, "use_zarr3": False})
+    put(folder, "a.b/.zarray", ZARRAY)
+    put(folder, "a.b/0.0", VALUES)
+
+
+def others_but_one(folder):
+    for name in os.listdir(folder):
+        if not name.startswith("shard-00002"):
+            os.remove(os.path.join(folder, name))
+
+
+def with_node(change):
+    """A database whose node is changed and refers to as it was."""
+    def build(folder):
+        database(folder)
+        edit(folder, "d/n", change)
+    return build
+
+
+def with_manifest(change):
+    def build(folder):
+        database(folder)
+        edit(folder, "manifest.ocdbt", change)
+    return build
+
+
+def many_arrays(folder):
+    text = json.dumps({**ZARRAY, "shape": [2], "chunks": [2]}).encode()
+    entries = []
+    for i in range(10_000):
+        entries += [("a%05d/.zarray" % i, text), ("a%05d/0" % i, bytes(8))]
+    database(folder, leaf(entries), keys=len(entries))
+
+
+CHUNK = {"compressor": {"id": "zstd", "level": 1}}
+# What a folder is, how it is made, and a part of the message; `None`: it is
+# copied. Those made from "dcp" begin as a checkpoint that shardc wrote.
+CASES = [
+    ("a database", database, None),
+    ("an uncompressed array", plain, None),
+    ("a shard", lambda f: v3(f, stored=shard(0, 16, 16, 16)), None),
+    ("an inner chunk that is absent holds the fill value",
+     lambda f: v3(f, stored=shard(0, 16, NOTHING, NOTHING)), None),
+    ("a file truncated inside a node", with_node(lambda d: d[:-3]), "ends after"),
+    ("a node's checksum", with_node(flipped(30)), "checksum"),
+    ("a manifest's checksum", with_manifest(flipped(-1)), "checksum"),
+    ("a manifest's magic", with_manifest(flipped(0)), "manifest.ocdbt"),
+    ("a manifest's length", with_manifest(flipped(4)), "manifest.ocdbt"),
+    ("a node that is its own child", lambda f: database(
+        f, inner(1, "d/n", 0, 40), keys=1, height=1), "d/n"),
+    ("a child past the end", lambda f: database(
+        f, inner(1, "d/n", 1 << 20, 40), keys=1, height=1), "d/n"),
+    ("a root past the end", lambda f: database(f, root=(1 << 40, 9)), "d/n"),
+    ("a value at 2^40", lambda f: database(
+        f, leaf_elsewhere("d/n", 1 << 40, 8), keys=1), "d/n"),
+    ("a value of 2^63 bytes", lambda f: database(
+        f, leaf_elsewhere("d/n", 0, 1 << 63), keys=1), "d/n"),
+    ("a path out of the folder", lambda f: database(
+        f, leaf_elsewhere("../../etc/passwd", 0, 8), keys=1), "passwd"),
+    ("an absolute path", lambda f: database(
+        f, leaf_elsewhere("/etc/passwd", 0, 8), keys=1), "passwd"),
+    ("keys that do not increase", lambda f: database(
+        f, leaf(pairs()[::-1])), "do not ascend"),
+    ("a count of 2^40 entries", lambda f: database(
+        f, b"\0" + varint(0) + varint(1 << 40)), "d/n"),
+    ("an integer of 11 bytes", lambda f: database(
+        f, b"\0" + varint(0) + b"\xff" * 10 + b"\1"), "d/n"),
+    ("a chunk that decodes to a gibibyte", lambda f: database(
+        f, leaf(pairs(zarray=CHUNK, value=zstd_bomb(1 << 30)))), "x/0.0"),
+    ("a node that decodes to a gibibyte", lambda f: database(
+        f, node=block(0x0CDB20DE, zstd_bomb(1 << 30), 1)), "d/n"),
+    ("a chunk that is too short", lambda f: database(
+        f, leaf(pairs(value=VALUES[:-1]))), "31 bytes"),
+    ("a chunk that is missing", lambda f: database(
+        f, leaf(pairs(value=None)), keys=1), "x/0.0"),
+    ("another number of keys", lambda f: database(f, keys=3), "keys"),
+    ("a shape of 2^65 elements", lambda f: plain(
+        f, shape=[1 << 62, 8], chunks=[1, 8]), "64 bits"),
+    ("a chunk of 2^50 elements", lambda f: plain(
+        f, shape=[1 << 40, 1 << 10], chunks=[1 << 40, 1 << 10]), ""),
+    ("more chunks than can be found", lambda f: plain(
+        f, shape=[1 << 40, 2], chunks=[1, 2]), ""),
+    ("a process's folder that is missing", lambda f: database(
+        f, leaf_elsewhere("ocdbt.process_0/d/v", 0, 8), keys=1),
+     "ocdbt.process_0"),
+    ("unmerged parts of which one is missing",
+     sample("orbax_two_processes_unmerged", gone("ocdbt.process_1")),
+     "ocdbt.process_1"),
+    ("two paths with one name", two_paths, "a.b"),
+    ("a chunk's file that is missing", lambda f: plain(f, None), "0.0"),
+    ("a chunk's file that is truncated", lambda f: plain(f, VALUES[:5]), "5 bytes"),
+    ("a shard's index", lambda f: v3(
+        f, stored=shard(0, 16, 16, 16, damage=1)), "checksum"),
+    ("an inner chunk past the end", lambda f: v3(
+        f, stored=shard(0, 16, 1 << 40, 16)), "x/c/0/0"),
+    ("bz2", lambda f: plain(f, compressor={"id": "bz2", "level": 1}), "bz2"),
+    ("column-major order", lambda f: plain(f, order="F"), "column-major"),
+    ("big-endian elements", lambda f: plain(f, dtype=">f4"), "big-endian"),
+    ("a transposed array", lambda f: v3(f, [
+        {"name": "transpose", "configuration": {"order": [1, 0]}},
+        {"name": "bytes", "configuration": {"endian": "little"}}]),
+     "transpose"),
+    ("blosc in version 3", lambda f: v3(f, [
+        {"name": "bytes", "configuration": {"endian": "little"}},
+        {"name": "blosc", "configuration": {"cname": "lz4"}}]), "blosc"),
+    ("a checkpoint of DCP", "dcp", None),
+    ("a pickle that runs a program", ("dcp", metadata(
+        lambda d: d.replace(CLASS, b"cos\nsystem\n"))), "os.system"),
+    ("a pickle that evaluates", ("dcp", metadata(
+        lambda d: d[:2] + b"cbuiltins\neval\n(K\1tR0" + d[2:])),
+     "builtins.eval"),
+    ("a pickle that makes an instance", ("dcp", metadata(
+        lambda d: d[:2] + b"(ios\nsystem\n0" + d[2:])), ".metadata"),
+    ("a pickle of an extension", ("dcp", metadata(
+        lambda d: d[:2] + b"\x82\x010" + d[2:])), ".metadata"),
+    ("a pickle that reads an empty place", ("dcp", metadata(
+        lambda d: d[:2] + b"h\x090" + d[2:])), ".metadata"),
+    ("a pickle that is truncated", ("dcp", metadata(lambda d: d[:-9])),
+     ".metadata"),
+    ("bytes after a pickle", ("dcp", metadata(lambda d: d + b"N.")),
+     ".metadata"),
+    ("a file of DCP that is truncated", ("dcp", truncated("__0_0.distcp", 100)),
+     "__0_0.distcp"),
+    ("a changed byte of a tensor", ("dcp", lambda f: edit(
+        f, "__0_0.distcp", lambda d: d.replace(VALUES, VALUES[::-1]))),
+     "CRC-32"),
+    ("a file of DCP that is missing", ("dcp", gone("__0_0.distcp")),
+     "__0_0.distcp"),
+    ("a file out of the folder", ("dcp", metadata(
+        lambda d: d.replace(PLACE, b"../0_0.distc"))), ".metadata"),
+    ("no `.metadata`", ("dcp", gone(".metadata")), "not finished"),
+    ("a piece that begins elsewhere", ("dcp", metadata(
+        lambda d: d.replace(b"K\0K\0", b"K\1K\0"))), "x"),
+    ("shards that begin with a pickled value", sample("dcp_hf_with_bytes"),
+     "pickled value"),
+    ("shards of the second rank alone", sample("dcp_hf_4ranks", others_but_one),
+     "not complete"),
+]
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
+@unittest.skipIf(is_sanitized(), "a sanitizer has its own memory")
+class HostileTrees(Base):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.write_plan("plan.json", [("tp", 2)], {
+            "x": ([4, 2], {"spec": ["tp"], "dtype": "F32"})})
+        plain(self.path("base"))
+        self.shardc("merge", self.path("base"), "--to", "dcp", "--out",
+                    self.path("dcp"))
+
+    def build(self, how, name="tree"):
+        place = self.path(name)
+        shutil.rmtree(place, True)
+        change = None
+        if isinstance(how, tuple):
+            how, change = how
+        if how == "dcp":
+            shutil.copytree(self.path("dcp"), place)
+        else:
+            how(place)
+        if change:
+            change(place)
+        return place
+
+    def run_line(self, line, tree):
+        """The exit status and the messages of a run, and what it wrote."""
+        out = self.path("out")
+        shutil.rmtree(out, True)
+        os.makedirs(out)
+        words = [word.format(T=tree, P=self.plan, O=out)
+                 for word in line.split()]
+        run = subprocess.run([BIN, *words], stdin=subprocess.DEVNULL,
+                             capture_output=True, env=clean_env(),
+                             timeout=120, preexec_fn=limit)
+        text = (run.stdout + run.stderr).decode("utf-8", "replace")
+        self.assertIn(run.returncode, (0, 1, 2), line + ": " + text)
+        self.assertNotIn("not enough memory", text)
+        self.assertIsNone(INTERNAL.search(text), text)
+        if run.returncode == 2:
+            self.assertIn("error", text)
+            self.assertIn("--> ", text, line)
+            self.assertEqual(os.listdir(out), [], line)
+        return run.returncode, text
+
+    def refused(self, tree, word):
+        for line in COPIES:
+            status, text = self.run_line(line, tree)
+            self.assertEqual(status, 2, line + ": " + text)
+            self.assertIn(word, text, line)
+        for line in LISTS:
+            self.run_line(line, tree)
+
+    def test_every_case_in_every_command(self):
+        for title, how, word in CASES:
+            with self.subTest(title):
+                tree = self.build(how)
+                if word is not None:
+                    self.refused(tree, word)
+                    continue
+                for line in COPIES:
+                    status, text = self.run_line(line, tree)
+                    self.assertEqual(status, 0, line + ": " + text)
+
+    def test_absent_inner_chunks_are_fill_values(self):
+        tree = self.build(lambda f: v3(
+            f, stored=shard(0, 16, NOTHING, NOTHING)))
+        self.shardc("merge", tree, "--out", self.path("m.safetensors"))
+        self.assertEqual(read_safetensors(self.path("m.safetensors"))[0], {
+            "x": ("F32", [4, 2], VALUES[:16] + bytes(16))})
+
+    def test_unfinished_names_are_refused(self):
+        for ending in (".orbax-checkpoint-tmp", ".orbax-checkpoint-tmp-1732",
+                       ".dcp-tmp-shardc"):
+            for how in (database, plain, "dcp"):
+                self.refused(self.build(how, "10" + ending),
+                             "has not finished")
+
+    def test_ten_thousand_arrays_are_copied_in_time(self):
+        tree = self.build(many_arrays)
+        for line in (COPIES[0], COPIES[1], COPIES[2], LISTS[0]):
+            status, text = self.run_line(line, tree)
+            self.assertEqual(status, 0, text[:500])
+
+    def test_an_empty_database_is_listed(self):
+        tree = self.path("tree")
+        put(tree, "manifest.ocdbt", manifest("", NOTHING, NOTHING, 0))
+        self.assertEqual(self.run_line(LISTS[0], tree)[0], 0)
+        for line in COPIES:
+            self.run_line(line, tree)
+
+    def test_a_missing_process_without_values_of_its_own(self):
+        """Small values are in the merged root."""
+        tree = self.build(sample("orbax_two_processes",
+                                 gone("ocdbt.process_1")))
+        self.assertEqual(self.run_line(COPIES[1], tree)[0], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

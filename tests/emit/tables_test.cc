@@ -1,0 +1,311 @@
+// Everything that is written of small plans, of their costs and of findings, as
+// testdata/tables/emit_*.txt lists it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cost/fit.h"
+#include "cost/program.h"
+#include "cost/report.h"
+#include "devices/profiles.h"
+#include "emit/costs/cost_report.h"
+#include "emit/costs/fit_report.h"
+#include "emit/costs/profile_list.h"
+#include "emit/emit.h"
+#include "emit/findings/formats.h"
+#include "emit/plans/explain.h"
+#include "emit/plans/manifest_text.h"
+#include "emit/plans/plan_diff.h"
+#include "emit/plans/rules_file.h"
+#include "emit/plans/rules_text.h"
+#include "lint/rules/all.h"
+#include "plan/difference/plan_difference.h"
+#include "plan/view.h"
+#include "source/source.h"
+#include "tables.h"
+#include "target/open.h"
+#include "temporary_folder.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kManifest =
+    R"({"schema": "shardc.manifest/v1", "separator": ".", "params": {
+  "embed.weight": {"shape": [512, 64], "dtype": "BF16"},
+  "layers.0.up.weight": {"shape": [256, 64], "dtype": "BF16"},
+  "layers.1.up.weight": {"shape": [256, 64], "dtype": "BF16"},
+  "layers.2.up.weight": {"shape": [256, 64], "dtype": "BF16"},
+  "layers.0.experts.0.w": {"shape": [64, 6], "dtype": "F32"},
+  "layers.0.experts.1.w": {"shape": [64, 6], "dtype": "F32"},
+  "odd|na`me<b>": {"shape": [3], "dtype": "I8"},
+  "step": {"shape": [], "dtype": "I64"}}})";
+
+// The inputs of a case, in a folder of their own.
+class Inputs {
+ public:
+  Inputs(const TableCase& given, const std::string& prefix) : given_(given) {
+    const auto part = [&](const char* name) {
+      const TableCase::Part* own = given.Find(prefix + name);
+      return own == nullptr ? given.Text(name) : own->text;
+    };
+    target.name = "small";
+    target.project_dir = folder_.path();
+    target.mesh.text = part("mesh");
+    target.rules = {folder_.Write("rules.yaml", part("rules"))};
+    const std::string manifest = part("manifest");
+    target.manifest = folder_.Write(
+        "manifest.json", manifest.empty() ? std::string(kManifest) : manifest);
+    if (const std::string model = part("model"); !model.empty()) {
+      target.model = folder_.Write("config.json", model);
+    }
+    OpenOptions options;
+    options.threads = 1;
+    auto opened = OpenTarget(target, options, findings);
+    if (!opened) return;
+    config = opened->model;
+    options_ = opened->options;
+    rules_ = opened->rules;
+    manifest_ = opened->manifest;
+    compiled = CompileTarget(std::move(*opened), findings);
+  }
+
+  // `text` without the folder.
+  std::string Plain(std::string text) const {
+    const std::string path = folder_ / "";
+    for (size_t at; (at = text.find(path)) != std::string::npos;) {
+      text.erase(at, path.size());
+    }
+    return text;
+  }
+  std::string Errors() const {
+    std::string out;
+    for (const Finding& finding : findings.all()) {
+      out += FindingText(finding, {});
+    }
+    return out;
+  }
+  cost::FitInputs Fit(const cost::Settings& settings, Mode mode) const {
+    cost::FitInputs out;
+    out.rules = rules_;
+    out.manifest = manifest_;
+    out.options = options_;
+    out.model = config;
+    out.mode = mode;
+    out.settings = settings;
+    return out;
+  }
+
+  Target target;
+  Findings findings;
+  std::unique_ptr<const Compiled> compiled;
+  std::optional<ModelConfig> config;
+
+ private:
+  const TableCase& given_;
+  TemporaryFolder folder_;
+  CompileOptions options_;
+  RuleSet rules_;
+  Manifest manifest_;
+};
+
+std::string Titled(std::string_view title, const std::string& text) {
+  return "### " + std::string(title) + "\n" + text +
+         (text.ends_with("\n") ? "" : "\n");
+}
+
+template <class Write>
+std::string Titled(std::string_view title, const Write& write) {
+  return Titled(title, TextOf([&](Sink& out) { write(out); }));
+}
+
+TEST_CASE("what is written of a plan") {
+  CheckTable("emit_plans.txt", [](const TableCase& given) {
+    const Inputs inputs(given, "");
+    if (inputs.compiled == nullptr) return inputs.Plain(inputs.Errors());
+    const Compiled& compiled = *inputs.compiled;
+    std::string out = Titled(
+        "JSON", [&](Sink& sink) { WritePlanJson(compiled.plan, {}, sink); });
+    out += Titled("summary", PlanSummaryText(compiled));
+    out += Titled("rules", RulesText(compiled.rules));
+    out += Titled("rules as JSON",
+                  [&](Sink& sink) { WriteRulesJson(compiled.rules, sink); });
+    out += Titled("rules file", [&](Sink& sink) {
+      WriteRulesFileJson(compiled.rules, sink);
+    });
+    out += Titled("manifest", ManifestText(compiled.manifest));
+    out += Titled("manifest as JSON", [&](Sink& sink) {
+      WriteManifestJson(compiled.manifest, sink);
+    });
+    for (const size_t param : {size_t{1}, size_t{4}, size_t{6}, size_t{7}}) {
+      if (param >= compiled.plan.params.size()) break;
+      out += Titled("a parameter", ExplainText(compiled, param));
+      out += Titled("a parameter as JSON", [&](Sink& sink) {
+        WriteExplainJson(compiled, param, sink);
+      });
+    }
+    return inputs.Plain(out);
+  });
+}
+
+TEST_CASE("what is written of a difference") {
+  CheckTable("emit_differences.txt", [](const TableCase& given) {
+    const Inputs before(given, ""), after(given, "other ");
+    REQUIRE_MESSAGE(before.compiled, before.Errors());
+    REQUIRE_MESSAGE(after.compiled, after.Errors());
+    const auto source = [](const Inputs& inputs, const char* name) {
+      return MakeSource(name, inputs.Plain(TextOf([&](Sink& out) {
+        WritePlanJson(inputs.compiled->plan, {}, out);
+      })));
+    };
+    Findings findings;
+    const SourceRef a = source(before, "a.json"), b = source(after, "b.json");
+    const auto table = [&](const SourceRef& plan) {
+      return ReadPlanTable(plan, EditedPlan::kAllowed, findings);
+    };
+    const auto was = table(a), is = table(b);
+    REQUIRE(was.has_value());
+    REQUIRE(is.has_value());
+    const auto diff = ComparePlans(*was, *is, findings);
+    REQUIRE(diff.has_value());
+    return Titled("text", [&](Sink& out) { WriteDiffText(*diff, out); }) +
+           Titled("JSON", [&](Sink& out) { WriteDiffJson(*diff, out); }) +
+           Titled("Markdown",
+                  [&](Sink& out) { WriteDiffMarkdown(*diff, out); });
+  });
+}
+
+TEST_CASE("what is written of costs") {
+  CheckTable("emit_costs.txt", [](const TableCase& given) {
+    const Inputs inputs(given, "");
+    if (given.Find("profiles") != nullptr) {
+      return Titled("text", ProfileListText()) +
+             Titled("JSON", [](Sink& out) { WriteProfileListJson(out); });
+    }
+    REQUIRE_MESSAGE(inputs.compiled, inputs.Errors());
+    const auto number = [&](const char* name) {
+      const std::string text = given.Text(name);
+      return text.empty() ? std::nullopt
+                          : std::optional<int64_t>(std::stoll(text));
+    };
+    cost::Settings settings;
+    settings.batch = number("batch");
+    settings.length = settings.kv_length = number("length");
+    settings.memory = number("memory");
+    settings.microbatches = number("microbatches").value_or(1);
+    settings.profile = FindDeviceProfile(given.Text("device"));
+    const Mode mode = ParseMode(given.Text("mode")).value_or(Mode::kTrain);
+    cost::CostInputs work =
+        cost::MakeCostInputs(*inputs.compiled, inputs.config, mode);
+    cost::Report report = cost::ReportOf(work, settings);
+    report.target = inputs.target.name;
+    std::string out = Titled("text", CostReportText(report, {}));
+    out += Titled("explained", CostReportText(report, {true}));
+    out += Titled("JSON", [&](Sink& sink) { WriteCostJson(report, sink); });
+    const std::vector<std::string> axes = {"dp", "tp"};
+    Findings findings;
+    const cost::FitInputs fit = inputs.Fit(settings, mode);
+    const auto evaluator = cost::MeshEvaluator::Make(fit, axes, findings);
+    REQUIRE(evaluator != nullptr);
+    cost::FitReport all{.target = "small",
+                        .mode = mode,
+                        .settings = settings,
+                        .sizes = {},
+                        .meshes = {},
+                        .change = {},
+                        .unknown = {"activations"}};
+    const std::vector<Mesh> meshes = cost::MeshesOf(8, axes, 100).value();
+    for (const Mesh& mesh : meshes) {
+      all.meshes.push_back(evaluator->On(mesh, findings).value());
+      if (mesh.axes[0].size == 1)
+        all.sizes.push_back({"tp", all.meshes.back()});
+    }
+    cost::SortByCost(all.meshes);
+    if (given.Find("change") != nullptr) {
+      all.change = cost::FitChange{{"--microbatches 2"}, all.meshes.front()};
+    }
+    out += Titled("fit", FitReportText(all, 2, false));
+    out += Titled("all that fit", FitReportText(all, 2, true));
+    out += Titled("fit as JSON", [&](Sink& sink) { WriteFitJson(all, sink); });
+    return inputs.Plain(out);
+  });
+}
+
+const Code& kFirst = code::kSchema;
+const Code& kSecond = kDeadRule.code;
+const Code& kThird = kAxisOfSizeOne.code;
+
+std::vector<Finding> FindingsOf(const std::string& kind) {
+  std::vector<Finding> out;
+  const auto add = [&](const Code& code, Place place, std::string message,
+                       std::string help) -> Finding& {
+    Finding& finding = out.emplace_back();
+    finding.code = &code;
+    finding.level = code.level;
+    finding.place = std::move(place);
+    finding.message = std::move(message);
+    finding.help = std::move(help);
+    return finding;
+  };
+  if (kind == "none") return out;
+  const SourceRef rules = MakeSource(
+      "dir/rules.yaml", "version: 1\nrules:\n  - match: 'w\xc3\xa9'\n\ttab\n");
+  if (kind == "hostile") {
+    const SourceRef odd = MakeSource("a b,c:d%\n\x1b.yaml", "x\x1b[1m\n");
+    add(kFirst, {odd, 0, 1}, "a \x1b[31m <b> & \"q\" | `c` ]]> %0A\nline\xff",
+        "h \x07 <i> ::error::");
+    return out;
+  }
+  add(kFirst, {rules, 22, 33}, "a message", "the help").params = {"a", "b"};
+  Finding& second = add(kSecond, {rules, 35, 39}, "another", "");
+  second.labels = {{{rules, 0, 10}, "the version is here"},
+                   {{MakeSource("other.json", "{}\n"), 0, 2}, "of this file"}};
+  second.targets = {"one", "two"};
+  add(kThird, {rules, Place::kWhole, Place::kWhole}, "of a whole file", "mend");
+  add(kFirst, {}, "without a place", "");
+  Finding& flag = add(kSecond, {MakeSource("--mesh", "dp:2"), 0, 2}, "a flag",
+                      "write another");
+  flag.anchor = {rules, Place::kWhole, Place::kWhole};
+  add(kThird, {rules, 22, 45}, "over two lines", "");
+  return out;
+}
+
+TEST_CASE("what is written of findings") {
+  CheckTable("emit_findings.txt", [](const TableCase& given) {
+    const std::vector<Finding> findings = FindingsOf(given.Text("findings"));
+    std::string out;
+    for (const FindingFormat& format : FindingFormats()) {
+      for (const bool color : {false, true}) {
+        if (color && format.name != "text") continue;
+        FindingReport report{findings, "1.2.3", {color}, {}};
+        out += Titled(std::string(format.name) + (color ? ", coloured" : ""),
+                      [&](Sink& sink) { format.write(report, sink); });
+      }
+    }
+    // SARIF describes all codes; those of the findings are enough here.
+    std::string shorter;
+    for (size_t at = 0; at < out.size();) {
+      const size_t end = out.find('\n', at) + 1;
+      const std::string_view line = std::string_view(out).substr(at, end - at);
+      at = end;
+      if (line.starts_with("      {\"id\": \"SHD") &&
+          line.find(kFirst.Id()) == std::string_view::npos) {
+        continue;
+      }
+      shorter += line;
+    }
+    out = std::move(shorter);
+    for (size_t at; (at = out.find('\x1b')) != std::string::npos;) {
+      out.replace(at, 1, "<ESC>");
+    }
+    return out;
+  });
+}
+
+}  // namespace
+}  // namespace shardc
