@@ -26,6 +26,10 @@ def is_lint(code):
     return "SHD100" <= code < "SHD600"
 
 
+def is_finding(code):
+    return code >= "SHD100"
+
+
 def inputs(text):
     """The indented parts of an example by title."""
     parts, at = {}, None
@@ -85,7 +89,28 @@ def setup(example):
             for name, text in files], flags.strip()
 
 
+def audit_sections(program, code):
+    """The commands of a page's examples, each with the files before it."""
+    text = said(program, code)
+    bad, good = (inputs(part) for part in
+                 text[text.index("\nExample\n"):].split("\nFixed\n"))
+    steps = [Step("command", f"shardc explain {code}")]
+    for example, title in ((bad, "the example"), (good, "the fixed program")):
+        command = example.pop("command").rstrip("\n")
+        steps += [Step("hidden", name, lines.splitlines())
+                  for name, lines in example.items()]
+        steps.append(Step("command", command))
+        if title == "the example":
+            steps += [Step("command", f"{command} --format {form}")
+                      for form in ("github", "concise")]
+        yield Section(title, steps)
+        steps = []
+
+
 def sections(program, code):
+    if code >= "SHD600":
+        yield from audit_sections(program, code)
+        return
     text = said(program, code)
     bad, good = examples(text)
     preview = " --preview" if "\nIn preview:" in text else ""

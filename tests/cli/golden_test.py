@@ -3,8 +3,8 @@ transcript (see transcript.py) that a run of today gives again.
 
 `golden_test.py --write [NAME...]` puts the output of now into the files, to
 be read before it is committed; `--first` names the first file that differs.
-The files of codes/ from SHD100 on are made of the lints' own examples, so a
-new lint gets its file by the same command.
+The files of codes/ from SHD100 on are made of the findings' own examples, so a
+new finding gets its file by the same command.
 """
 
 import concurrent.futures
@@ -35,7 +35,7 @@ def read(name):
 def made():
     """Files whose commands come from the program: name to sections."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        codes = list(filter(code_examples.is_lint, code_examples.codes(BIN)))
+        codes = list(filter(code_examples.is_finding, code_examples.codes(BIN)))
         return dict(zip(
             (f"codes/{code}.txt" for code in codes),
             pool.map(lambda code: list(code_examples.sections(BIN, code)),
