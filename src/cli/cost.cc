@@ -135,8 +135,12 @@ const Command kCost = {
     .about = R"(
 Prints the memory of the fullest and of the emptiest device: parameters,
 gradients, optimizer states, the KV cache, activations under a
-rematerialisation policy, logits, and the gathered weights of one layer; and
-compares it with a device's memory.
+rematerialisation policy, logits, and the gathered weights of one layer. In
+training these are the tensors at the peak of a step, which is in the loss or in
+the backward pass of a layer. What the software that `--stack` names adds, its
+allocator and the context of the device give the bytes to expect, with the least
+and the most; a step fits a device's memory if the most does, and may fit if the
+least does.
 
 Then it prints what each device sends in a step: each collective with its axes,
 forward and backward. If the rules describe the model (`verify step`) and
@@ -155,7 +159,7 @@ need `--batch` and `--seq`, the KV cache needs `--model`, `--batch` and
 
 `--format json` is shardc.cost/v1.
 
-Exits with 1 if a device's memory is known and too small.)",
+Exits with 1 if a device's memory is known and a step may take more.)",
     .example =
         "shardc cost --mesh fsdp:8,tp:8 --rules auto "
         "--manifest model.safetensors.index.json --model config.json "

@@ -120,6 +120,16 @@ void ReadActivations(const CostFlags& flags, cost::Settings& out,
   out.cache = cache.value_or(out.cache);
   out.logits = logits.value_or(out.logits);
   ReadRemat(flags.remat, out.remat, findings);
+  reader.Count("--loss-chunk", flags.loss_chunk, out.loss_chunk);
+  if (flags.loss.empty()) return;
+  const auto* const found = std::find(std::begin(cost::kLossNames),
+                                      std::end(cost::kLossNames), flags.loss);
+  if (found == std::end(cost::kLossNames)) {
+    Wrong("--loss", flags.loss, cost::kLossNames, findings);
+    return;
+  }
+  out.loss =
+      static_cast<cost::LossKind>(1 + found - std::begin(cost::kLossNames));
 }
 
 void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
@@ -148,7 +158,8 @@ Option StackOption(std::string* to) {
           "training software: compiled, megatron, xla, eager, eager-bf16, "
           "megatron-2021 or deepspeed-2021 (default: xla for TPUs and "
           "parameters of JAX, else compiled)",
-      .words = {}};
+      .words = {},
+      .also = "--runtime"};
   for (std::string_view name : cost::StackNames()) {
     option.words.emplace_back(name);
   }
@@ -223,6 +234,17 @@ Options OptionsOfCost(CostFlags& flags) {
        .help = "refused: a plan has no pipeline stages"},
       ProfileOption(&flags.profile),
       StackOption(&flags.stack),
+      {.name = "--loss",
+       .to = &flags.loss,
+       .value = "eager|compiled|fused",
+       .help = "how the loss is computed, for the copies of the logits that it "
+               "holds: eager 4, compiled 1.5, fused none (default: as "
+               "the software computes it)"},
+      {.name = "--loss-chunk",
+       .to = &flags.loss_chunk,
+       .value = "N",
+       .help = "tokens of a device whose logits are computed at once (default: "
+               "all of a micro-batch)"},
       {.name = "--overlap-tp",
        .to = &flags.overlap_tensor,
        .help = "tensor-parallel collectives overlap with matrix products, as "

@@ -21,7 +21,7 @@ struct CostFlags {
   std::string optimizer, master_dtype, moments_dtype, grad_dtype, zero;
   std::string dtype, kv_dtype, logits_dtype, remat;
   std::string operation, pipeline_axis;
-  std::string profile, memory, stack, matmul_dtype;
+  std::string profile, memory, stack, matmul_dtype, loss, loss_chunk;
   bool overlap_tensor = false;
 };
 

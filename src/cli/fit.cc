@@ -217,7 +217,9 @@ With `--devices`, tries every factorisation of that number over the axes, under
 the given rules (or a pack, `--rules auto`), and lists the meshes that fit in a
 device's memory (`--memory`, `--profile`): the fastest first if a profile gives
 times, otherwise the one that sends least; of two equal ones, the one that needs
-less memory. No mesh is needed; a given mesh only defines the device.
+less memory. Meshes that may fit, because a step may take more or less memory
+than expected, are listed after those. No mesh is needed; a given mesh only
+defines the device.
 
 A mesh that shards experts is evaluated with the batch over the axes of the
 rules, and with the batch over the experts' axis too, and listed with the better

@@ -144,11 +144,14 @@ std::string MeshesText(const std::vector<cost::FitMesh>& meshes,
     std::string words = MeshWords(one.mesh);
     words.resize(std::max<size_t>(words.size(), 24), ' ');
     out +=
-        std::string(i == 0 && one.Fits() ? "          * " : "            ") +
-        words + "  " + BytesText(one.memory.most.total.value_or(0)) +
+        std::string(i == 0 && (one.Fits() || one.MayFit()) ? "          * "
+                                                           : "            ") +
+        words + "  " + BytesText(one.memory.Expected().value_or(0)) +
         " per device" +
         (one.Seconds() ? ", " + SecondsText(*one.Seconds()) + " a step" : "") +
-        (one.Fits() ? "" : ", exceeds the memory") +
+        (one.Fits()     ? ""
+         : one.MayFit() ? ", may exceed the memory"
+                        : ", exceeds the memory") +
         (i > 0 && one.rank && one.rank == meshes[0].rank
              ? ", a tie with the first"
              : "") +
@@ -167,7 +170,7 @@ void ReportNoneFits(const std::vector<cost::FitMesh>& meshes,
                  "give another number of devices, or a mesh");
     return;
   }
-  const int64_t bytes = least->memory.most.total.value_or(0);
+  const int64_t bytes = least->memory.Expected().value_or(0);
   const double needed =
       static_cast<double>(bytes) /
       static_cast<double>(std::max<int64_t>(1, request.memory));
@@ -254,7 +257,7 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
                      " of " + CountText(static_cast<int64_t>(options.size())) +
                      " meshes, the most promising by an estimate\n");
   }
-  if (meshes.empty() || !meshes.front().Fits()) {
+  if (meshes.empty() || !(meshes.front().Fits() || meshes.front().MayFit())) {
     ReportNoneFits(meshes, *request, findings);
     return PickedMesh{{}, true};
   }

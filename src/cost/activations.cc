@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cost/stack.h"
 #include "source/checked.h"
 
 namespace shardc::cost {
@@ -24,6 +25,7 @@ class Layers {
       : work_(work),
         settings_(settings),
         tokens_(tokens),
+        memory_(StackOf(work, settings).memory),
         bytes_(DtypeBits(settings.activations) / 8) {}
 
   std::vector<LayerTensor> Take(int64_t hidden) {
@@ -201,7 +203,9 @@ class Layers {
       }
       if (role == Role::kGate || single || role == Role::kFusedGateUp) {
         const int64_t half = role == Role::kFusedGateUp ? out / 2 : out;
-        Add({"activation", "", Made::kOther}, layers, half);
+        // A kernel that fuses the gate computes the activation again.
+        const bool read = single || !memory_.fuses_gate;
+        Add({"activation", "", Made::kOther, false, read}, layers, half);
         if (!single) Add({"product", "", Made::kOther}, layers, half);
       }
     }
@@ -214,21 +218,24 @@ class Layers {
   const CostInputs& work_;
   const Settings& settings_;
   const Tokens tokens_;
+  const StackMemory& memory_;
   int64_t bytes_;
   int64_t hidden_ = 0;
   int64_t layers_ = 0;
   std::vector<LayerTensor> out_;
 };
 
+// Sets `sharded` if the vocabulary is.
 std::optional<int64_t> LogitsOf(const CostInputs& work,
-                                const Settings& settings,
-                                const Tokens& tokens) {
+                                const Settings& settings, const Tokens& tokens,
+                                bool& sharded) {
   const ParamClass* head = work.Find(Role::kHead);
   int dim = head != nullptr ? head->out_dim : 0;
   if (head == nullptr) head = work.Find(Role::kEmbedding);
   if (head == nullptr) return std::nullopt;
-  const int64_t width =
-      ShareOf(head->SizeAt(dim), work.Parts(work.Kept(head->AxesAt(dim))));
+  const int64_t parts = work.Parts(work.Kept(head->AxesAt(dim)));
+  sharded = parts > 1;
+  const int64_t width = ShareOf(head->SizeAt(dim), parts);
   // Serving computes the logits of the last token only.
   const bool train = work.mode == Mode::kTrain;
   const auto elements = CheckedMul(train ? tokens.All() : tokens.rows, width);
@@ -271,9 +278,12 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   Activations out;
   out.tensors = Layers(work, settings, *tokens).Take(*hidden);
   const bool train = work.mode == Mode::kTrain;
+  const StackMemory& stack = StackOf(work, settings).memory;
   std::optional<int64_t> kept = 0, working = 0;
   for (LayerTensor& tensor : out.tensors) {
-    tensor.kept = train && Keeps(settings.remat, tensor.what);
+    Candidate what = tensor.what;
+    what.spares = what.spares || stack.keeps_unread;
+    tensor.kept = train && Keeps(settings.remat, what);
     const auto bytes = CheckedMul(tensor.bytes, tensor.layers);
     if (tensor.kept) {
       kept = kept && bytes ? CheckedAdd(*kept, *bytes) : std::nullopt;
@@ -287,7 +297,7 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   }
   out.kept = *kept;
   out.working = settings.remat.Recomputes() || !train ? *working : 0;
-  out.logits = LogitsOf(work, settings, *tokens);
+  out.logits = LogitsOf(work, settings, *tokens, out.logits_sharded);
   return out;
 }
 

@@ -24,6 +24,7 @@ struct Activations {
   int64_t kept = 0;     // of all layers
   int64_t working = 0;  // bytes of the layer that is computed, besides `kept`
   std::optional<int64_t> logits;
+  bool logits_sharded = false;  // over the vocabulary
 
   int64_t Total() const { return (Size(kept) + working).value(); }
 };

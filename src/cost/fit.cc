@@ -144,14 +144,18 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
   }
 }
 
-// Orders meshes: those that fit first, then the legal ones; among those by
-// time, or if no time is known by bytes sent, then by memory.
+// Orders meshes: those that fit first, then those that may fit, then the legal
+// ones; among those by time, or if no time is known by bytes sent, then by
+// memory.
+int FitOrder(const FitMesh& one) {
+  if (one.Fits()) return 0;
+  if (one.MayFit()) return 1;
+  return one.legal ? 2 : 3;
+}
+
 std::tuple<int, double, int64_t, int64_t> CostOrder(const FitMesh& one) {
-  return {one.Fits()  ? 0
-          : one.legal ? 1
-                      : 2,
-          one.Seconds().value_or(0), one.communication.value_or(0),
-          one.memory.most.total.value_or(0)};
+  return {FitOrder(one), one.Seconds().value_or(0),
+          one.communication.value_or(0), one.memory.most.total.value_or(0)};
 }
 
 // Orders meshes whose times tie.
@@ -333,14 +337,15 @@ void SortByCost(std::vector<FitMesh>& meshes) {
                    });
   for (FitMesh& one : meshes) one.rank.reset();
   const auto ranked = [](const FitMesh& one) {
-    return one.Fits() && one.Seconds().has_value();
+    return (one.Fits() || one.MayFit()) && one.Seconds().has_value();
   };
   const auto last = std::find_if_not(meshes.begin(), meshes.end(), ranked);
   for (auto first = meshes.begin(); first != last;) {
     const double most =
         *first->Seconds() * (1 + static_cast<double>(kTiePerHundred) / 100);
+    const int order = FitOrder(*first);
     const auto next = std::find_if(first, last, [&](const FitMesh& one) {
-      return *one.Seconds() >= most;
+      return *one.Seconds() >= most || FitOrder(one) != order;
     });
     std::stable_sort(first, next, [](const FitMesh& a, const FitMesh& b) {
       return TieOrder(a) < TieOrder(b);

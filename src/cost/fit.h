@@ -44,8 +44,8 @@ struct FitMesh {
   std::optional<Time> time;
   std::optional<ExpectedTime> expected;
   std::optional<double> flops;  // per device and step
-  // Set by SortByCost for a mesh that fits and has a time: 1 for the best. Two
-  // meshes with the same rank are a tie.
+  // Set by SortByCost for a mesh that fits or may fit and has a time: 1 for the
+  // best. Two meshes with the same rank are a tie.
   std::optional<int64_t> rank;
 
   // The seconds of a step by which meshes are compared. In training it is the
@@ -55,6 +55,8 @@ struct FitMesh {
 
   // False only if the memory is known.
   bool Fits() const { return legal && memory.Fits().value_or(true); }
+  // Whether it fits if the step takes less memory than it may at worst.
+  bool MayFit() const { return legal && memory.Verdict() == Fit::kMayFit; }
 };
 
 // Evaluates a target that is compiled for a mesh. `traffic` is the target's;
@@ -112,10 +114,11 @@ std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
 // time of published runs has a median error of about 4 %.
 inline constexpr int64_t kTiePerHundred = 5;
 
-// Sorts meshes that fit first, then the legal ones; among those by time, or if
-// no time is known by bytes sent, then by memory. Meshes that fit and whose
-// times tie with the fastest of them are sorted by memory, then by the number
-// of axes in use, then by time; so are the next ones. Sets the ranks.
+// Sorts meshes that fit first, then those that may fit, then the legal ones;
+// among those by time, or if no time is known by bytes sent, then by memory.
+// Meshes that fit and whose times tie with the fastest of them are sorted by
+// memory, then by the number of axes in use, then by time; so are the next
+// ones. Sets the ranks.
 void SortByCost(std::vector<FitMesh>& meshes);
 // The legal mesh that lacks the least memory; null if none is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);

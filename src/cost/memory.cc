@@ -8,6 +8,7 @@
 #include "cost/memory.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "comm/memory.h"
 #include "comm/reshard.h"
@@ -31,9 +32,19 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
+// In training, weights are gathered in the dtype of the products; in serving as
+// they are stored.
+Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
+                    Dtype stored) {
+  const bool narrower = DtypeBits(settings.activations) < DtypeBits(stored);
+  return work.mode == Mode::kTrain && narrower ? settings.activations : stored;
+}
+
 // The weights of one layer, unsharded over all axes that are gathered before
-// use; of the largest layer, as if all its weights were gathered at once.
-Bytes GatheredBytes(const CostInputs& work) {
+// use; of the largest layer, as if all its weights were gathered at once. And
+// the largest parameter outside of layers, such as an embedding.
+std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
+                                             const Settings& settings) {
   Bytes layers = 0, largest = 0;
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) continue;
@@ -46,7 +57,8 @@ Bytes GatheredBytes(const CostInputs& work) {
     if (!gathers) continue;
     const Shape shard = ShardShape(work.mesh, *param.type.shape, kept);
     const auto elements = CheckedProduct(shard);
-    Bytes whole = elements ? BytesOf(*elements, *param.type.dtype) : Bytes();
+    const Dtype dtype = GatheredDtype(work, settings, *param.type.dtype);
+    Bytes whole = elements ? BytesOf(*elements, dtype) : Bytes();
     if (!whole) return std::nullopt;
     const bool one = param.role.module_role == Role::kEmbedding ||
                      param.role.module_role == Role::kHead || !param.IsWeight();
@@ -62,7 +74,22 @@ Bytes GatheredBytes(const CostInputs& work) {
     layers = all && layers ? CheckedAdd(*layers, *all / each) : std::nullopt;
     if (!layers) return std::nullopt;
   }
-  return std::max(*layers, *largest);
+  return GatheredWeights{*layers, *largest, 0};
+}
+
+// The bytes of a copy of all wider parameters in the dtype of the activations.
+int64_t CastBytes(const CostInputs& work, const Settings& settings) {
+  HeldBytes out;
+  for (const ParamClass& param : work.params) {
+    if (!param.type.shape || !param.type.dtype || !IsTrained(param)) continue;
+    const Dtype stored = *param.type.dtype;
+    if (GatheredDtype(work, settings, stored) == stored) continue;
+    const Bytes bytes = StatesOf(work, param, settings).parameter;
+    const int64_t bits = DtypeBits(stored);
+    if (bytes)
+      Hold(param, *bytes / bits * DtypeBits(settings.activations), out);
+  }
+  return out.Fullest().value_or(INT64_MAX);
 }
 
 Bytes CacheOf(const CostInputs& work, const Settings& settings, Memory& out) {
@@ -113,11 +140,53 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
   return known;
 }
 
+// The context of a GPU, 1 GB, and 0.7 GB for the communicators of each mesh
+// axis in use. Source: NVIDIA/nccl issues 964 and 1685.
+int64_t ContextBytes(const CostInputs& work) {
+  constexpr int64_t kContext = 1'000'000'000, kAxis = 700'000'000;
+  const auto used =
+      std::count_if(work.mesh.axes.begin(), work.mesh.axes.end(),
+                    [](const MeshAxis& axis) { return axis.size > 1; });
+  return kContext + kAxis * used;
+}
+
+int64_t Grown(int64_t bytes, double factor) {
+  const double out = Real(bytes) * factor;
+  return out < 9.2e18 ? std::llround(out) : INT64_MAX;
+}
+
+TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
+                   const Peak& peak, int64_t total) {
+  const Stack& stack = StackOf(work, settings);
+  const int64_t kept = total - peak.activations - peak.logits - peak.gathered;
+  const int64_t context = stack.memory.context ? ContextBytes(work) : 0;
+  TakenBytes out;
+  out.least = (Size(kept) + peak.least).value();
+  out.expected = Grown(total, stack.memory.allocator);
+  out.most = (Size(Grown((Size(kept) + peak.most).value(),
+                         stack.memory.most_allocator)) +
+              context)
+                 .value();
+  out.least = std::min(out.least, out.expected);
+  out.moment = peak.moment;
+  out.stack = &stack;
+  out.stack_assumed = settings.stack == nullptr;
+  return out;
+}
+
 }  // namespace
 
-std::optional<bool> Memory::Fits() const {
+std::optional<Fit> Memory::Verdict() const {
   if (!capacity || !most.total) return std::nullopt;
-  return *most.total <= *capacity;
+  if (taken && taken->most > *capacity) {
+    return taken->least > *capacity ? Fit::kExceeds : Fit::kMayFit;
+  }
+  return *most.total <= *capacity ? Fit::kFits : Fit::kExceeds;
+}
+
+std::optional<bool> Memory::Fits() const {
+  const auto verdict = Verdict();
+  return verdict ? std::optional(*verdict == Fit::kFits) : std::nullopt;
 }
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings) {
@@ -142,20 +211,34 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   set(Component::kCache, cache, cache);
   std::string why;
   out.activations = ActivationsOf(work, settings, why);
+  auto gathered = GatheredBytes(work, settings);
+  Bytes activations, logits, weights;
+  std::optional<Peak> peak;
+  if (gathered) weights = std::max(gathered->layer, gathered->largest);
   if (out.activations) {
-    const Bytes all = out.activations->Total();
-    set(Component::kActivations, all, all);
-    set(Component::kLogits, out.activations->logits, out.activations->logits);
-    if (!out.activations->logits) {
+    activations = out.activations->Total();
+    logits = out.activations->logits;
+    if (!logits) {
       out.unknown.emplace_back("logits: no embedding and no head was found");
+    }
+    if (work.mode == Mode::kTrain && gathered) {
+      gathered->casts = CastBytes(work, settings);
+      peak = PeakOf(work, settings, *out.activations, *gathered);
+      activations = peak->activations;
+      if (logits) logits = peak->logits;
+      weights = peak->gathered;
     }
   } else {
     out.unknown.push_back(std::move(why));
   }
-  const Bytes gathered = GatheredBytes(work);
-  set(Component::kGathered, gathered, gathered);
+  set(Component::kActivations, activations, activations);
+  set(Component::kLogits, logits, logits);
+  set(Component::kGathered, weights, weights);
   Sum(out.most);
   Sum(out.least);
+  if (peak && known && out.most.total) {
+    out.taken = TakenOf(work, settings, *peak, *out.most.total);
+  }
   out.capacity = settings.memory;
   if (!out.capacity && work.mesh.device) {
     out.capacity = work.mesh.device->memory_bytes;

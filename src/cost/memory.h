@@ -11,6 +11,7 @@
 
 #include "cost/activations.h"
 #include "cost/inputs.h"
+#include "cost/peak.h"
 #include "cost/settings.h"
 
 namespace shardc::cost {
@@ -39,12 +40,36 @@ struct Held {
   }
 };
 
+// The bytes that a training step takes of a device with what the allocator, the
+// device's context and its communicators add to its tensors.
+struct TakenBytes {
+  int64_t least = 0;     // with a fused loss, without any addition
+  int64_t expected = 0;  // with the tensors of `Memory::most`
+  int64_t most = 0;      // with an eager loss, and all additions at their worst
+  Moment moment = Moment::kLoss;  // of the peak
+  const Stack* stack = nullptr;
+  bool stack_assumed = false;
+};
+
+enum class Fit : uint8_t { kFits, kMayFit, kExceeds };
+
 struct Memory {
-  Held most, least;                 // of the fullest and emptiest device
+  // Of the fullest and emptiest device. In training these are the tensors at
+  // the peak of the step.
+  Held most, least;
+  // In training, if all components are known.
+  std::optional<TakenBytes> taken;
   std::optional<int64_t> capacity;  // of a device
   std::optional<Activations> activations;
   std::vector<std::string> unknown;  // what is unknown, and why
 
+  // The bytes of a device that are compared with its capacity.
+  std::optional<int64_t> Expected() const {
+    return taken ? std::optional(taken->expected) : most.total;
+  }
+  // A step fits if the most that it takes does, and may fit if only the least
+  // does. nullopt without a capacity or a total.
+  std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
 };
 

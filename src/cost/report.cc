@@ -59,6 +59,47 @@ void AddServing(const Settings& s, std::vector<std::string>& out) {
   out.emplace_back("logits of the last token only");
 }
 
+std::string FactorText(double factor) {
+  std::string out = std::to_string(std::llround(factor * 1000));
+  out.insert(0, out.size() < 4 ? 4 - out.size() : 0, '0');
+  out.insert(out.size() - 3, ".");
+  while (out.back() == '0') out.pop_back();
+  if (out.back() == '.') out.pop_back();
+  return out;
+}
+
+// What the software is assumed to hold besides the tensors of the step.
+void AddPeak(const TakenBytes& taken, const Settings& s,
+             std::vector<std::string>& out) {
+  const StackMemory& memory = taken.stack->memory;
+  out.push_back("memory as the software " + std::string(taken.stack->name) +
+                " takes it" +
+                (taken.stack_assumed ? " (assumed: --stack)" : ""));
+  if (!s.remat.Recomputes()) {
+    out.push_back("the backward pass keeps " + FactorText(memory.kept) +
+                  " times the tensors that derivatives read");
+  }
+  std::string loss = s.loss == LossKind::kFused
+                         ? "a fused loss holds no logits"
+                         : "the loss holds " +
+                               FactorText(LossCopies(s, memory)) +
+                               " copies of the logits";
+  if (s.loss_chunk) {
+    loss += ", of " + Counted(*s.loss_chunk, "token", "tokens") + " at once";
+  }
+  out.push_back(std::move(loss));
+  if (memory.casts_all) {
+    out.emplace_back(
+        "wider parameters are cast to the dtype of activations at once");
+  }
+  if (memory.allocator > 1) {
+    out.push_back("the allocator reserves " + FactorText(memory.allocator) +
+                  " times the allocated bytes");
+  }
+  out.push_back("the peak is in " +
+                std::string(kMomentNames[static_cast<size_t>(taken.moment)]));
+}
+
 void AddExpected(const ExpectedTime& time, const DeviceProfile& profile,
                  std::vector<std::string>& out) {
   const std::string device(profile.name);
@@ -83,13 +124,15 @@ void AddExpected(const ExpectedTime& time, const DeviceProfile& profile,
 
 std::vector<std::string> AssumptionsOf(const CostInputs& work,
                                        const Settings& s, bool from_program,
-                                       const ExpectedTime* expected) {
+                                       const ExpectedTime* expected,
+                                       const TakenBytes* taken) {
   std::vector<std::string> out;
   if (work.mode == Mode::kTrain) {
     AddTraining(s, out);
   } else {
     AddServing(s, out);
   }
+  if (taken != nullptr) AddPeak(*taken, s, out);
   out.push_back("activations in " + NameOf(s.activations) + ", logits in " +
                 NameOf(s.logits));
   const exec::Operation* operation = UsualOperation(work, s);
@@ -148,7 +191,8 @@ Report ReportOf(const CostInputs& work, const Settings& settings,
   out.tokens = TokensIn(work, out.settings);
   out.assumptions =
       AssumptionsOf(work, out.settings, out.communication.from_program,
-                    out.expected ? &*out.expected : nullptr);
+                    out.expected ? &*out.expected : nullptr,
+                    out.memory.taken ? &*out.memory.taken : nullptr);
   return out;
 }
 

@@ -32,6 +32,12 @@ enum class Optimizer : uint8_t {
 inline constexpr std::string_view kOptimizerNames[] = {
     "adamw", "adafactor", "lion", "momentum", "muon", "sgd"};
 
+// How the loss is computed from the logits, for the copies of them that it
+// holds.
+enum class LossKind : uint8_t { kStack, kEager, kCompiled, kFused };
+// The names of all but the first.
+inline constexpr std::string_view kLossNames[] = {"eager", "compiled", "fused"};
+
 struct Settings {
   Optimizer optimizer = Optimizer::kAdamW;
   // The optimizer's copy of the parameters. If not given, it is float32 for
@@ -56,6 +62,10 @@ struct Settings {
   // activations.
   std::optional<Dtype> products;
   const Stack* stack = nullptr;  // null: StackOf decides
+  LossKind loss = LossKind::kStack;
+  // The tokens of a device whose logits are computed at once. If not given, it
+  // is all of a micro-batch.
+  std::optional<int64_t> loss_chunk;
   // Whether collectives of tensor parallelism overlap with matrix products.
   bool overlap_tensor = false;
 

@@ -1,5 +1,5 @@
 // Training software by what it makes of a device: which attention kernel it
-// runs, how it fuses element-wise ops, and what it overlaps.
+// runs, how it fuses element-wise ops, what it overlaps, and what it holds.
 #ifndef SHARDC_COST_STACK_H_
 #define SHARDC_COST_STACK_H_
 
@@ -14,6 +14,35 @@
 namespace shardc::cost {
 
 enum class Kernel : uint8_t { kUnfused, kFlash1, kFlash2, kCudnn, kAny };
+
+// What the software holds in a training step besides the tensors of the step's
+// definition. Sources are in stack.cc.
+struct StackMemory {
+  // The bytes kept for the backward pass, as a multiple of the tensors that the
+  // derivatives read, if nothing is rematerialised.
+  double kept = 1.045;
+  // Whether a gated activation is computed again in the backward pass, by the
+  // kernel that fuses it with the product.
+  bool fuses_gate = true;
+  // Whether a product that a policy saves is kept even if no derivative reads
+  // it, as PyTorch's selective checkpointing does.
+  bool keeps_unread = true;
+  // The bytes of the layer whose backward pass runs, as a share of all its
+  // tensors and of the gradients inside.
+  double layer = 1;
+  // The number of copies of the logits at the peak of the loss: expected, and
+  // the least and most if the kind of loss is not given.
+  double loss = 3.5, least_loss = 0, most_loss = 4;
+  // Whether gathered weights and an unsharded embedding are freed before the
+  // loss.
+  bool frees_gathered = false;
+  // Whether all parameters are cast to the dtype of the products at once.
+  bool casts_all = false;
+  // Reserved bytes as a multiple of allocated ones.
+  double allocator = 1.03, most_allocator = 1.10;
+  // Whether a context and communicators of a GPU take memory too.
+  bool context = true;
+};
 
 struct Stack {
   std::string_view name;
@@ -31,10 +60,12 @@ struct Stack {
   bool hides_gradients = true;
   // Whether a group over several hosts uses one network port of each.
   bool one_port = false;
+  StackMemory memory = {};
 };
 
 std::span<const Stack> Stacks();
-// Returns null for an unknown name.
+// Returns null for an unknown name. `torchtitan`, `hf` and `xla-tpu` are other
+// names of `compiled`, `eager` and `xla`.
 const Stack* FindStack(std::string_view name);
 std::vector<std::string_view> StackNames();
 

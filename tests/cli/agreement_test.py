@@ -209,7 +209,7 @@ class Agreement(Case):
                                      "--format", "json").out)
                 text = run("fit", *inputs(model, "hf"), *step, "--remat",
                            "nothing_saveable").out
-                self.assertTrue(fit["meshes"][0]["fits"])
+                self.assertTrue(fit["meshes"][0]["may_fit"])
                 # Both break ties by memory, but suggest's own rules may hold
                 # other activations: over tp it does not shard the hidden state.
                 tied = [",".join(f"{name}:{size}" for name, size
@@ -218,7 +218,8 @@ class Agreement(Case):
                 said = run("suggest", "--no-project", *inputs(
                     model, "hf")[:4], *step).err
                 chosen = re.search(r"^ +\* ([a-z0-9:,]+) +(.*) per device, "
-                                   r"(.*) a step$", said, re.M)
+                                   r"(.*) a step(?:, may exceed the memory)?$",
+                                   said, re.M)
                 self.assertIn(chosen.group(1), tied)
                 if not any("tp" in mesh for mesh in tied):
                     self.assertEqual(chosen.group(1), tied[0])

@@ -79,8 +79,11 @@ class Fit(Case):
     def test_the_best_stands_first(self):
         value = self.fit(*LLAMA, *TRAIN, "--devices", "32", "--profile",
                          "h100-sxm")
-        ranks = [(0 if one["fits"] else 1 if one["legal"] else 2,
-                  one["rank"] or 0 if one["fits"] else one["seconds"] or 0)
+        # Those that may fit stand behind those that fit, and have ranks too.
+        ranks = [(0 if one["fits"] else 1 if one.get("may_fit") else
+                  2 if one["legal"] else 3,
+                  one["rank"] or 0 if one.get("may_fit") else
+                  one["seconds"] or 0)
                  for one in value["meshes"]]
         self.assertEqual(ranks, sorted(ranks))
         fastest = []
@@ -93,8 +96,10 @@ class Fit(Case):
             self.assertLess(max(times), 1.05 * min(times))
             fastest.append(min(times))
         self.assertGreater(len(fastest), 1)
-        for one, other in zip(fastest, fastest[1:]):
-            self.assertGreaterEqual(other, 1.05 * one)
+        fitting = len({one["rank"] for one in value["meshes"] if one["fits"]})
+        for i, (one, other) in enumerate(zip(fastest, fastest[1:])):
+            if i + 1 != fitting:
+                self.assertGreaterEqual(other, 1.05 * one)
 
     def test_meshes_that_are_not_legal_make_no_plan(self):
         value = self.fit(*LLAMA, "--batch", "48", "--seq", "4096",
@@ -163,13 +168,13 @@ class Fit(Case):
 
     def test_the_change_with_which_a_mesh_fits_is_reported(self):
         kept = [*LLAMA, "--batch", "64", "--seq", "4096", "--devices", "8",
-                "--memory", "80GiB"]
+                "--memory", "110GiB"]
         value = self.fit(*kept, rc=1)
         change = value["change"]
         self.assertEqual(change["flags"], ["--remat nothing_saveable"])
         self.assertTrue(change["fits"])
         flags = " ".join(change["flags"]).split()
-        cost = self.check(run("cost", *kept[:-4], "--memory", "80GiB", *flags,
+        cost = self.check(run("cost", *kept[:-4], "--memory", "110GiB", *flags,
                               "--mesh", self.mesh(change), "--format",
                               "json"), 0).json()
         self.assertEqual(cost["memory"]["total"], change["bytes_per_device"])

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 from driver import TESTDATA, Case, run
+from published_models import Models
 
 RUNS = os.path.join(TESTDATA, "published", "runs.csv")
 STACKS = {"compiled": "compiled", "eager": "eager", "eager_pure": "eager-bf16",
@@ -45,7 +46,7 @@ class Published(Case):
         cls.profile = cls.write("h100-500w.yaml", H100_500W)
         with open(RUNS, encoding="utf-8") as file:
             cls.rows = list(csv.DictReader(file))
-        cls.made = {}
+        cls.models = Models(cls.folder.name)
 
     @classmethod
     def tearDownClass(cls):
@@ -57,47 +58,6 @@ class Published(Case):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return path
-
-    @classmethod
-    def model(cls, row):
-        """The arguments of a model with these sizes, in names of Llama."""
-        name = row["model"]
-        if name not in cls.made:
-            width, heads, key_heads, head, inner, vocabulary = (
-                int(row[key]) for key in ("d", "H", "K", "hd", "ffn", "V"))
-            gated = row["gated"] == "1"
-            layer = {"self_attn.q_proj": [heads * head, width],
-                     "self_attn.k_proj": [key_heads * head, width],
-                     "self_attn.v_proj": [key_heads * head, width],
-                     "self_attn.o_proj": [width, heads * head],
-                     "mlp.up_proj": [inner, width],
-                     "mlp.down_proj": [width, inner],
-                     "input_layernorm": [width],
-                     "post_attention_layernorm": [width]}
-            if gated:
-                layer["mlp.gate_proj"] = [inner, width]
-            shapes = {"model.embed_tokens": [vocabulary, width],
-                      "model.norm": [width]}
-            if gated:
-                shapes["lm_head"] = [vocabulary, width]
-            for i in range(int(row["L"])):
-                for key, shape in layer.items():
-                    shapes[f"model.layers.{i}.{key}"] = shape
-            manifest = {"schema": "shardc.manifest/v1", "params": {
-                key + ".weight": {"shape": shape, "dtype": "bfloat16"}
-                for key, shape in shapes.items()}}
-            config = {"model_type": "llama", "hidden_size": width,
-                      "num_attention_heads": heads,
-                      "num_key_value_heads": key_heads, "head_dim": head,
-                      "intermediate_size": inner,
-                      "num_hidden_layers": int(row["L"]),
-                      "vocab_size": vocabulary,
-                      "tie_word_embeddings": not gated}
-            cls.made[name] = [
-                "--manifest", cls.write(name + ".json", json.dumps(manifest)),
-                "--model", cls.write(name + ".config.json",
-                                     json.dumps(config))]
-        return cls.made[name]
 
     def arguments(self, row):
         stack = STACKS[row["sw"]]
@@ -136,7 +96,7 @@ class Published(Case):
 
     def time(self, row):
         done = run("cost", "--no-project", "--rules", "builtin:llama/hf",
-                   "--illegal", "drop", *self.model(row),
+                   "--illegal", "drop", *self.models.arguments(row),
                    *self.arguments(row), "--format", "json")
         self.assertIn(done.rc, (0, 1), row["id"] + done.err)
         return json.loads(done.out)["time"]

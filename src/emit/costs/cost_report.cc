@@ -33,12 +33,24 @@ bool Shown(const Report& report, Component one) {
 }
 
 std::string CapacityText(const cost::Memory& memory) {
-  if (!memory.capacity || !memory.most.total) return "";
-  const int64_t has = *memory.capacity, needs = *memory.most.total;
+  if (!memory.capacity || !memory.Expected()) return "";
+  const int64_t has = *memory.capacity, needs = *memory.Expected();
+  if (memory.Verdict() == cost::Fit::kMayFit) {
+    return "of " + BytesText(has) + ", may not fit";
+  }
   if (needs > has) {
     return "of " + BytesText(has) + ", exceeded by " + BytesText(needs - has);
   }
   return "of " + BytesText(has) + ", " + ShareText(has - needs, has) + " free";
+}
+
+// The bytes of a step with what the software adds, and the moment of the peak.
+std::string PeakText(const cost::Memory& memory) {
+  const cost::TakenBytes& taken = *memory.taken;
+  const std::string capacity = CapacityText(memory);
+  return "  peak of a step: " + BytesText(taken.expected) + " expected, from " +
+         BytesText(taken.least) + " to " + BytesText(taken.most) +
+         (capacity.empty() ? "" : ", " + capacity) + "\n";
 }
 
 std::string MemoryText(const Report& report) {
@@ -55,10 +67,13 @@ std::string MemoryText(const Report& report) {
                uneven ? BytesOr(memory.least.by[i]) : ""});
   }
   const std::string least = uneven ? BytesOr(memory.least.total) : "";
+  const bool peak = memory.taken.has_value();
   table.Row({"  total", BytesOr(memory.most.total),
-             uneven ? least : CapacityText(memory)});
+             uneven || peak ? least : CapacityText(memory)});
   std::string out = table.Text();
-  if (uneven && memory.capacity) {
+  if (peak) {
+    out += PeakText(memory);
+  } else if (uneven && memory.capacity) {
     out += "  the fullest: " + CapacityText(memory) + "\n";
   }
   return out;
@@ -155,6 +170,18 @@ void WriteHeld(JsonWriter& json, const cost::Held& held) {
     json.Member(cost::kComponentNames[i], held.by[i]);
   }
   json.Member("total", held.total);
+}
+
+void WritePeak(JsonWriter& json, const cost::TakenBytes& taken) {
+  json.Key("peak");
+  json.BeginObject();
+  json.Member("expected", taken.expected);
+  json.Member("least", taken.least);
+  json.Member("most", taken.most);
+  json.Member("moment", cost::kMomentKeys[static_cast<size_t>(taken.moment)]);
+  json.Member("stack", taken.stack->name);
+  json.Member("stack_assumed", taken.stack_assumed);
+  json.EndObject();
 }
 
 void WriteActivations(JsonWriter& json, const cost::Activations& activations) {
@@ -319,6 +346,7 @@ void WriteCostJson(const Report& report, Sink& out) {
   json.EndObject();
   json.Member("capacity", report.memory.capacity);
   json.Member("fits", report.memory.Fits());
+  if (report.memory.taken) WritePeak(json, *report.memory.taken);
   json.EndObject();
   if (report.memory.activations) {
     WriteActivations(json, *report.memory.activations);

@@ -48,8 +48,12 @@ std::string Joined(const std::vector<std::string>& texts) {
 
 std::string FreeText(const FitMesh& one) {
   const auto& memory = one.memory;
-  if (!memory.capacity || !memory.most.total) return "";
-  const int64_t left = *memory.capacity - *memory.most.total;
+  if (!memory.capacity || !memory.Expected()) return "";
+  if (one.MayFit()) {
+    return "may take " + BytesText(memory.taken->most) + " of " +
+           BytesText(*memory.capacity);
+  }
+  const int64_t left = *memory.capacity - *memory.Expected();
   return left < 0 ? "exceeds memory by " + BytesText(-left)
                   : ShareText(left, *memory.capacity) + " free";
 }
@@ -59,7 +63,7 @@ std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
   return {"  " + std::move(name),
-          BytesText(one.memory.most.total.value_or(0)),
+          BytesText(one.memory.Expected().value_or(0)),
           FreeText(one),
           one.communication ? BytesText(*one.communication) + " sent" : "",
           one.Seconds() ? SecondsText(*one.Seconds()) : "",
@@ -107,7 +111,7 @@ std::string ChangeText(const cost::FitReport& report) {
   for (const std::string& flag : report.change->flags) out += " " + flag;
   const FitMesh& fit = report.change->fit;
   return out + ", " + AxesText(fit.mesh) +
-         " fits: " + BytesText(fit.memory.most.total.value_or(0)) + ", " +
+         " fits: " + BytesText(fit.memory.Expected().value_or(0)) + ", " +
          FreeText(fit) + "\n";
 }
 
@@ -123,8 +127,13 @@ std::string SizesText(const cost::FitReport& report) {
 std::string VerdictText(const cost::FitReport& report, int64_t fitting,
                         int64_t legal) {
   const auto all = static_cast<int64_t>(report.meshes.size());
+  const auto uncertain = static_cast<int64_t>(
+      std::count_if(report.meshes.begin(), report.meshes.end(),
+                    [](const FitMesh& one) { return one.MayFit(); }));
   std::string out = Counted(fitting, "mesh fits", "meshes fit") + " of " +
-                    CountText(all) + ", " + CountText(legal) + " legal\n";
+                    CountText(all) + ", " +
+                    (uncertain > 0 ? CountText(uncertain) + " may fit, " : "") +
+                    CountText(legal) + " legal\n";
   if (fitting > 0) return out;
   const FitMesh* nearest = cost::NearestToFit(report.meshes);
   if (nearest != nullptr) {
@@ -150,9 +159,13 @@ void WriteFit(JsonWriter& json, const FitMesh& one) {
   }
   json.Member("legal", one.legal);
   json.Member("fits", one.legal ? one.memory.Fits() : std::nullopt);
+  if (one.legal) json.Member("may_fit", one.Fits() || one.MayFit());
   const auto bytes =
       one.legal ? one.memory.most.total : std::optional<int64_t>();
   json.Member("bytes_per_device", bytes);
+  if (one.legal && one.memory.taken) {
+    json.Member("expected_bytes_per_device", one.memory.taken->expected);
+  }
   json.Member("communication", one.communication);
   json.Member("seconds", one.Seconds());
   json.Key("reason");
@@ -179,7 +192,7 @@ std::string FitReportText(const cost::FitReport& report, int64_t most,
     const FitMesh& one = report.meshes[i];
     fitting += one.Fits() ? 1 : 0;
     legal += one.legal ? 1 : 0;
-    if ((!one.Fits() && !all) || shown == most) continue;
+    if ((!one.Fits() && !one.MayFit() && !all) || shown == most) continue;
     ++shown;
     const bool tie = Ties(report.meshes, i);
     ties = ties || tie;

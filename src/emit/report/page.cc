@@ -72,8 +72,8 @@ void WriteMemoryVerdict(Page& page) {
   html.Raw("<div><dt>Memory</dt>");
   const cost::Report* fullest = nullptr;
   for (const cost::Report& report : page.in.costs) {
-    const auto& total = report.memory.most.total;
-    if (total && (fullest == nullptr || *total > *fullest->memory.most.total)) {
+    const auto total = report.memory.Expected();
+    if (total && (fullest == nullptr || *total > *fullest->memory.Expected())) {
       fullest = &report;
     }
   }
@@ -81,7 +81,7 @@ void WriteMemoryVerdict(Page& page) {
     html.Raw("<dd class=big>–</dd><dd>not known</dd></div>");
     return;
   }
-  const int64_t needs = *fullest->memory.most.total;
+  const int64_t needs = *fullest->memory.Expected();
   const auto& has = fullest->memory.capacity;
   if (!has) {
     html.Raw("<dd class=big>").Bytes(needs).Raw("</dd><dd>per device, in ");
@@ -89,11 +89,17 @@ void WriteMemoryVerdict(Page& page) {
     html.Raw("; no device memory was given</dd></div>");
     return;
   }
-  const bool fits = needs <= *has;
+  const auto verdict = fullest->memory.Verdict();
+  const bool fits = verdict == cost::Fit::kFits;
   html.Raw(fits ? "<dd class=\"big ok\">✓ Fits</dd><dd>"
-                : "<dd class=\"big e\">✕ Does not fit</dd><dd>");
+           : verdict == cost::Fit::kMayFit
+               ? "<dd class=\"big wa\">▲ May not fit</dd><dd>"
+               : "<dd class=\"big e\">✕ Does not fit</dd><dd>");
   html.Bytes(needs).Raw(" of ").Bytes(*has).Raw(" per device, in ");
   html.Text(ModeName(fullest->mode));
+  if (const auto& taken = fullest->memory.taken) {
+    html.Raw(", between ").Bytes(taken->least).Raw(" and ").Bytes(taken->most);
+  }
   Bar(html, std::min(needs, *has), *has, fits ? "fits" : "over");
   html.Raw("</dd></div>");
 }

@@ -1,0 +1,151 @@
+// A layer's backward pass and the loss do not overlap, so the peak has the
+// larger of the two:
+//
+//   Llama 3 8B, one row of 32,768 tokens per device on fsdp:8, layer inputs
+//   kept: parameters, gradients and states 15 GiB, kept 8, gathered 1.4, and
+//   3.5 copies of 15.7 GiB of logits: 79.2 GiB, of which the allocator makes
+//   81.5. torchtitan reports 83.9.
+#include "cost/peak.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace shardc::cost {
+namespace {
+
+constexpr double kEagerLoss = 4, kCompiledLoss = 1.5, kLossSpread = 0.5;
+// The share of a layer's tensors that its backward pass holds at once, at least
+// and at most, around what the software is expected to hold.
+constexpr double kLeastLayer = 0.7, kMostLayer = 1.1;
+
+int64_t Bytes(double bytes) {
+  constexpr double kMost = 9.2e18;
+  return bytes < kMost ? std::llround(bytes) : INT64_MAX;
+}
+
+struct CopyRange {
+  double least = 0, expected = 0, most = 0;
+};
+
+CopyRange CopiesOf(const Settings& settings, const StackMemory& stack) {
+  const auto around = [](double copies) {
+    return CopyRange{std::max(0.0, copies - kLossSpread), copies,
+                     copies + kLossSpread};
+  };
+  switch (settings.loss) {
+    case LossKind::kStack:
+      return {stack.least_loss, stack.loss,
+              std::max(stack.most_loss, stack.loss)};
+    case LossKind::kEager:
+      return around(kEagerLoss);
+    case LossKind::kCompiled:
+      return around(kCompiledLoss);
+    case LossKind::kFused:
+      return around(0);
+  }
+  return {};
+}
+
+// The tensors of one layer whose gradients its backward pass holds as well.
+bool IsWide(const LayerTensor& tensor) {
+  constexpr std::array<std::string_view, 3> kWide = {"gate_proj", "up_proj",
+                                                     "product"};
+  return std::find(kWide.begin(), kWide.end(), tensor.what.name) != kWide.end();
+}
+
+class Parts {
+ public:
+  Parts(const CostInputs& work, const Settings& settings,
+        const Activations& activations, const StackMemory& stack)
+      : work_(work),
+        settings_(settings),
+        activations_(activations),
+        stack_(stack) {}
+
+  // Kept from the forward pass to the backward pass.
+  double Kept(bool expected) const {
+    const bool all = !settings_.remat.Recomputes();
+    return Real(activations_.kept) * (expected && all ? stack_.kept : 1);
+  }
+
+  // The layer whose backward pass runs: what it computes again, gradients
+  // inside, and inputs gathered over the axes that shard the hidden state.
+  double Layer() const {
+    double out = Real(activations_.working), input = 0;
+    for (const LayerTensor& tensor : activations_.tensors) {
+      if (IsWide(tensor)) out += Real(tensor.bytes);
+      if (tensor.what.made == step::Made::kCarried) input = Real(tensor.bytes);
+    }
+    const double parts = Real(work_.Parts(work_.hidden));
+    return (out + 2 * input + 2 * input * (parts - 1)) * stack_.layer;
+  }
+
+  double Logits() const {
+    return Real(activations_.logits.value_or(0)) * ChunkShare();
+  }
+
+  // The gradient of the hidden state that a sharded vocabulary adds up.
+  double HiddenGradient() const {
+    if (!activations_.logits_sharded) return 0;
+    for (const LayerTensor& tensor : activations_.tensors) {
+      if (tensor.what.made != step::Made::kCarried) continue;
+      return Real(tensor.bytes) * Real(work_.Parts(work_.hidden)) *
+             ChunkShare();
+    }
+    return 0;
+  }
+
+ private:
+  double ChunkShare() const {
+    const auto tokens = TokensOf(work_, settings_);
+    if (!tokens || !settings_.loss_chunk || tokens->All() <= 0) return 1;
+    return std::min(1.0, Real(*settings_.loss_chunk) / Real(tokens->All()));
+  }
+
+  const CostInputs& work_;
+  const Settings& settings_;
+  const Activations& activations_;
+  const StackMemory& stack_;
+};
+
+}  // namespace
+
+double LossCopies(const Settings& settings, const StackMemory& stack) {
+  return CopiesOf(settings, stack).expected;
+}
+
+Peak PeakOf(const CostInputs& work, const Settings& settings,
+            const Activations& activations, const GatheredWeights& gathered) {
+  const StackMemory& stack = StackOf(work, settings).memory;
+  const Parts parts(work, settings, activations, stack);
+  const CopyRange copies = CopiesOf(settings, stack);
+  const double layer = parts.Layer(), logits = parts.Logits();
+  const double hidden = copies.expected > 0 ? parts.HiddenGradient() : 0;
+  const double casts = stack.casts_all ? Real(gathered.casts) : 0;
+  const double weights =
+      Real(gathered.layer) +
+      (stack.frees_gathered ? 0
+                            : Real(std::max(gathered.layer, gathered.largest)));
+  const double at_loss =
+      copies.expected * logits + hidden + (stack.frees_gathered ? 0 : weights);
+  const double at_layer = layer + weights;
+  Peak out;
+  out.moment = at_loss >= at_layer ? Moment::kLoss : Moment::kBackward;
+  const bool loss = out.moment == Moment::kLoss;
+  out.activations = Bytes(parts.Kept(true) + (loss ? 0 : layer));
+  out.logits = loss ? Bytes(copies.expected * logits + hidden) : 0;
+  out.gathered = Bytes(casts + (loss && stack.frees_gathered ? 0 : weights));
+  const double least_loss = copies.least * logits;
+  const double least_layer = kLeastLayer * layer;
+  out.least = Bytes(parts.Kept(false) +
+                    (stack.frees_gathered
+                         ? std::max(least_loss, least_layer + weights)
+                         : weights + std::max(least_loss, least_layer)));
+  out.most = Bytes(parts.Kept(true) + casts + weights + copies.most * logits +
+                   hidden + kMostLayer * layer);
+  return out;
+}
+
+}  // namespace shardc::cost
