@@ -8,6 +8,7 @@
 #include "cli/ranks.h"
 #include "cli/verify_list.h"
 #include "cli/verify_process.h"
+#include "cli/verify_projections.h"
 #include "cli/verify_request.h"
 #include "emit/verify/dump.h"
 #include "emit/verify/report_text.h"
@@ -16,7 +17,6 @@
 #include "source/file_sink.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
-#include "target/resolver.h"
 #include "verify/answers/known_answers.h"
 #include "verify/report.h"
 #include "verify/sharpness.h"
@@ -31,7 +31,11 @@ Metrics MetricsOf(const VerifyFlags& flags) {
 // Returns whether the exit status is 1; `asked`: operations were named, so an
 // unsupported one counts.
 bool Found(const verify::Report& report, bool asked) {
-  if (report.Count(verify::Status::kFail) > 0 || report.NothingRan()) {
+  if (report.Count(verify::Status::kFail) > 0 || report.NothingRan() ||
+      std::any_of(report.projections.begin(), report.projections.end(),
+                  [](const verify::Projection& one) {
+                    return one.status == verify::Status::kFail;
+                  })) {
     return true;
   }
   return asked && report.Count(verify::Status::kUnsupported) > 0;
@@ -82,16 +86,6 @@ MovedBytes MovedIn(const verify::Report& report) {
   return out;
 }
 
-// Reports what rules contain that attention alone does not use.
-void NoteWhatIsNotRun(const VerifyFlags& flags, verify::Report& report) {
-  Findings own;
-  const auto target = ChooseForResolver(flags.inputs.asked, own);
-  if (!target || target->rules.empty()) return;
-  report.remarks.emplace_back(
-      "attention runs the axis rules; the specs of the projections' weights "
-      "are not looked at here: `shardc verify step` runs them");
-}
-
 int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
            Findings& findings) {
   if (flags.list) {
@@ -107,7 +101,7 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
   }
   if (!SelfTestMayRun(flags.self_test, ranks, findings)) return kFailed;
   if (flags.self_test) return RunSelfTestCommand(common, findings);
-  auto work = MakeVerifyWork(flags, ranks.count(), findings);
+  auto work = MakeVerifyWork(flags, ranks.count(), common, findings);
   bool begins = work && HasDevices(*work, ranks, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
   if (begins && dumps) begins = MakeFolder(flags.dump, findings);
@@ -132,7 +126,7 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
       ranks.Leads() ? ProgressLine(common, "cases") : verify::Progress{}, keep,
       ranks.transport());
   if (!ranks.Leads()) return kDone;
-  NoteWhatIsNotRun(flags, report);
+  AddProjections(*work, report);
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteVerifyJson(report, MetricsOf(flags), out);
@@ -183,6 +177,11 @@ A case that cannot run at the sizes given is reported with those sizes,
 and the last column is what the given sizes would send, by formula. One long
 case in bfloat16 always runs; a note reports it where `--dtype` names other dtypes.
 
+With `--manifest`, or a target that has one, the specs of the query, key, value
+and output projections are compared with the axis rules: a projection that
+shards heads over other axes than attention does, or inside a head, fails. Notes
+name the parameters that could not be compared, and why.
+
 Settings of operations come from flags, from `--settings` (see
 shardc-operations(5)), and from the model's `config.json`: the scale of its
 products (`query_pre_attn_scalar`, `attention_multiplier`), its soft cap
@@ -207,7 +206,8 @@ with the verdicts, errors and bytes of a run in one process. Every machine reads
 the inputs. `--self-test` runs in one process.
 
 Exits with 1 when an operation named by a flag or by the target fails or is
-unsupported; otherwise when one fails or none could run.)",
+unsupported; otherwise when one fails, a projection among them, or none could
+run.)",
     .example =
         "shardc verify --mesh dp:2,sp:2,tp:2 --attention "
         "heads=32,kv_heads=8,head_dim=128,batch=4,q_len=128,kv_len=4096",

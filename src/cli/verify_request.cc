@@ -301,6 +301,7 @@ const exec::Operation* NamedOperation(const std::string& name,
 Options OptionsOf(VerifyFlags& flags) {
   Options options = MeshInputs(flags.inputs);
   Append(options, RulesInputs(flags.inputs));
+  Append(options, ManifestInputs(flags.inputs));
   Append(options, ProjectInputs(flags.inputs));
   Append(options,
          {{.name = "--model",
@@ -383,13 +384,21 @@ Options OptionsOf(VerifyFlags& flags) {
 
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          int64_t processes,
+                                         const Common& common,
                                          Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;
   const auto mesh = LoadMesh(flags.inputs, *target, findings);
+  std::shared_ptr<const Compiled> compiled;
+  if (mesh && !target->rules.empty() && !target->manifest.empty()) {
+    compiled = LoadAndCompile(flags.inputs, *target, common, findings);
+    if (compiled == nullptr) return std::nullopt;
+  }
   // Without rules the axis rules take their defaults.
   std::optional<RuleSet> rules = RuleSet{};
-  if (!target->rules.empty()) {
+  if (compiled != nullptr) {
+    rules = compiled->rules;
+  } else if (!target->rules.empty()) {
     rules = OpenRules(target->rules, target->project_dir, nullptr, "", findings,
                       nullptr, RulesBoundary(*target, flags.inputs.asked));
   }
@@ -427,6 +436,9 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                            processes, findings);
   if (!matrix) return std::nullopt;
   VerifyWork out;
+  out.has_rules = !target->rules.empty();
+  out.compiled = std::move(compiled);
+  out.model = std::move(model);
   out.matrix = std::move(*matrix);
   out.request = std::move(request);
   out.asked = !flags.operations.empty() || !input.operations.empty();

@@ -3,6 +3,7 @@
 #ifndef SHARDC_CLI_VERIFY_REQUEST_H_
 #define SHARDC_CLI_VERIFY_REQUEST_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "cli/inputs.h"
 #include "cli/settings_flags.h"
 #include "model/mesh.h"
+#include "model/project.h"
+#include "plan/compile.h"
 #include "resolve/resolve.h"
 #include "source/finding.h"
 #include "verify/cases/matrix.h"
@@ -38,13 +41,20 @@ struct VerifyWork {
   verify::Matrix matrix;
   // Operations were named by a flag or the target, so each must be supported.
   bool asked = false;
+  // Whether rules were named, and what they compile to with the manifest; null
+  // without one.
+  bool has_rules = false;
+  std::shared_ptr<const Compiled> compiled;
+  std::optional<ModelConfig> model;
 };
 
 // Returns nullopt, and adds findings (usage, reading), where a flag or a file
 // is wrong or the work is more than a simulation can hold. The reduced mesh has
 // a device for each of the processes.
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
-                                         int64_t processes, Findings& findings);
+                                         int64_t processes,
+                                         const Common& common,
+                                         Findings& findings);
 
 }  // namespace shardc::cli
 

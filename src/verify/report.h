@@ -19,6 +19,18 @@
 
 namespace shardc::verify {
 
+// The specs of a projection of attention, compared with the axis rules' axes of
+// heads.
+struct Projection {
+  std::string parameter;  // its name, layer and expert numbers as `*`
+  int64_t count = 0;      // parameters of that name
+  std::string role;       // "query", "key", "value", "output"; else empty
+  std::string place;      // of its rule, "rules.yaml:12"; may be empty
+  Status status = Status::kPass;  // kUnsupported: the two cannot be compared
+  std::vector<Mode> modes;
+  std::string reason, help;  // empty for kPass
+};
+
 struct Report {
   uint64_t seed = 0;
   Sizes given, used;
@@ -26,7 +38,10 @@ struct Report {
   std::vector<std::string> remarks;  // about the run
   std::vector<Case> cases;
   std::vector<CaseResult> results;
+  // With a manifest; empty otherwise.
+  std::vector<Projection> projections;
 
+  // Cases, without projections.
   int64_t Count(Status status) const;
   bool NothingRan() const;
 };

@@ -37,7 +37,7 @@ COMMANDS = {
     "explain": ("explain model.norm.weight", "mesh rules manifest model"),
     "resolve": ("resolve [BATCH,_]", "mesh rules"),
     "attention": ("attention", "mesh rules"),
-    "verify": ("verify --operation vanilla", "mesh rules model"),
+    "verify": ("verify --operation vanilla", "mesh rules manifest model"),
     "verify step": ("verify step --mode decode", "mesh rules manifest model"),
     "mesh": ("mesh", "mesh rules"),
     "manifest": ("manifest", "manifest model"),

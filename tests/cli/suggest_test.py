@@ -399,6 +399,38 @@ class Suggest(Case):
         self.assertIn("dimension 0", found[0]["message"])
         self.assertIn("counts 12 layers", found[0]["message"])
 
+    def test_check_sees_layers_where_suggest_does(self):
+        """MaxText scans over dimension 1; both find it by its size."""
+        kernels = [("attention/query", [1024, 16, 16, 64]),
+                   ("attention/out", [16, 16, 64, 1024]),
+                   ("mlp/wi", [1024, 16, 4096]),
+                   ("mlp/wo", [4096, 16, 1024])]
+        for container in ("decoder/layers", "verses"):
+            params = [{"name": f"{container}/{name}/kernel", "shape": shape,
+                       "dtype": "BF16"} for name, shape in kernels]
+            params.append({"name": f"{container}/norm/scale",
+                           "shape": [1024, 16], "dtype": "BF16"})
+            path = self.write("maxtext.json", params)
+            rules = self.path("maxtext.yaml")
+            for split, spec in ((True, "[null, TP]"), (False, "[FSDP, null]")):
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nseparator: '/'\nrules:\n"
+                               f"  - {{match: 'kernel$', spec: {spec}}}\n"
+                               "  - {match: '.', spec: Replicated}\n")
+                done = run("check", "--no-project", "--mesh", "fsdp:2,tp:4",
+                           "--manifest", path, "--rules", rules, "--format",
+                           "json")
+                found = [one["message"] for one in done.json()
+                         if one["code"] == "SHD224"]
+                self.assertEqual(bool(found), split, done)
+                for message in found:
+                    self.assertIn("dimension 1", message)
+                    self.assertIn("counts 16 layers", message)
+            text = self.check(run("suggest", "--no-project", "--mesh",
+                                  "fsdp:2,tp:4", "--manifest", path), 0).out
+            self.assertIn("dimension 1", text)
+            self.assertIn("16 layers", text)
+
     def test_trees_of_other_programs(self):
         for name, (tensors, wanted) in OTHERS.items():
             path = self.write("other.json", [

@@ -551,5 +551,90 @@ class Targets(Case):
             self.assertEqual("nothing could run" in said.out, rc == 1)
 
 
+class Projections(Case):
+    """The plan's projections, compared with the axis rules."""
+
+    def projections(self, query, *args, rc=0, axes="", layers=True,
+                    names=("query", "key", "value", "out"),
+                    sizes="heads=16,kv_heads=8,head_dim=64,batch=2,q_len=8"):
+        """A plan of a layer stack whose query projection has this spec."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        lead = [12] if layers else []
+        shapes = {f"attn/{names[0]}": [1024, 1024],
+                  f"attn/{names[1]}": [1024, 512],
+                  f"attn/{names[2]}": [1024, 512],
+                  f"attn/{names[3]}": [1024, 1024],
+                  "mlp/up_proj": [1024, 4096], "mlp/down_proj": [4096, 1024]}
+        path = os.path.join(folder.name, "manifest.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "params": {
+                f"verses/{name}/kernel": {"shape": lead + shape,
+                                          "dtype": "F32"}
+                for name, shape in shapes.items()}}, file)
+        null = "null, " if layers else ""
+        text = (f"{axes}separator: '/'\nrules:\n"
+                f"  - match: 'attn/{names[0]}'\n    spec: {query}\n"
+                f"  - match: 'attn/({names[1]}|{names[2]})'\n"
+                f"    spec: [{null}fsdp, tp]\n"
+                f"  - match: 'attn/{names[3]}'\n    spec: [{null}tp, fsdp]\n"
+                "  - match: '.*'\n    spec: []\n")
+        return self.check(
+            run("verify", "--no-project", "--mesh", "fsdp:2,tp:4",
+                "--attention", sizes, "--rules", rules(folder.name, text),
+                "--manifest", path, "--operation", "vanilla", "--layout",
+                "bthd", "--dtype", "float32", *args), rc)
+
+    def test_a_projection_that_shards_other_dimensions_fails(self):
+        """Axes rules alone pass all of these."""
+        good = self.projections("[null, fsdp, tp]")
+        self.assertIn("projections: 4 of 4 shard heads as the axis rules do",
+                      good.out)
+        for query in ("[fsdp, tp, null]", "[null, tp, fsdp]", "[null, tp]",
+                      "[null, null, fsdp]"):
+            bad = self.projections(query, rc=1)
+            self.assertIn("projections: 3 of 4", bad.out)
+            self.assertIn("fail: `verses/attn/query/kernel`, ", bad.out)
+            self.assertIn("rules.yaml:4, in train, prefill, decode and insert: heads are "
+                          "unsharded in it, and the axis rules split them "
+                          'over "tp"', bad.out)
+            self.assertIn('help: split dimension 2 over "tp"', bad.out)
+            self.assertIn(" 0 fail, ", bad.out)  # the cases themselves
+        self.projections("[tp, fsdp]", rc=1, layers=False)
+        self.projections("[fsdp, tp]", layers=False)
+
+    def test_projections_are_compared_in_the_modes_that_run(self):
+        one = self.projections("[null, tp]", "--mode", "decode", "--format",
+                               "json", rc=1).json()
+        named = {p["role"]: p for p in one["projections"]}
+        self.assertEqual(set(named), {"query", "key", "value", "output"})
+        self.assertEqual(named["query"]["status"], "fail")
+        self.assertEqual(named["query"]["modes"], ["decode"])
+        self.assertEqual(named["key"]["status"], "pass")
+        self.assertEqual(named["key"]["reason"], None)
+        # Of a model whose heads attention leaves unsharded, all four differ.
+        off = self.projections("[null, fsdp, tp]", "--format", "json", rc=1,
+                               axes="axes: {head: null, kv_head: null}\n")
+        self.assertEqual({p["status"] for p in off.json()["projections"]},
+                         {"fail"})
+
+    def test_a_parameter_that_was_not_compared_is_named(self):
+        fused = self.projections("[null, fsdp, tp]",
+                                 names=("qkv_proj", "key", "value", "out"))
+        self.assertIn("not compared with the axis rules: "
+                      "`verses/attn/qkv_proj/kernel`, since it holds query, "
+                      "key and value in one tensor", fused.out)
+        other = self.projections("[null, fsdp, tp]",
+                                 sizes="heads=16,kv_heads=4,head_dim=64,"
+                                       "batch=2,q_len=8")
+        self.assertIn("`verses/attn/key/kernel` and "
+                      "`verses/attn/value/kernel`, since its shape "
+                      "[12, 1024, 512] does not show where 4 KV heads of 64 "
+                      "are", other.out)
+        unknown = self.projections("[null, tp]", names=("a", "b", "c", "d"))
+        self.assertIn("`verses/attn/a/kernel`, ", unknown.out)
+        self.assertIn("no known role in attention", unknown.out)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -127,6 +127,40 @@ void AppendReasons(const Report& report, Status status, std::string& out) {
   }
 }
 
+// "train, prefill and decode"
+std::string ModeList(const std::vector<Mode>& modes) {
+  std::string out;
+  for (size_t i = 0; i < modes.size(); ++i) {
+    if (i > 0) out += i + 1 == modes.size() ? " and " : ", ";
+    out += ModeName(modes[i]);
+  }
+  return out;
+}
+
+// `projections: 3 of 4 agree with the axis rules`, and a line for each that
+// does not.
+void AppendProjections(const Report& report, std::string& out) {
+  int64_t compared = 0, agree = 0;
+  std::string failed;
+  for (const verify::Projection& one : report.projections) {
+    if (one.status == Status::kUnsupported) continue;
+    ++compared;
+    if (one.status == Status::kPass) {
+      ++agree;
+      continue;
+    }
+    failed += "fail: `" + one.parameter + "`";
+    if (one.count > 1) failed += " (" + Counted(one.count, "parameter") + ")";
+    if (!one.place.empty()) failed += ", " + one.place;
+    failed += ", in " + ModeList(one.modes) + ": " + one.reason + '\n';
+    if (!one.help.empty()) failed += "    help: " + one.help + '\n';
+  }
+  if (compared == 0) return;
+  out += "\nprojections: " + std::to_string(agree) + " of " +
+         std::to_string(compared) + " shard heads as the axis rules do\n" +
+         failed;
+}
+
 // The remarks of the run and of its cases, each once.
 std::vector<std::string> Remarks(const Report& report) {
   std::vector<std::string> out = report.remarks;
@@ -183,6 +217,7 @@ std::string ReportText(const Report& report) {
   }
   AppendReasons(report, Status::kFail, out);
   AppendReasons(report, Status::kUnsupported, out);
+  AppendProjections(report, out);
   out += '\n';
   for (const std::string& remark : Remarks(report)) {
     out += "note: " + remark + '\n';

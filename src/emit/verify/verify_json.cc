@@ -221,6 +221,33 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   json.EndObject();
 }
 
+namespace {
+
+void WriteTextOrNull(JsonWriter& json, std::string_view key,
+                     const std::string& text) {
+  if (!text.empty()) return json.Member(key, text);
+  json.Key(key);
+  json.Null();
+}
+
+void WriteProjection(JsonWriter& json, const verify::Projection& one) {
+  json.BeginObject();
+  json.Member("parameter", one.parameter);
+  json.Member("count", one.count);
+  WriteTextOrNull(json, "role", one.role);
+  WriteTextOrNull(json, "place", one.place);
+  json.Member("status", StatusName(one.status));
+  json.Key("modes");
+  json.BeginArray();
+  for (const Mode mode : one.modes) json.Value(ModeName(mode));
+  json.EndArray();
+  WriteTextOrNull(json, "reason", one.reason);
+  WriteTextOrNull(json, "help", one.help);
+  json.EndObject();
+}
+
+}  // namespace
+
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
@@ -234,6 +261,13 @@ void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out) {
   json.EndObject();
   json.Key("remarks");
   json.Array(report.remarks);
+  json.Key("projections");
+  json.BeginArray(JsonLayout::kLines);
+  for (const verify::Projection& one : report.projections) {
+    WriteProjection(json, one);
+  }
+  if (report.projections.empty()) json.Break(2);
+  json.EndArray();
   json.Key("cases");
   json.BeginArray(JsonLayout::kLines);
   for (size_t i = 0; i < report.cases.size(); ++i) {

@@ -9,12 +9,11 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
-#include "roles/layer_stacks.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -26,18 +25,6 @@ namespace {
 // Each stage of a pipeline holds some layers.
 constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
-
-LayerStacks StacksOf(const Facts& facts) {
-  std::vector<StackCandidate> candidates;
-  for (const ParameterGroup& group : facts.groups()) {
-    const auto& shape = facts.TypeOf(group).shape;
-    candidates.push_back(
-        {.name = group.name, .shape = shape ? &*shape : nullptr});
-  }
-  return FindLayerStacks(
-      candidates, facts.separator(),
-      facts.model() == nullptr ? std::nullopt : facts.model()->layers);
-}
 
 void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks stacks = StacksOf(facts);

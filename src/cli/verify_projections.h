@@ -1,0 +1,16 @@
+// The plan's projections of attention in the report of `shardc verify`.
+#ifndef SHARDC_CLI_VERIFY_PROJECTIONS_H_
+#define SHARDC_CLI_VERIFY_PROJECTIONS_H_
+
+#include "cli/verify_request.h"
+#include "verify/report.h"
+
+namespace shardc::cli {
+
+// Adds Report::projections, and a remark for each reason why parameters were
+// not compared.
+void AddProjections(const VerifyWork& work, verify::Report& report);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_VERIFY_PROJECTIONS_H_

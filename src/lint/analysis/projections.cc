@@ -1,0 +1,287 @@
+// A projection to heads is x[tokens, width] * W[width, heads * head_dim]. If
+// the plan shards the last dimension of W over `tp`, so is the result's; if it
+// shards the first, each device has a partial sum over `tp` of all heads:
+//
+//   axis rules: query heads over tp
+//   q_proj/kernel [4096, 4096]: [fsdp, tp]  ->  heads over tp: agrees
+//   q_proj/kernel [4096, 4096]: [tp, null]  ->  heads unsharded, and the
+//       result is partial over tp: differs
+//
+// The dimension of heads is found by its size, after the dimensions that count
+// scanned layers are left out:
+//
+//   [32, 4096, 32, 128] in a stack of 32 layers -> [4096, 32, 128] -> heads 1
+//
+// Data axes are left out: a weight is gathered over them before its product.
+#include "lint/analysis/projections.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "comm/reshard.h"
+#include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
+#include "source/index.h"
+
+namespace shardc {
+namespace {
+
+// Dimensions of a projection as stored; -1: there is none.
+struct ProjectionDims {
+  int heads = -1;
+  int head_dim = -1;  // -1: in the same dimension as the heads
+  int width = -1;
+};
+
+bool IsProjection(Role role) {
+  return role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
+         role == Role::kOutput;
+}
+
+// Why the sharding of heads does not follow from the spec of a parameter of
+// this role; empty if it may.
+std::string_view WhyNotByRole(Role role) {
+  switch (role) {
+    case Role::kFusedQkv:
+      return "it holds query, key and value in one tensor";
+    case Role::kFusedKeyValue:
+      return "it holds key and value in one tensor";
+    case Role::kLatentDown:
+    case Role::kLatentUp:
+      return "it is a projection of latent attention";
+    default:
+      return {};
+  }
+}
+
+std::string ShapeText(const Shape& shape) {
+  std::string out = "[";
+  for (const int64_t size : shape) {
+    if (out.size() > 1) out += ", ";
+    out += std::to_string(size);
+  }
+  return out + "]";
+}
+
+std::string_view HeadsName(Role role) {
+  return IsKeyOrValue(role) ? "KV heads" : "heads";
+}
+
+// Dimensions of a matrix with heads and their size in one dimension.
+std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
+                                       const std::vector<int>& dims,
+                                       const Shape& shape, int64_t size) {
+  const bool out = role.module_role != Role::kOutput;
+  const bool first = shape[AsIndex(dims[0])] == size;
+  const bool last = shape[AsIndex(dims[1])] == size;
+  // Sizes win over the orientation, which names may give wrongly.
+  std::optional<bool> heads_last;
+  if (first != last) heads_last = last;
+  if (first && last && role.in_first) heads_last = *role.in_first == out;
+  if (!heads_last) return std::nullopt;
+  return ProjectionDims{.heads = dims[*heads_last ? 1 : 0],
+                        .width = dims[*heads_last ? 0 : 1]};
+}
+
+// Dimensions of a tensor with heads and their size in two dimensions, heads
+// before their size.
+std::optional<ProjectionDims> OfTensor(const std::vector<int>& dims,
+                                       const Shape& shape, int64_t count,
+                                       int64_t head_dim) {
+  std::optional<ProjectionDims> out;
+  for (size_t at = 0; at + 1 < dims.size(); ++at) {
+    if (shape[AsIndex(dims[at])] != count ||
+        shape[AsIndex(dims[at + 1])] != head_dim) {
+      continue;
+    }
+    if (out) return std::nullopt;
+    out = {.heads = dims[at],
+           .head_dim = dims[at + 1],
+           .width = dims[at == 0 ? 2 : 0]};
+  }
+  return out;
+}
+
+class Comparison {
+ public:
+  Comparison(const Facts& facts, const Heads& sizes, int64_t value_dim,
+             std::span<const HeadAxes> axes)
+      : facts_(facts),
+        sizes_(sizes),
+        value_dim_(value_dim),
+        axes_(axes),
+        stacks_(StacksOf(facts)) {}
+
+  std::vector<ComparedProjection> Take() {
+    for (size_t g = 0; g < facts_.groups().size(); ++g) {
+      const ParameterGroup& group = facts_.groups()[g];
+      const Role role = group.role.role;
+      const std::string_view refused = WhyNotByRole(role);
+      if (!refused.empty()) {
+        AddUnknown(group, std::string(refused));
+      } else if (IsProjection(role)) {
+        CompareGroup(group, stacks_.dims[g]);
+      } else if (role == Role::kOther && group.role.attention &&
+                 facts_.Rank(group) > 1) {
+        AddUnknown(group, "its name gives it no known role in attention");
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void AddUnknown(const ParameterGroup& group, std::string reason) {
+    out_.push_back({.group = &group,
+                    .status = ProjectionStatus::kUnknown,
+                    .modes = {},
+                    .reason = std::move(reason),
+                    .help = {}});
+  }
+
+  void CompareGroup(const ParameterGroup& group,
+                    const std::vector<ScannedDim>& scanned) {
+    const auto& shape = facts_.TypeOf(group).shape;
+    if (!shape) return AddUnknown(group, "its shape is not known");
+    std::vector<int> dims;
+    for (int dim = 0; dim < static_cast<int>(shape->size()); ++dim) {
+      const bool layers = std::any_of(
+          scanned.begin(), scanned.end(), [&](const ScannedDim& one) {
+            return one.dim == dim && stacks_.stacks[one.stack].confidence !=
+                                         StackConfidence::kUndecided;
+          });
+      if (!layers) dims.push_back(dim);
+    }
+    const Role role = group.role.role;
+    const int64_t count = IsKeyOrValue(role) ? sizes_.kv_heads : sizes_.heads;
+    const bool values = role == Role::kValue || role == Role::kOutput;
+    const int64_t head_dim = values ? value_dim_ : sizes_.head_dim;
+    const auto found =
+        dims.size() == 2 ? OfMatrix(group.role, dims, *shape, count * head_dim)
+        : dims.size() == 3 ? OfTensor(dims, *shape, count, head_dim)
+                           : std::nullopt;
+    if (!found) {
+      return AddUnknown(group, "its shape " + ShapeText(*shape) +
+                                   " does not show where " +
+                                   std::to_string(count) + " " +
+                                   std::string(HeadsName(role)) + " of " +
+                                   std::to_string(head_dim) + " are");
+    }
+    CompareModes(group, *found, count);
+  }
+
+  // Adds one result for each text, with the modes in which it holds.
+  void CompareModes(const ParameterGroup& group, const ProjectionDims& dims,
+                    int64_t count) {
+    const size_t begin = out_.size();
+    for (const ModeLayout& layout : facts_.LayoutOf(group).modes) {
+      const auto axes = std::find_if(
+          axes_.begin(), axes_.end(),
+          [&](const HeadAxes& one) { return one.mode == layout.mode; });
+      if (axes == axes_.end()) continue;
+      ComparedProjection one =
+          InMode(group, layout, dims, count,
+                 IsKeyOrValue(group.role.role) ? axes->key : axes->query);
+      const auto same = std::find_if(
+          out_.begin() + static_cast<std::ptrdiff_t>(begin), out_.end(),
+          [&](const ComparedProjection& other) {
+            return other.status == one.status && other.reason == one.reason;
+          });
+      ComparedProjection& to =
+          same != out_.end() ? *same : out_.emplace_back(std::move(one));
+      to.modes.push_back(layout.mode);
+    }
+  }
+
+  // The axes of a dimension that split the product.
+  AxisGroup KeptAt(const Spec& spec, int dim) const {
+    if (dim < 0 || AsIndex(dim) >= spec.size()) return {};
+    AxisGroup out = facts_.KeptAxes(spec[AsIndex(dim)]);
+    std::erase_if(out, [&](const std::string& axis) {
+      return facts_.mesh().Parts(AxisGroup{axis}).value_or(1) <= 1;
+    });
+    return out;
+  }
+
+  ComparedProjection InMode(const ParameterGroup& group,
+                            const ModeLayout& layout,
+                            const ProjectionDims& dims, int64_t count,
+                            const AxisGroup& wanted) const {
+    ComparedProjection out;
+    out.group = &group;
+    const Mesh& mesh = facts_.mesh();
+    if (!layout.problems.empty()) {
+      out.status = ProjectionStatus::kUnknown;
+      out.reason = "its spec is illegal: `shardc check` gives the reason";
+      return out;
+    }
+    const int64_t wanted_parts = mesh.Parts(wanted).value_or(1);
+    if (count % wanted_parts != 0) {
+      out.status = ProjectionStatus::kUnknown;
+      out.reason = "the axis rules split " + std::to_string(count) + " " +
+                   std::string(HeadsName(group.role.role)) + " over " +
+                   GroupText(wanted) + " into " + std::to_string(wanted_parts) +
+                   " parts, which do not divide them";
+      return out;
+    }
+    const bool output = group.role.role == Role::kOutput;
+    const std::string heads(HeadsName(group.role.role));
+    const AxisGroup split = KeptAt(layout.spec, dims.heads);
+    const AxisGroup within = KeptAt(layout.spec, dims.head_dim);
+    const AxisGroup width = KeptAt(layout.spec, dims.width);
+    const int64_t parts = mesh.Parts(split).value_or(1);
+    if (!within.empty()) {
+      out.reason = "dimension " + std::to_string(dims.head_dim) +
+                   " is split over " + GroupText(within) +
+                   " and counts the elements of a head, which attention has "
+                   "on one device";
+    } else if (count % parts != 0) {
+      out.reason = "dimension " + std::to_string(dims.heads) +
+                   " is split over " + GroupText(split) + " into " +
+                   std::to_string(parts) + " parts, which do not divide " +
+                   std::to_string(count) + " " + heads +
+                   ": a device holds part of a head";
+    } else if (!SplitAlike(mesh, split, wanted)) {
+      out.reason =
+          heads +
+          (split.empty() ? " are unsharded in it"
+                         : " are split over " + GroupText(split) + " in it") +
+          ", and the axis rules " +
+          (wanted.empty() ? "leave them unsharded"
+                          : "split them over " + GroupText(wanted)) +
+          (width.empty()
+               ? ""
+               : "; it splits the width (dimension " +
+                     std::to_string(dims.width) + ") over " + GroupText(width) +
+                     (output ? "" : ", so that its result is partial"));
+    } else {
+      return out;
+    }
+    out.status = ProjectionStatus::kDiffers;
+    out.help = wanted.empty()
+                   ? "leave dimension " + std::to_string(dims.heads) +
+                         " unsharded, or give the heads this axis in `axes`"
+                   : "split dimension " + std::to_string(dims.heads) +
+                         " over " + GroupText(wanted) +
+                         ", or change the heads' axis in `axes`";
+    return out;
+  }
+
+  const Facts& facts_;
+  const Heads& sizes_;
+  int64_t value_dim_;
+  std::span<const HeadAxes> axes_;
+  LayerStacks stacks_;
+  std::vector<ComparedProjection> out_;
+};
+
+}  // namespace
+
+std::vector<ComparedProjection> CompareProjections(
+    const Facts& facts, const Heads& sizes, int64_t value_dim,
+    std::span<const HeadAxes> axes) {
+  return Comparison(facts, sizes, value_dim, axes).Take();
+}
+
+}  // namespace shardc

@@ -1,0 +1,44 @@
+// Whether the projections of attention shard heads as the axis rules do.
+#ifndef SHARDC_LINT_ANALYSIS_PROJECTIONS_H_
+#define SHARDC_LINT_ANALYSIS_PROJECTIONS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lint/analysis/facts.h"
+#include "lint/analysis/heads.h"
+
+namespace shardc {
+
+// The axes that shard the heads of attention's query and output, and those of
+// its key and value, in one mode.
+struct HeadAxes {
+  Mode mode = Mode::kTrain;
+  AxisGroup query;
+  AxisGroup key;
+};
+
+enum class ProjectionStatus : uint8_t { kAgrees, kDiffers, kUnknown };
+
+// One parameter group and the modes in which the same holds.
+struct ComparedProjection {
+  const ParameterGroup* group = nullptr;
+  ProjectionStatus status = ProjectionStatus::kAgrees;
+  std::vector<Mode> modes;
+  std::string reason;  // empty if the two agree; begins in lower case
+  std::string help;
+};
+
+// Compares the plan's specs of all query, key, value and output projections
+// with `axes`, in those of its modes that the plan has. A group whose layout
+// of heads cannot be determined is kUnknown, with the reason. `value_dim` is
+// the size of a head in the value and output projections.
+std::vector<ComparedProjection> CompareProjections(
+    const Facts& facts, const Heads& sizes, int64_t value_dim,
+    std::span<const HeadAxes> axes);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_PROJECTIONS_H_
