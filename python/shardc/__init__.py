@@ -7,13 +7,15 @@
 The frameworks are imported only where they are used: `plan.named_shardings()`
 and `plan.shard()` need JAX (shardc.jax), `plan.placements()` and
 `plan.distribute()` need PyTorch (shardc.torch). `run`, `compile`, `check`,
-`verify` and the plan's `cost`, `diff`, `explain` and `report` call the program.
+`verify`, `audit` and the plan's `cost`, `diff`, `explain` and `report` call the
+program. `shardc.testing` has assertions about compiled steps.
 `shardc.manifest.from_model` makes the manifest of a module.
 """
 
 import importlib
 from typing import Any
 
+from shardc.audits import Audit, audit
 from shardc.mesh import Axis, Mesh, PlanError, Spec
 from shardc.names import fold
 from shardc.parameter import Parameter, Placement
@@ -31,8 +33,9 @@ from shardc.program import (
 
 __version__ = "0.1.0"
 
-# Loaded where they are used, because they need a framework, or run as programs.
-_MODULES = ("jax", "manifest", "rules", "torch")
+# Loaded where they are used, because they need a framework, run as programs, or
+# are for tests.
+_MODULES = ("jax", "manifest", "rules", "testing", "torch")
 
 
 def __getattr__(name: str) -> Any:
@@ -42,6 +45,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "Audit",
     "Axis",
     "Difference",
     "Finding",
@@ -55,6 +59,7 @@ __all__ = [
     "Spec",
     "Summary",
     "Verification",
+    "audit",
     "check",
     "compile",
     "find_program",

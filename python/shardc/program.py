@@ -100,6 +100,18 @@ def findings_of_text(text: str) -> tuple[Finding, ...]:
     return tuple(out)
 
 
+def findings_of_json(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    """The findings of a command's JSON output."""
+    known = {field.name for field in dataclasses.fields(Finding)}
+    out = []
+    for one in found:
+        data = {key: value for key, value in one.items() if key in known}
+        data["params"] = tuple(data.get("params") or ())
+        data["help"] = data.get("help") or ""
+        out.append(Finding(**data))
+    return out
+
+
 def find_program() -> str:
     """Where the program is: $SHARDC, next to this Python or package, or on PATH."""
     given = os.environ.get("SHARDC")
@@ -258,13 +270,7 @@ def check(
     with tempfile.TemporaryDirectory() as folder:
         inputs = input_flags(folder, mesh, rules, manifest, model, target, project)
         done, found = json_of(["check", *inputs, *arguments])
-    known = {field.name for field in dataclasses.fields(Finding)}
-    out = []
-    for one in found:
-        data = {key: value for key, value in one.items() if key in known}
-        data["params"] = tuple(data.get("params") or ())
-        data["help"] = data.get("help") or ""
-        out.append(Finding(**data))
+    out = findings_of_json(found)
     if done.returncode not in (0, 1):
         raise ShardcError(done.returncode, done.stderr, out or None)
     return out
