@@ -279,6 +279,16 @@ bool RefuseShards(const std::string& folder,
   return true;
 }
 
+bool IsRankFileName(std::string_view name) {
+  constexpr std::string_view kShard = "shard-";
+  const auto numbered = ParseNumberedName(name);
+  if (!numbered || !numbered->prefix.starts_with(kShard)) return false;
+  const std::string_view rest = numbered->prefix.substr(kShard.size());
+  const size_t digits =
+      std::min(rest.find_first_not_of("0123456789"), rest.size());
+  return digits > 0 && digits < rest.size() && rest[digits] == '-';
+}
+
 bool RefuseMember(const std::string& path, Findings& findings) {
   const std::string_view name = BaseName(path);
   if (!name.ends_with(kTensorsSuffix)) return false;
@@ -293,8 +303,18 @@ bool RefuseMember(const std::string& path, Findings& findings) {
                  "this file alone, give it on standard input");
     return true;
   }
-  std::error_code error;
   const std::string folder = path.substr(0, path.size() - name.size());
+  if (IsRankFileName(name)) {
+    findings.Add(code::kUsage, place,
+                 "`" + std::string(name) +
+                     "` holds the pieces of one rank of "
+                     "torch.distributed.checkpoint, not full tensors",
+                 "name the folder `" + (folder.empty() ? "." : folder) +
+                     "`, which has the files of all ranks; to read this file "
+                     "alone, give it on standard input");
+    return true;
+  }
+  std::error_code error;
   if (IsShardFileName(name) &&
       std::filesystem::exists(folder + std::string(kShardsName), error)) {
     findings.Add(code::kUsage, place,

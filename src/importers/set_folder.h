@@ -43,6 +43,10 @@ std::vector<std::string> FilesOfSeries(const NumberedName& name,
 // "device-00003.safetensors".
 bool IsShardFileName(std::string_view name);
 
+// Returns whether `name` is one that torch.distributed.checkpoint gives to a
+// rank's safetensors file: "shard-00002-model-00001-of-00001.safetensors".
+bool IsRankFileName(std::string_view name);
+
 // A journal's name: ".merge-00000-of-00001.journal" is process 0 of 1 of the
 // run "merge".
 struct JournalParts {

@@ -8,7 +8,9 @@
 // the end of the last piece along each dimension. The writer of torch 2.15 puts
 // values that are not tensors before the header, which destroys the file; and
 // without `save_distributed` all ranks write one file name, so that the pieces
-// of one rank remain. Both are refused.
+// of one rank remain. Both are refused. So are files that the names or an index
+// show to be missing; where the files of the first rank are the only ones, a
+// note states that they may be a part.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "source/checked.h"
+#include "source/file.h"
 #include "source/index.h"
 #include "source/input_file.h"
 #include "source/json.h"
@@ -23,6 +26,7 @@
 #include "source/wording.h"
 #include "stored/cover.h"
 #include "stored/format.h"
+#include "stored/shard_names.h"
 
 namespace shardc::stored {
 namespace {
@@ -30,6 +34,7 @@ namespace {
 constexpr std::string_view kName = "safetensors shards of PyTorch DCP";
 constexpr std::string_view kEnding = ".safetensors";
 constexpr std::string_view kInfo = "DCP_SHARDING_INFO";
+constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 constexpr int64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
@@ -112,7 +117,16 @@ class ShardOpener {
     }
     if (findings_.HasErrors()) return std::nullopt;
     for (size_t i = 0; i < tree_.arrays.size(); ++i) Finish(i);
+    RefuseMissingShards(folder_, findings_);
+    for (const std::string& name : folder_.names) {
+      if (name.ends_with(kIndexEnding)) CheckIndex(folder_.PathOf(name));
+    }
     if (findings_.HasErrors()) return std::nullopt;
+    if (HasFirstRankAlone(folder_)) {
+      tree_.notes.emplace_back(
+          "only files of rank 1 are present: they are complete only if one "
+          "process saved the checkpoint");
+    }
     tree_.path = folder_.path;
     tree_.form = kName;
     tree_.reader = std::move(reader_);
@@ -273,6 +287,35 @@ class ShardOpener {
     array.pieces.push_back(std::move(box));
     reader_->pieces[known->second].push_back(piece);
     return true;
+  }
+
+  // Reports tensors that an index lists and no file holds.
+  void CheckIndex(const std::string& path) {
+    const SourceRef source = ReadSource(path, findings_);
+    if (!source) return;
+    const auto index = JsonDocument::Parse(source, findings_);
+    if (index == nullptr) return;
+    const auto map = index->root().IsObject() ? index->root().Find("weight_map")
+                                              : std::nullopt;
+    if (!map || !map->IsObject()) {
+      Refuse(code::kSchema, index->root().place(),
+             "the index has no object `weight_map`",
+             "save the checkpoint again");
+      return;
+    }
+    for (const JsonMember member : map->members()) {
+      if (ids_.contains(std::string(member.name())) || findings_.Full()) {
+        continue;
+      }
+      const std::string file = member.value.IsString()
+                                   ? std::string(member.value.string())
+                                   : std::string();
+      Refuse(code::kMissing, member.value.place(),
+             "the index lists tensor " + ShortQuote(member.name()) +
+                 (file.empty() ? "" : " in " + ShortQuote(file)) +
+                 ", and no file of the folder holds a piece of it",
+             "copy the files of all ranks to this folder");
+    }
   }
 
   // Checks the pieces of a tensor once all files are read.

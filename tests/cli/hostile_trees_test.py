@@ -217,6 +217,18 @@ def others_but_one(folder):
             os.remove(os.path.join(folder, name))
 
 
+def but_the_second(folder):
+    for name in os.listdir(folder):
+        if name.startswith("shard-00002"):
+            os.remove(os.path.join(folder, name))
+
+
+def of_two(folder):
+    for name in os.listdir(folder):
+        os.rename(os.path.join(folder, name),
+                  os.path.join(folder, name.replace("-of-00001", "-of-00002")))
+
+
 def with_node(change):
     """A database whose node is changed and refers to as it was."""
     def build(folder):
@@ -343,6 +355,10 @@ CASES = [
      "pickled value"),
     ("shards of the second rank alone", sample("dcp_hf_4ranks", others_but_one),
      "not complete"),
+    ("shards without the second of four ranks", sample(
+        "dcp_hf_4ranks", but_the_second), "`shard-00002-model-*`"),
+    ("shards without the second of two files", sample(
+        "dcp_hf_4ranks", of_two), "`model-00002-of-00002.safetensors`"),
 ]
 
 

@@ -219,6 +219,9 @@ TEST_CASE("manifest: one file of several is not read as all of them") {
   const std::string only =
       folder.Write("model-00001-of-00001.safetensors", One("a"));
   const std::string shard = folder.Write("device-00000.safetensors", One("a"));
+  const std::string rank =
+      folder.Write("shard-00001-model-00001-of-00001.safetensors", One("a"));
+  CHECK(Read(rank) == "usage ");
   CHECK(Read(first) == "usage ");
   CHECK(Read(only) == "a[2, 3]F32 ");
   CHECK(Read(shard) == "a[2, 3]F32 ");

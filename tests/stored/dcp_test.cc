@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -330,6 +331,93 @@ TEST_CASE("dcp: shards of one rank alone are refused") {
   const std::string name = "shard-00002-model-00001-of-00001.safetensors";
   fs::copy_file(Sample("dcp_hf_4ranks") + "/" + name, folder / name);
   Contains(Opened(folder.path().string()), "is not complete: the pieces hold");
+  Contains(Opened(folder.path().string()),
+           "missing: files of rank 2 are present, and those of a rank before "
+           "it are not: `shard-00001-model-*` is missing");
+}
+
+void WriteFile(const fs::path& path, std::string_view bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+// A file of one tensor `z` of one element.
+std::string SmallShard() {
+  const std::string header =
+      R"({"__metadata__":{"DCP_SHARDING_INFO":)"
+      R"("{\"z\": {\"saved_offsets\": [0]}}"},)"
+      R"("z":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  std::string out(8, '\0');
+  out[0] = static_cast<char>(header.size());
+  return out + header + std::string(4, '\0');
+}
+
+// Copies files of the sample, from and to the names.
+void CopyShards(const fs::path& to,
+                const std::vector<std::pair<std::string, std::string>>& names) {
+  for (const auto& [from, name] : names) {
+    fs::copy_file(Sample("dcp_hf_4ranks") + "/shard-" + from +
+                      "-model-00001-of-00001.safetensors",
+                  to / name);
+  }
+}
+
+TEST_CASE("dcp: a file of a rank that the names show to be missing is named") {
+  TemporaryFolder folder;
+  // Their tensors are complete.
+  CopyShards(folder.path(),
+             {{"00001", "shard-00001-model-00001-of-00001.safetensors"}});
+  WriteFile(folder / "shard-00004-model-00001-of-00001.safetensors",
+            SmallShard());
+  Contains(Opened(folder.path().string()),
+           "missing: files of rank 4 are present, and those of a rank before "
+           "it are not: `shard-00002-model-*`, `shard-00003-model-*` are "
+           "missing");
+}
+
+TEST_CASE("dcp: a file of the model that no rank has is named") {
+  TemporaryFolder folder;
+  CopyShards(folder.path(),
+             {{"00001", "shard-00001-model-00002-of-00003.safetensors"}});
+  Contains(Opened(folder.path().string()),
+           "missing: the model has 3 files, and no rank's part of 2 of them is "
+           "present: `model-00001-of-00003.safetensors`, "
+           "`model-00003-of-00003.safetensors` are missing");
+  CopyShards(folder.path(),
+             {{"00002", "shard-00002-model-00001-of-00002.safetensors"}});
+  Contains(Opened(folder.path().string()),
+           "missing: some files `model-*` are of 2 and others of 3");
+}
+
+TEST_CASE("dcp: names without a rank show what is missing as well") {
+  TemporaryFolder folder;
+  CopyShards(folder.path(), {{"00001", "model-00001-of-00002.safetensors"}});
+  Contains(Opened(folder.path().string()),
+           "`model-00002-of-00002.safetensors` is missing");
+}
+
+TEST_CASE("dcp: a tensor that the index lists and no file holds is named") {
+  TemporaryFolder folder;
+  CopyShards(folder.path(),
+             {{"00001", "shard-00001-model-00001-of-00001.safetensors"}});
+  WriteFile(folder / "model.safetensors.index.json",
+            R"({"weight_map": {"few": "a", "rep": "model-2"}})");
+  Contains(Opened(folder.path().string()),
+           "missing: the index lists tensor `rep` in `model-2`, and no file of "
+           "the folder holds a piece of it");
+}
+
+TEST_CASE("dcp: files of the first rank alone are read with a note") {
+  TemporaryFolder folder;
+  CopyShards(folder.path(),
+             {{"00001", "shard-00001-model-00001-of-00001.safetensors"}});
+  Findings findings;
+  const auto tree = OpenTree(folder.path().string(), findings);
+  REQUIRE(tree);
+  REQUIRE(tree->notes.size() == 1);
+  CHECK(tree->notes[0] ==
+        "only files of rank 1 are present: they are complete only if one "
+        "process saved the checkpoint");
 }
 
 }  // namespace
