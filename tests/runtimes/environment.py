@@ -1,8 +1,8 @@
 """Makes a virtual environment with one of the lists of requirements.
 
 Usage: environment.py NAME [--within SECONDS]; NAME is `live` or one of
-requirements-NAME.txt. It is made in build-runtimes/NAME, which git ignores,
-and made again only when its list changes. Where it cannot be made in time,
+requirements-NAME.txt. It is made in build-runtimes/NAME, which git ignores, or
+below the folder that SHARDC_RUNTIMES names, and made again only when its list changes. Where it cannot be made in time,
 one line prints the reason, nothing is left behind, and the exit status is 1.
 """
 
@@ -16,7 +16,8 @@ import time
 
 from records import HERE, ROOT
 
-MADE = os.path.join(ROOT, "build-runtimes")
+MADE = os.environ.get("SHARDC_RUNTIMES") or os.path.join(
+    ROOT, "build-runtimes")
 # The Python that an environment needs, where 3.11 does not do.
 NEEDED = {"maxtext": (3, 12)}
 

@@ -1,7 +1,9 @@
 """Runs the tests of the live systems whose environment is made.
 
 Usage: live.py [FAMILY...], the families being the files FAMILY_live_test.py.
-Those without an environment are skipped and counted; the exit status is 77
+`checkpoints` stands for those that save and restore checkpoints, each with the
+earlier versions in EARLIER too. With --environments nothing is run, and the
+names of the environments that the families need are printed. Those without an environment are skipped and counted; the exit status is 77
 where that leaves none, and 1 where a test failed. With --skipped nothing is
 run, and only what would be skipped is printed.
 """
@@ -26,6 +28,10 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "xla": "live",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh",
             "maxtext": "maxtext"}
+# Environments of earlier versions, in which `checkpoints` runs a family too.
+EARLIER = {"orbax": ("orbax_0_11_20", "orbax_0_11_5"),
+           "restore_orbax": ("orbax_0_11_20", "orbax_0_11_5"),
+           "dcp": ("torch_2_6",), "restore_dcp": ("torch_2_6",)}
 SKIPPED = 77
 
 
@@ -38,36 +44,49 @@ def tests_in(family):
         return len(re.findall(r"^    def test_", file.read(), re.M))
 
 
-def skipped_in(families):
-    """The families without an environment, which are printed."""
-    skipped = [family for family in families
-               if not environment.is_made(FAMILIES[family])]
-    for family in skipped:
+def runs_of(families):
+    """The families and the environment of each run."""
+    runs = []
+    for family in families or FAMILIES:
+        if family == "checkpoints":
+            runs += [(one, name) for one, earlier in EARLIER.items()
+                     for name in (FAMILIES[one], *earlier)]
+        elif family in FAMILIES:
+            runs.append((family, FAMILIES[family]))
+        else:
+            sys.exit(f"no such family: {family}; there are: checkpoints, "
+                     + ", ".join(FAMILIES))
+    return runs
+
+
+def skipped_in(runs):
+    """The runs without an environment, which are printed."""
+    skipped = [run for run in runs if not environment.is_made(run[1])]
+    for family, name in skipped:
         print(f"{family}: skipped {tests_in(family)} tests of the live "
-              f"system: no environment `{FAMILIES[family]}`")
-    total = sum(tests_in(family) for family in skipped)
+              f"system: no environment `{name}`")
+    total = sum(tests_in(family) for family, _ in skipped)
     print(f"live: {total} tests skipped", flush=True)
     return skipped
 
 
 def main():
     if sys.argv[1:] == ["--skipped"]:
-        skipped_in(FAMILIES)
+        skipped_in(runs_of([]))
         return
-    families = sys.argv[1:] or list(FAMILIES)
-    unknown = [family for family in families if family not in FAMILIES]
-    if unknown:
-        sys.exit(f"no such family: {unknown[0]}; there are: "
-                 + ", ".join(FAMILIES))
-    skipped = skipped_in(families)
+    if sys.argv[1:2] == ["--environments"]:
+        print(*dict.fromkeys(name for _, name in runs_of(sys.argv[2:])))
+        return
+    runs = runs_of(sys.argv[1:])
+    skipped = skipped_in(runs)
     failed = False
-    for family in families:
-        if family not in skipped:
-            done = subprocess.run(
-                [environment.python(FAMILIES[family]), path(family)],
-                check=False, cwd=HERE)
+    for run in runs:
+        if run not in skipped:
+            family, name = run
+            done = subprocess.run([environment.python(name), path(family)],
+                                  check=False, cwd=HERE)
             failed = failed or done.returncode != 0
-    sys.exit(1 if failed else SKIPPED if skipped == families else 0)
+    sys.exit(1 if failed else SKIPPED if skipped == runs else 0)
 
 
 if __name__ == "__main__":
