@@ -36,13 +36,6 @@ double AttentionShare(const Efficiency& of, Kernel kernel) {
   return share.value_or(of.attention);
 }
 
-// A flash attention that is requested is the second version.
-Kernel KernelIn(const Settings& settings, const Stack& stack) {
-  return settings.operation != nullptr && stack.kernel == Kernel::kFlash1
-             ? Kernel::kFlash2
-             : stack.kernel;
-}
-
 void SetPeaks(const Settings& settings, Rates& out) {
   const DeviceProfile& profile = *settings.profile;
   const double per_chip = Real(profile.devices_per_chip);
@@ -57,6 +50,13 @@ void SetPeaks(const Settings& settings, Rates& out) {
 bool RunsInFp8(const Settings& settings) {
   return settings.products && DtypeBits(*settings.products) == 8 &&
          settings.profile->fp8_rate;
+}
+
+// A flash attention that is requested is the second version.
+Kernel KernelOf(const Settings& settings, const Stack& stack) {
+  return settings.operation != nullptr && stack.kernel == Kernel::kFlash1
+             ? Kernel::kFlash2
+             : stack.kernel;
 }
 
 bool IsUnfused(const Settings& settings, const Stack& stack) {
@@ -80,7 +80,7 @@ Rates ExpectedRates(const CostInputs& work, const Settings& settings,
   out.attention =
       out.head * (IsUnfused(settings, stack)
                       ? of.matmul
-                      : AttentionShare(of, KernelIn(settings, stack)) * narrow);
+                      : AttentionShare(of, KernelOf(settings, stack)) * narrow);
   out.layers *= RunsInFp8(settings) ? of.matmul_fp8 : of.matmul;
   out.head *= of.matmul;
   out.product_bytes *= kProductMemory;

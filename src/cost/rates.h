@@ -21,6 +21,8 @@ struct Rates {
 
 // Whether the layers' products run in 8 bits.
 bool RunsInFp8(const Settings& settings);
+// The attention kernel that runs.
+Kernel KernelOf(const Settings& settings, const Stack& stack);
 // Whether attention stores its scores.
 bool IsUnfused(const Settings& settings, const Stack& stack);
 

@@ -65,6 +65,15 @@ constexpr std::array<Name, 5> kAttentionKeys = {
 constexpr std::array<Name, 2> kLinksKeys = {"near", "far"};
 constexpr std::array<Name, 3> kLinkKeys = {"bandwidth", "efficiency",
                                            "latency"};
+constexpr std::array<Name, 24> kRunKeys = {
+    "schema",        "name",       "mesh",
+    "rules",         "manifest",   "model",
+    "batch",         "seq",        "microbatches",
+    "remat",         "operation",  "optimizer",
+    "zero",          "grad_dtype", "master_dtype",
+    "moments_dtype", "dtype",      "logits_dtype",
+    "matmul_dtype",  "stack",      "overlap_tp",
+    "illegal",       "step_s",     "tokens_per_second_per_device"};
 constexpr std::array<Name, 3> kOperationsKeys = {"version", "defaults",
                                                  "operations"};
 
@@ -109,21 +118,27 @@ const KeyTable kMatmul{"profile.matmul", "`matmul`", kMatmulKeys};
 const KeyTable kAttention{"profile.attention", "`attention`", kAttentionKeys};
 const KeyTable kLinks{"profile.links", "`links`", kLinksKeys};
 const KeyTable kLink{"profile.link", "a link", kLinkKeys};
+const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 31> kAll = {
-      &keys::kMesh,         &keys::kDevice,        &keys::kRules,
-      &keys::kRule,         &keys::kLike,          &keys::kPlace,
-      &keys::kRegistration, &keys::kForcedAxis,    &keys::kBundle,
-      &keys::kPolicy,       &keys::kWeightDecay,   &keys::kModel,
-      &keys::kModelOptions, &keys::kModelRouter,   &keys::kModelRope,
-      &keys::kModelNorm,    &keys::kModelSlopes,   &keys::kProject,
-      &keys::kTarget,       &keys::kLint,          &keys::kOperations,
-      &keys::kSettings,     &keys::kModelEncoder,  &keys::kProfile,
-      &keys::kPeaks,        &keys::kProfileMemory, &keys::kEfficiency,
-      &keys::kMatmul,       &keys::kAttention,     &keys::kLinks,
-      &keys::kLink};
+  static constexpr std::array<const KeyTable*, 32> kAll = {
+      &keys::kMesh,         &keys::kDevice,
+      &keys::kRules,        &keys::kRule,
+      &keys::kLike,         &keys::kPlace,
+      &keys::kRegistration, &keys::kForcedAxis,
+      &keys::kBundle,       &keys::kPolicy,
+      &keys::kWeightDecay,  &keys::kModel,
+      &keys::kModelOptions, &keys::kModelRouter,
+      &keys::kModelRope,    &keys::kModelNorm,
+      &keys::kModelSlopes,  &keys::kProject,
+      &keys::kTarget,       &keys::kLint,
+      &keys::kOperations,   &keys::kSettings,
+      &keys::kModelEncoder, &keys::kProfile,
+      &keys::kPeaks,        &keys::kProfileMemory,
+      &keys::kEfficiency,   &keys::kMatmul,
+      &keys::kAttention,    &keys::kLinks,
+      &keys::kLink,         &keys::kRun};
   return kAll;
 }
 

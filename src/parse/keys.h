@@ -41,6 +41,7 @@ extern const KeyTable kMatmul;
 extern const KeyTable kAttention;
 extern const KeyTable kLinks;
 extern const KeyTable kLink;
+extern const KeyTable kRun;
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables();

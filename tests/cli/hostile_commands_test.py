@@ -78,6 +78,7 @@ OTHERS = [
     "cost --plan {F} -o {O}/c", "show layout --plan {F}",
     "cost --plan {P} --profile {F} -o {O}/c",
     f"fit --devices 4 --profile {{F}} {RULES} {TREE} {CONFIG} -o {{O}}/fit",
+    "calibrate --profile h100-sxm --run {F} -o {O}/p.yaml",
     "show memory --plan {P} --profile {F}",
     "report --plan {P} --profile {F} -o {O}/r",
     f"audit {AUDITED} {MESH} --profile {{F}} -o {{O}}/a",

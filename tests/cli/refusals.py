@@ -517,6 +517,23 @@ READERS = [
          "links: {far: {latency: 1}}\n",
          "SHD022 3:24 `far` has no latency of its own"),
     ], INPUTS, file="p.yaml"),
+    Reader("run",
+           "calibrate --profile h100-sxm --run run.yaml", [
+        ("schema: shardc.run/v2\nstep_s: 1\n",
+         "SHD022 1:9 `schema` is `shardc.run/v2`, not `shardc.run/v1`"),
+        ("schema: shardc.run/v1\nmesh: tp:2\n",
+         "SHD022 1:1 the run has no time"),
+        ("schema: shardc.run/v1\nstep_s: 1\n"
+         "tokens_per_second_per_device: 5\n",
+         "SHD022 3:31 the run has both `step_s` and "
+         "`tokens_per_second_per_device`"),
+        ("schema: shardc.run/v1\nmesh: tp:2\nrules: none.yaml\n"
+         "manifest: m.json\nstep_s: 1\n",
+         "SHD002 - there is no file `none.yaml`"),
+        ("schema: shardc.run/v1\nmesh: tp:2\nrules: r.yaml\n"
+         "manifest: m.json\nstep_s: 1\n",
+         "SHD022 5:9 the step of this run has no expected time"),
+    ], INPUTS, file="run.yaml"),
     Reader("index of a set",
            "manifest --manifest model.safetensors.index.json", [
         ('{"weight_map": 5}',

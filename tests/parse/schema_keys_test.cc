@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 31> kWhere = {{
+constexpr std::array<Where, 32> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -59,6 +59,7 @@ constexpr std::array<Where, 31> kWhere = {{
     {"profile.attention", "profile", "attention"},
     {"profile.links", "profile", "links"},
     {"profile.link", "profile", "link"},
+    {"run", "run", ""},
 }};
 
 std::unique_ptr<const JsonDocument> Load(std::string_view file) {

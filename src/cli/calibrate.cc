@@ -1,0 +1,190 @@
+// `shardc calibrate`: fits a device profile to measured training steps, and
+// writes it as a file for `--profile`.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/cost_flags.h"
+#include "cli/output.h"
+#include "cli/plan_findings.h"
+#include "cli/program_traffic.h"
+#include "cost/calibrate.h"
+#include "cost/report.h"
+#include "emit/costs/calibration.h"
+#include "parse/measured_run.h"
+#include "source/file.h"
+
+namespace shardc::cli {
+namespace {
+
+// Runs are compared step by step: more would not change a figure.
+constexpr size_t kMostRuns = 1000;
+
+struct CalibrateFlags {
+  std::string profile, name, output;
+  Strings runs;
+};
+
+// The flags of `cost` that stand for the run.
+void SetFlags(const MeasuredRun& run, CostFlags& flags) {
+  flags.inputs.asked.no_project = true;
+  flags.inputs.asked.mesh = run.mesh;
+  flags.inputs.asked.rules = run.rules;
+  flags.inputs.asked.manifest = run.manifest;
+  flags.inputs.asked.model = run.model;
+  for (const Option& option : OptionsOfCost(flags)) {
+    for (const auto& [name, value] : run.options) {
+      if (name != option.name) continue;
+      if (auto* const* text = std::get_if<std::string*>(&option.to)) {
+        **text = value;
+      }
+    }
+    const bool on = std::find(run.flags.begin(), run.flags.end(),
+                              option.name) != run.flags.end();
+    if (auto* const* flag = std::get_if<bool*>(&option.to); flag && on) {
+      **flag = true;
+    }
+  }
+}
+
+// Returns nullopt after findings, in which those of the command line have the
+// place of the run.
+std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
+                                           const DeviceProfile& profile,
+                                           const Common& common,
+                                           Findings& findings) {
+  SourceRef source = ReadSource(path, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto run = ParseMeasuredRun(std::move(source), findings);
+  if (!run) return std::nullopt;
+  CostFlags flags;
+  SetFlags(*run, flags);
+  Findings own;
+  const auto target = TargetOrPlan(flags.inputs, "", own);
+  auto settings =
+      target ? CostSettings(flags, *target, Mode::kTrain, own) : std::nullopt;
+  std::optional<ModelConfig> model;
+  const auto compiled =
+      settings ? LoadAndCompile(flags.inputs, *target, common, own, &model)
+               : nullptr;
+  if (compiled != nullptr) own.Append(PlanFindings(*compiled));
+  const bool wrong = own.HasErrors() || compiled == nullptr;
+  findings.Append(std::move(own));
+  if (wrong) {
+    findings.Add(code::kReference, run->place,
+                 "the inputs of this run make no plan, so that its time cannot "
+                 "be compared");
+    return std::nullopt;
+  }
+  settings->profile = &profile;
+  cost::MeasuredStep out;
+  out.name = run->name;
+  out.inputs = cost::MakeCostInputs(*compiled, model, Mode::kTrain);
+  out.settings = *settings;
+  cost::Report report = CostOf(compiled.get(), model, out.inputs, *settings);
+  if (!report.expected) {
+    findings.Add(code::kSchema, run->place,
+                 "the step of this run has no expected time",
+                 "give `batch`, `seq` and `model`, whose config.json has the "
+                 "hidden size");
+    return std::nullopt;
+  }
+  out.memory = std::move(report.memory);
+  out.communication = std::move(report.communication);
+  out.seconds = run->step_s ? *run->step_s
+                            : cost::Real(*settings->batch) *
+                                  cost::Real(*settings->length) /
+                                  cost::Real(out.inputs.mesh.devices) /
+                                  run->tokens_per_second_per_device.value_or(1);
+  return out;
+}
+
+int RunCalibrate(const CalibrateFlags& flags, const Common& common,
+                 Findings& findings) {
+  const auto base = ReadProfile(flags.profile, findings);
+  if (base == nullptr) return kFailed;
+  if (FindDeviceProfile(base->name) == nullptr) {
+    findings.Add(code::kUsage, FlagPlace("--profile", flags.profile),
+                 "the base of a calibrated profile is an accelerator with a "
+                 "name, not a file",
+                 "`shardc cost --profiles` lists them");
+    return kFailed;
+  }
+  if (flags.runs.size() > kMostRuns) {
+    findings.Add(code::kLimit, FlagPlace("--run", flags.runs.back()),
+                 "more than 1,000 runs are given");
+    return kFailed;
+  }
+  std::vector<cost::MeasuredStep> steps;
+  for (const std::string& path : flags.runs) {
+    auto step = ReadStep(path, *base, common, findings);
+    if (step) steps.push_back(std::move(*step));
+  }
+  if (steps.size() < flags.runs.size()) return kFailed;
+  std::string why;
+  const auto calibration = cost::Calibrate(*base, steps, why);
+  if (!calibration) {
+    findings.Add(code::kInexpressible, {}, why);
+    return kFailed;
+  }
+  const std::string name =
+      flags.name.empty() ? std::string(base->name) + "-calibrated" : flags.name;
+  if (!PutResult(CalibratedProfileText(*base, name, *calibration), flags.output,
+                 findings)) {
+    return kFailed;
+  }
+  PrintMessage(common, CalibrationText(*base, *calibration));
+  return kDone;
+}
+
+Options OptionsOf(CalibrateFlags& flags) {
+  Option profile = ProfileOption(&flags.profile);
+  profile.value = "NAME";
+  profile.help = "accelerator to begin with, such as h100-sxm";
+  profile.required = true;
+  return {profile,
+          {.name = "--run",
+           .to = &flags.runs,
+           .value = "FILE",
+           .help = "measured run: the inputs of cost and the time of a step "
+                   "(YAML, see shardc-run(5))",
+           .required = true,
+           .several = Several::kWords},
+          {.name = "--name",
+           .to = &flags.name,
+           .value = "NAME",
+           .help = "name of the new profile (default: that of the base with "
+                   "`-calibrated`)"},
+          OutputOption(&flags.output)};
+}
+
+}  // namespace
+
+const Command kCalibrate = {
+    .name = "calibrate",
+    .summary = "fit a device profile to measured training steps",
+    .about = R"(
+Writes a device profile (shardc-profile(5)) with which `shardc cost` expects the
+times that were measured. Each `--run` is a file with the inputs of `cost` and
+the time of a step (shardc-run(5)); two or three are enough.
+
+The first two figures are the share of its peak rate that the device reaches in
+matrix products, which a short step without rematerialisation determines, and the
+share that the attention kernel reaches, which needs a step of 16,384 tokens or
+more: it is fitted if attention takes another part of one step than of another.
+Three runs on different numbers of hosts determine how a step grows with their
+number. All else is taken from the base. A single run changes the base only if
+the expected time is more than 10 % off, because it repeats its own noise.
+
+The measured and the expected times before and after are printed as a message.)",
+    .example =
+        "shardc calibrate --profile h100-sxm --run short.yaml "
+        "--run long.yaml -o our-h100.yaml",
+    .declare = [] { return Declare(OptionsOf, RunCalibrate); },
+};
+
+}  // namespace shardc::cli

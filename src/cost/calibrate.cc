@@ -1,0 +1,249 @@
+// Each figure is searched in turn while the others are held, 20 times: a step's
+// time falls with every share, so the sum of squares has one minimum along
+// each.
+//
+//   a short step of 8 devices, a step of 32,768 tokens  ->  the share of matrix
+//   products from the first, that of attention from the second
+#include "cost/calibrate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "cost/expected.h"
+#include "cost/rates.h"
+#include "cost/stack.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr int kRounds = 20;
+constexpr int kNarrowings = 60;
+constexpr double kLeastShare = 0.02, kMostShare = 1;
+constexpr double kLeastScale = 0.001, kMostScale = 0.2;
+// A single step changes the base only if the base is that far off.
+constexpr double kNoise = 0.10;
+// Attention is fitted if its part of one step is that many times its part of
+// another.
+constexpr double kOtherPart = 1.5;
+
+double& FigureIn(Efficiency& of, Figure figure) {
+  switch (figure) {
+    case Figure::kMatmul:
+      return of.matmul;
+    case Figure::kMatmulFp8:
+      return of.matmul_fp8;
+    case Figure::kFlash1:
+      if (!of.flash_attn1) of.flash_attn1 = of.attention;
+      return *of.flash_attn1;
+    case Figure::kFlash2:
+      if (!of.flash_attn2) of.flash_attn2 = of.attention;
+      return *of.flash_attn2;
+    case Figure::kCudnn:
+      if (!of.cudnn) of.cudnn = of.attention;
+      return *of.cudnn;
+    case Figure::kAttention:
+      return of.attention;
+    case Figure::kScale:
+      break;
+  }
+  return of.scale;
+}
+
+class Fitting {
+ public:
+  Fitting(const DeviceProfile& base, std::span<const MeasuredStep> steps)
+      : profile_(base), steps_(steps) {}
+
+  std::optional<ExpectedTime> Expected(const MeasuredStep& step) const {
+    Settings settings = step.settings;
+    settings.profile = &profile_;
+    return ExpectedTimeOf(step.inputs, settings, step.memory,
+                          step.communication);
+  }
+
+  // Sum of the squares of log(expected / measured).
+  double Error() const {
+    double out = 0;
+    for (const MeasuredStep& step : steps_) {
+      const auto time = Expected(step);
+      const double error = time ? std::log(time->seconds / step.seconds) : 0.0;
+      out += error * error;
+    }
+    return out;
+  }
+
+  // Sets a figure to the minimum of the error, the others held.
+  void Search(Figure figure) {
+    const bool scale = figure == Figure::kScale;
+    double low = std::log(scale ? kLeastScale : kLeastShare);
+    double high = std::log(scale ? kMostScale : kMostShare);
+    const auto error_at = [&](double at) {
+      FigureIn(profile_.efficiency, figure) = std::exp(at);
+      return Error();
+    };
+    for (int i = 0; i < kNarrowings; ++i) {
+      const double third = (high - low) / 3;
+      const double left = low + third, right = high - third;
+      if (error_at(left) <= error_at(right)) {
+        high = right;
+      } else {
+        low = left;
+      }
+    }
+    FigureIn(profile_.efficiency, figure) = std::exp((low + high) / 2);
+  }
+
+  DeviceProfile& profile() { return profile_; }
+  const DeviceProfile& profile() const { return profile_; }
+
+ private:
+  DeviceProfile profile_;
+  std::span<const MeasuredStep> steps_;
+};
+
+// The kernel's own figure; nullopt if scores are computed unfused.
+std::optional<Figure> AttentionFigure(const MeasuredStep& step) {
+  const Stack& stack = StackOf(step.inputs, step.settings);
+  if (IsUnfused(step.settings, stack)) return std::nullopt;
+  switch (KernelOf(step.settings, stack)) {
+    case Kernel::kFlash1:
+      return Figure::kFlash1;
+    case Kernel::kFlash2:
+      return Figure::kFlash2;
+    case Kernel::kCudnn:
+      return Figure::kCudnn;
+    case Kernel::kAny:
+      return Figure::kAttention;
+    case Kernel::kUnfused:
+      break;
+  }
+  return std::nullopt;
+}
+
+double PartOf(const ExpectedTime& time, std::string_view name) {
+  double out = 0;
+  for (const TimePart& part : time.parts) {
+    if (part.name == name) out += part.seconds;
+  }
+  return out / time.seconds;
+}
+
+void AddOnce(std::vector<Figure>& to, Figure figure) {
+  if (std::find(to.begin(), to.end(), figure) == to.end()) {
+    to.push_back(figure);
+  }
+}
+
+// The share of the matrix products is that of the layers' dtype.
+std::vector<Figure> ProductFigures(const DeviceProfile& base,
+                                   std::span<const MeasuredStep> steps) {
+  std::vector<Figure> out;
+  for (const MeasuredStep& step : steps) {
+    Settings settings = step.settings;
+    settings.profile = &base;
+    AddOnce(out, RunsInFp8(settings) ? Figure::kMatmulFp8 : Figure::kMatmul);
+  }
+  return out;
+}
+
+// Kernels whose part of the time differs between the steps that run them.
+std::vector<Figure> AttentionFigures(const Fitting& fitting,
+                                     std::span<const MeasuredStep> steps) {
+  std::vector<Figure> out;
+  for (const MeasuredStep& step : steps) {
+    const auto figure = AttentionFigure(step);
+    if (!figure) continue;
+    double least = 1, most = 0;
+    for (const MeasuredStep& other : steps) {
+      if (AttentionFigure(other) != figure) continue;
+      const auto time = fitting.Expected(other);
+      const double part = time ? PartOf(*time, "attention") : 0;
+      least = std::min(least, part);
+      most = std::max(most, part);
+    }
+    if (most > kOtherPart * least) AddOnce(out, *figure);
+  }
+  return out;
+}
+
+// Whether steps ran on different numbers of hosts.
+bool ScaleDiffers(std::span<const MeasuredStep> steps) {
+  const auto [least, most] = std::minmax_element(
+      steps.begin(), steps.end(),
+      [](const MeasuredStep& a, const MeasuredStep& b) {
+        return a.inputs.mesh.devices < b.inputs.mesh.devices;
+      });
+  return most->inputs.mesh.devices > least->inputs.mesh.devices;
+}
+
+}  // namespace
+
+std::string_view FigureName(Figure figure) {
+  constexpr std::array<std::string_view, 7> kNames = {
+      "efficiency.matmul.bf16",
+      "efficiency.matmul.fp8",
+      "efficiency.attention.flash_attn1",
+      "efficiency.attention.flash_attn2",
+      "efficiency.attention.cudnn",
+      "efficiency.attention.other",
+      "scale"};
+  return kNames[static_cast<size_t>(figure)];
+}
+
+double FigureOf(const Efficiency& efficiency, Figure figure) {
+  Efficiency copy = efficiency;
+  return FigureIn(copy, figure);
+}
+
+std::optional<Calibration> Calibrate(const DeviceProfile& base,
+                                     std::span<const MeasuredStep> steps,
+                                     std::string& why) {
+  Fitting fitting(base, steps);
+  Calibration out;
+  for (const MeasuredStep& step : steps) {
+    const auto time = fitting.Expected(step);
+    if (!time) {
+      why = "the step of " + step.name +
+            " has no expected time: it needs a batch, a length and the "
+            "model's hidden size";
+      return std::nullopt;
+    }
+    out.steps.push_back({step.name, step.seconds, time->seconds, 0});
+  }
+  if (steps.empty()) {
+    why = "no step was measured";
+    return std::nullopt;
+  }
+  const bool near_base =
+      std::abs(std::log(out.steps[0].before / out.steps[0].seconds)) <=
+      std::log1p(kNoise);
+  if (steps.size() == 1 && near_base) {
+    out.remarks.emplace_back(
+        "the base is within 10 % of the only step, and is kept");
+  } else {
+    out.figures = ProductFigures(base, steps);
+    for (const Figure one : AttentionFigures(fitting, steps)) {
+      out.figures.push_back(one);
+    }
+    if (steps.size() >= 3 && ScaleDiffers(steps)) {
+      out.figures.push_back(Figure::kScale);
+    }
+  }
+  if (steps.size() == 1 && !near_base) {
+    out.remarks.emplace_back(
+        "one step alone: its noise is part of the figures; measure one of at "
+        "least 16,384 tokens too");
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (const Figure figure : out.figures) fitting.Search(figure);
+  }
+  out.efficiency = fitting.profile().efficiency;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    out.steps[i].after = fitting.Expected(steps[i])->seconds;
+  }
+  return out;
+}
+
+}  // namespace shardc::cost

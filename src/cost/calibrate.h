@@ -1,0 +1,71 @@
+// Fits a device profile's efficiencies to measured training steps.
+#ifndef SHARDC_COST_CALIBRATE_H_
+#define SHARDC_COST_CALIBRATE_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/communication.h"
+#include "cost/inputs.h"
+#include "cost/memory.h"
+#include "cost/settings.h"
+#include "devices/profiles.h"
+
+namespace shardc::cost {
+
+// A training step, and the seconds that it took. The profile of the settings is
+// not used.
+struct MeasuredStep {
+  std::string name;
+  CostInputs inputs;
+  Settings settings;
+  Memory memory;
+  Communication communication;
+  double seconds = 0;
+};
+
+// A figure of a profile that measured steps can determine.
+enum class Figure : uint8_t {
+  kMatmul,
+  kMatmulFp8,
+  kFlash1,
+  kFlash2,
+  kCudnn,
+  kAttention,
+  kScale,
+};
+// As a profile file has it: "efficiency.matmul.bf16".
+std::string_view FigureName(Figure figure);
+double FigureOf(const Efficiency& efficiency, Figure figure);
+
+struct CalibratedStep {
+  std::string name;
+  double seconds = 0;  // measured
+  double before = 0;   // expected with the base
+  double after = 0;    // expected with the calibrated profile
+};
+
+struct Calibration {
+  Efficiency efficiency;  // of the base, with the figures that were fitted
+  std::vector<Figure> figures;  // those that were; empty: the base is kept
+  std::vector<CalibratedStep> steps;
+  std::vector<std::string> remarks;
+};
+
+// The share of the matrix products is always fitted. That of the attention
+// kernel is if attention takes another part of one step than of another, and
+// the growth with the number of hosts if there are three steps or more on
+// different numbers of hosts. One step alone replaces the base's share only if
+// the base is more than 10 % off, because a single run repeats its own noise
+// otherwise. Minimises the squares of log(expected / measured). Returns nullopt
+// and sets the reason if a step has no expected time.
+std::optional<Calibration> Calibrate(const DeviceProfile& base,
+                                     std::span<const MeasuredStep> steps,
+                                     std::string& why);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_CALIBRATE_H_

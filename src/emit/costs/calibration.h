@@ -1,0 +1,23 @@
+// Writes a calibrated device profile, and how well it agrees with the runs.
+#ifndef SHARDC_EMIT_COSTS_CALIBRATION_H_
+#define SHARDC_EMIT_COSTS_CALIBRATION_H_
+
+#include <string>
+#include <string_view>
+
+#include "cost/calibrate.h"
+#include "devices/profiles.h"
+
+namespace shardc {
+
+// A file of shardc.profile/v1 with the fitted figures and the runs behind them.
+std::string CalibratedProfileText(const DeviceProfile& base,
+                                  std::string_view name,
+                                  const cost::Calibration& calibration);
+// A table of the steps, and the figures before and after.
+std::string CalibrationText(const DeviceProfile& base,
+                            const cost::Calibration& calibration);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_COSTS_CALIBRATION_H_

@@ -1,0 +1,36 @@
+// Reads a measured run: the inputs of `cost`, and the time of a training step.
+#ifndef SHARDC_PARSE_MEASURED_RUN_H_
+#define SHARDC_PARSE_MEASURED_RUN_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "source/finding.h"
+#include "source/source.h"
+
+namespace shardc {
+
+struct MeasuredRun {
+  std::string name;  // the file's if it has none
+  std::string mesh, manifest, model;
+  std::vector<std::string> rules;
+  // Options of `cost` by name, such as {"--grad-dtype", "float32"}, and those
+  // without a value that are on.
+  std::vector<std::pair<std::string, std::string>> options;
+  std::vector<std::string> flags;
+  // Exactly one is given.
+  std::optional<double> step_s, tokens_per_second_per_device;
+  Place place;  // of the time
+};
+
+// Paths are relative to the file, and returned relative to the working
+// directory. Returns nullopt after a finding.
+std::optional<MeasuredRun> ParseMeasuredRun(SourceRef source,
+                                            Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_MEASURED_RUN_H_
