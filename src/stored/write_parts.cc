@@ -71,6 +71,7 @@ class PartsRun {
         processes_(std::max<int64_t>(options.processes, 1)) {}
 
   bool Run() {
+    if (options_.finalize && FinishPublished()) return true;
     const FolderUse use = options_.finalize ? FolderUse::kComplete
                           : processes_ > 1  ? FolderUse::kShared
                                             : FolderUse::kAlone;
@@ -104,12 +105,33 @@ class PartsRun {
             ChunkJournalName(process, processes_)};
   }
 
-  std::vector<std::string> JournalNames() const {
+  static std::vector<std::string> JournalNamesIn(const std::string& folder) {
     std::error_code error;
-    auto names = NamesIn(folder_->PathOf(""), error);
+    auto names = NamesIn(folder, error);
     if (!names) return {};
     std::erase_if(*names, [](const auto& name) { return !ProcessesIn(name); });
     return std::move(*names);
+  }
+
+  std::vector<std::string> JournalNames() const {
+    return JournalNamesIn(folder_->PathOf(""));
+  }
+
+  // Removes the journals from a checkpoint that an earlier run with the same
+  // options completed and gave its name before it was killed. Returns false if
+  // there is no such checkpoint.
+  bool FinishPublished() {
+    const auto names = JournalNamesIn(options_.folder);
+    if (names.empty()) return false;
+    const int64_t processes = *ProcessesIn(names.front());
+    const JournalKey key{KeyOf(arrays_, options_, format_.form(), processes),
+                         options_.state};
+    for (const std::string& name : names) {
+      if (!ChunkJournal::Read(options_.folder + "/" + name, key)) return false;
+    }
+    RemoveJournals(options_.folder, names);
+    if (options_.report != nullptr) options_.report->complete = true;
+    return true;
   }
 
   int64_t FindProcesses() const {

@@ -4,7 +4,9 @@ Commands that write sets of files are killed at a system call or by the clock,
 or one of their system calls fails. Then every command that reads a checkpoint
 reads the folder. Each must return exactly what it returns for the earlier set
 or for the new one, or end with status 2 and an error. Afterwards the same
-command, run again, must complete the set. The same holds for readers that run
+command, run again, must complete the set. Of two processes that share a
+checkpoint one or both are killed, or --finalize, which is also run before
+they have ended; all of them, run again, must write the same files. The same holds for readers that run
 while two sets replace each other.
 
     partial_sets_test.py                        a sample, in seconds
@@ -94,7 +96,38 @@ def writers(at):
               ("merge", ["merge", at("in/set")]),
               ("reshard", ["reshard", at("in/orbax"), "--plan",
                            at("in/other.json")]))),
+        *(one for to, command in rank_commands(at).items()
+          if to.startswith(("orbax", "dcp")) for one in (
+              Writer(f"{to} by processes", process(command, 1), "tree",
+                     [process(command, 0)], once=True),
+              Writer(f"finalize {to}", [*command, "--finalize"], "tree",
+                     [process(command, 0), process(command, 1)], once=True))),
+        Writer("finalize a reshard", [*resharded(at), "--finalize"], "set",
+               [process(resharded(at), 0), process(resharded(at), 1)],
+               hf=False),
     ]
+
+
+def resharded(at):
+    return ["reshard", at("in/set"), "--plan", at("in/other.json"), "--out",
+            at("out/set"), "--threads", "1", "--no-sync"]
+
+
+def rank_commands(at):
+    """Commands that several processes share, by format and source."""
+    out = {f"{to} of {source}": [*command, "--to", to, "--threads", "1",
+                                 "--out", at("out/tree")]
+           for to in ("orbax", "dcp")
+           for source, command in (
+               ("merge", ["merge", at("in/set")]),
+               ("reshard", ["reshard", at("in/orbax"), "--plan",
+                            at("in/other.json")]))}
+    out["safetensors of merge"] = [
+        "merge", at("in/set"), "--to", "safetensors", "--out",
+        at("out/parts"), "--max-shard-size", "100B", "--threads", "1",
+        "--no-sync"]
+    out["safetensors of reshard"] = resharded(at)
+    return out
 
 
 def readers(at, folder):
@@ -162,8 +195,8 @@ class Trial:
             for name, args in readers(bench.at, writer.folder):
                 self.valid[state][name], _ = self.read(args)
         # A part of a set by processes that is not the last completes nothing.
-        done = writer.once or not any(
-            name.startswith(".") for name in self.after[writer.folder])
+        done = writer.folder in self.after and (writer.once or not any(
+            name.startswith(".") for name in self.after[writer.folder]))
         expected = {"merge", "reshard"}
         if writer.hf:
             expected |= {"manifest", "check", "plan", "diff", "suggest",
@@ -187,7 +220,16 @@ class Trial:
                 self.refused += 1
             if writer.once:
                 self.judge_unfinished(writer)
-            if writer.once and writer.folder in contents(self.bench.at("out")):
+            if (writer.once and writer.folder
+                    in contents(self.bench.at("out"))):
+                # It is never replaced, and running again is an error, unless
+                # only the removal of journals was left to do.
+                same = contents(self.bench.at("out")) == self.after
+                done = self.bench.run(writer.args)
+                require(done.returncode == (2 if same else 0),
+                        f"run again, status {done.returncode}")
+                require(contents(self.bench.at("out")) == self.after,
+                        "run again, other files")
                 return
             self.bench.good(*writer.args)
             require(contents(self.bench.at("out")) == self.after,
@@ -288,6 +330,68 @@ class Trial:
             self.judge(writer, f"{call} {n} of {calls} fails with {how}")
 
 
+    def ranks(self, name, command, count):
+        """Two processes and --finalize, some of which are killed at a random
+        moment, then all again: what a run without kills writes."""
+        def started(*extra):
+            return subprocess.Popen(
+                [BIN, *command, *extra], stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env=self.bench.env)
+
+        def all_steps():
+            both = [started("--process-index", str(i), "--process-count", "2")
+                    for i in (0, 1)]
+            statuses = [run.wait() for run in both]
+            return [*statuses, started("--finalize").wait()]
+
+        place = command[command.index("--out") + 1]
+        reader = ["merge", place, "--threads", "1", "--no-sync", "--out",
+                  self.bench.at("out/read/made.safetensors")]
+        self.bench.clear()
+        start = time.monotonic()
+        require(all_steps() == [0, 0, 0], f"{name} by two processes")
+        whole = time.monotonic() - start
+        complete = contents(self.bench.at("out"))
+        new, _ = self.read(reader)
+        require(new[0] == 0, f"what {name} writes is not read")
+        for i in range(count):
+            kind = ("one rank", "all ranks", "finalize",
+                    "finalize before the end")[i % 4]
+            self.bench.clear()
+            try:
+                both = [started("--process-index", str(i), "--process-count",
+                                "2") for i in (0, 1)]
+                if kind == "finalize":
+                    for run in both:
+                        run.wait()
+                    both = [started("--finalize")]
+                time.sleep(self.chance.uniform(
+                    0, whole / 2 if kind == "finalize" else whole))
+                if kind == "finalize before the end":
+                    started("--finalize").wait()
+                else:
+                    for run in both[:1] if kind == "one rank" else both:
+                        run.kill()
+                        self.kills += 1
+                for run in both:
+                    run.wait()
+                result, message = self.read(reader)
+                self.reads += 1
+                if result != new:
+                    require(result[0] == 2 and b"error" in message
+                            and result[2] == {"project": {}},
+                            f"a part is read: {result[0]} {message[-300:]!r}")
+                    self.refused += 1
+                all_steps()
+                require(contents(self.bench.at("out")) == complete,
+                        "run again, other files")
+                result, _ = self.read(reader)
+                require(result == new, "run again, read otherwise")
+            except Fault as fault:
+                self.failed.append(f"{name}: {kind}: {fault}")
+                print(self.failed[-1], flush=True)
+
     def race(self, name, new, old, index, seconds):
         """Reads while two sets replace each other; `index` is then removed."""
         place = self.bench.at("out/parts")
@@ -346,6 +450,9 @@ def main():
             each = -(-kills // len(chosen)) if kills else 2
             trial.kill(writer, each)
             trial.fail(writer, each // 5 if kills else 1)
+        for name, command in rank_commands(bench.at).items():
+            if not only or any(word in name for word in only):
+                trial.ranks(name, command, -(-kills // 25) if kills else 4)
         for writer in chosen:
             if writer.name in ("merge over a set",
                                "merge over a set without index"):
