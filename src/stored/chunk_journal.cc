@@ -19,6 +19,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "source/digest.h"
@@ -58,6 +60,18 @@ bool Lock(int fd) {
     status = ::flock(fd, LOCK_EX | LOCK_NB);
   } while (status != 0 && errno == EINTR);
   return status == 0;
+}
+
+// Another process may hold the lock for as long as it takes to read the first
+// line (IsOfAnotherRun), so that a few attempts are made.
+bool LockSoon(int fd) {
+  constexpr int kAttempts = 20;
+  constexpr auto kPause = std::chrono::milliseconds(5);
+  for (int i = 0; !Lock(fd); ++i) {
+    if (errno != EWOULDBLOCK || i == kAttempts) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
 }
 
 std::string ReadAll(int fd) {
@@ -186,7 +200,7 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
     return std::nullopt;
   }
   struct stat status = {};
-  const bool locked = Lock(out.fd_);
+  const bool locked = LockSoon(out.fd_);
   // A run that fails removes its journal, perhaps after this one has opened it.
   if (!locked || ::fstat(out.fd_, &status) != 0 || status.st_nlink == 0) {
     if (!locked && errno != EWOULDBLOCK) {
@@ -202,8 +216,15 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
   const std::string text = ReadAll(out.fd_);
   if (!key.chunks.empty() && text.starts_with(out.first_line_)) {
     out.Parse(std::string_view(text).substr(out.first_line_.size()));
+    return out;
   }
-  return out;
+  // From here on other processes can compare their key with this one, and the
+  // line stays until the journal is removed.
+  if (::ftruncate(out.fd_, 0) == 0 && WriteAll(out.fd_, out.first_line_)) {
+    return out;
+  }
+  AddWriteError(path, errno, findings);
+  return std::nullopt;
 }
 
 std::optional<ChunkJournal> ChunkJournal::Read(const std::string& path,
@@ -227,8 +248,16 @@ bool ChunkJournal::IsOfAnotherRun(const std::string& path,
   const int fd = OpenFile(path, O_RDONLY | O_NONBLOCK);
   if (fd < 0) return false;
   const bool live = !Lock(fd) && errno == EWOULDBLOCK;
+  std::string text = live ? ReadAll(fd) : std::string();
+  // A process that has just started writes its first line next.
+  constexpr int kAttempts = 200;
+  for (int i = 0; live && i < kAttempts && text.find('\n') == std::string::npos;
+       ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    text = ReadAll(fd);
+  }
   const bool other =
-      live && !ReadAll(fd).starts_with(std::string(kSchema) + key.chunks + " ");
+      live && !text.starts_with(std::string(kSchema) + key.chunks + " ");
   ::close(fd);
   return other;
 }
@@ -238,8 +267,9 @@ bool ChunkJournal::Keep(size_t count) {
   std::vector<WrittenChunk> kept = std::move(chunks_);
   kept.resize(std::min(count, kept.size()));
   chunks_.clear();
-  if (::ftruncate(fd_, 0) != 0) return false;
-  buffered_ = first_line_;
+  if (::ftruncate(fd_, static_cast<off_t>(first_line_.size())) != 0) {
+    return false;
+  }
   for (WrittenChunk& chunk : kept) {
     if (!Add(std::move(chunk))) return false;
   }

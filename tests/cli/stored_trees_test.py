@@ -2,6 +2,7 @@
 wrote (testdata/stored), against the digests that are recorded there; and of a
 tree of zarr folders that this test writes by the definition of the format."""
 
+import fcntl
 import hashlib
 import json
 import math
@@ -503,6 +504,32 @@ class OtherFormats(Base):
                 want = want or merged
                 self.assertEqual(merged, want)
         self.assertEqual(set(want), {"w", "empty", "b/c"})
+
+    def test_a_process_that_has_just_started_is_no_other_run(self):
+        """Its journal is locked before its first line is written."""
+        write_zarr(self.path("tree"), {"w": ((96, 130), (40, 33))})
+        for to, ending, _ in self.FORMS:
+            out = self.path(to)
+            command = ["merge", self.path("tree"), "--to", to, "--out", out]
+            self.as_process(1, 2, *command)
+            path = os.path.join(out + ending,
+                                ".shardc-00001-of-00002.journal")
+            with open(path, "r+b") as journal:
+                lines = journal.read()
+                journal.truncate(0)
+                fcntl.flock(journal, fcntl.LOCK_EX)
+                other = subprocess.Popen(
+                    [BIN, *command, "--process-index", "0",
+                     "--process-count", "2"], stderr=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL, env=clean_env())
+                time.sleep(.3)
+                journal.seek(0)
+                journal.write(lines)
+                journal.flush()
+                message = other.communicate()[1].decode()
+                self.assertEqual(other.returncode, 0, message)
+            self.shardc(*command, "--finalize")
+            self.assertEqual(set(self.merged(out)), {"w"})
 
     def test_a_killed_run_is_continued(self):
         data = write_zarr(self.path("tree"), {"w": ((96, 130), (40, 33)),
