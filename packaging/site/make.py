@@ -271,6 +271,7 @@ def navigation(manual, playground):
             {"Checkpoints": guide("checkpoints")},
             {"What is in a checkpoint": guide("contents")},
             {"Restore on another topology": guide("restore")},
+            {"From JAX to PyTorch and back": guide("jax-pytorch")},
             {"Verification": guide("verification")},
             {"A complete step": guide("step")},
             {"The model section": guide("model-section")},
