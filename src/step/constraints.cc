@@ -104,9 +104,10 @@ void Note(std::vector<std::string>& notes, std::string text) {
 }
 
 // Returns the leading axes that no earlier dimension uses and that divide the
-// size; reports the others in `notes`.
+// size; reports the others in `notes`. A single query of decoding is sharded by
+// nothing, which is no surprise; a batch of one row is.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
-                 AxisSet used, const std::string& where,
+                 std::string_view token, AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {
   AxisList out;
   int64_t parts = 1;
@@ -118,7 +119,7 @@ AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
     }
     parts *= axes.sizes[axis];
     if (size % parts != 0) {
-      if (size > 1) {
+      if (size > 1 || token == "BATCH") {
         Note(notes, where + ": " + axes.names[axis] + " does not divide " +
                         std::to_string(size) + " and is left out");
       }
@@ -183,7 +184,7 @@ std::optional<Sharding> ConstrainedSharding(
       }
       list = left;
     }
-    out.dims[d] = Fitting(axes, list, sizes[AsIndex(labels[d])], used,
+    out.dims[d] = Fitting(axes, list, sizes[AsIndex(labels[d])], token, used,
                           std::string(role) + " " + label.name, notes);
     used = static_cast<AxisSet>(used | out.dims[d].set());
   }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "step/graph_maker.h"
@@ -51,6 +52,12 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   CHECK(text("k", {b, t, k}, &notes) == "b:fsdp+dp");
   CHECK(notes ==
         std::vector<std::string>{"k k: tp does not divide 3 and is left out"});
+  // So is one that does not divide a batch of one row.
+  const int64_t rows = std::exchange(make.sizes[AsIndex(b)], 1);
+  CHECK(text("resid", {b, t, d}, &notes) == "d:tp");
+  CHECK(notes == std::vector<std::string>{
+                     "resid b: fsdp does not divide 1 and is left out"});
+  make.sizes[AsIndex(b)] = rows;
   // Without the experts' axis in the batch nothing is sent to them.
   CHECK(text("moe_tok", {b, e, d}) == "none");
   CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
