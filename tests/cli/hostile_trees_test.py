@@ -11,6 +11,7 @@ stored_trees_test.py.
 
 import json
 import os
+import re
 import resource
 import shutil
 import struct
@@ -418,6 +419,25 @@ class HostileTrees(Base):
             self.assertIn(word, text, line)
         for line in LISTS:
             self.run_line(line, tree)
+
+    def test_the_table_of_forms_names_tests_that_exist(self):
+        tests = os.path.join(SAMPLES, "..", "..", "tests", "stored")
+        with open(os.path.join(SAMPLES, "README.md"),
+                  encoding="utf-8") as file:
+            table = file.read().split("sample or test |\n|---|---|---|\n")[1]
+        titles = {title for title, _, _ in CASES} | set(dir(self))
+        for name in os.listdir(tests):
+            with open(os.path.join(tests, name), encoding="utf-8") as file:
+                titles |= set(re.findall(r'TEST_CASE\("(.*?)"\)', file.read()))
+        numbers = []
+        for line in table.splitlines():
+            _, listed, _, cell, _ = line.split("|")
+            numbers += [int(one) for one in listed.split(",")]
+            for one in re.findall(r'"(.*?)"|(test_\w+)', cell):
+                self.assertTrue(set(one) & titles or "_live_" in cell, one)
+            for one in re.findall(r"`(\w+)`", re.sub(r'".*?"', "", cell)):
+                self.assertIn(one, os.listdir(SAMPLES))
+        self.assertEqual(numbers, list(range(1, 51)))
 
     def test_every_case_in_every_command(self):
         for title, how, word in CASES:
