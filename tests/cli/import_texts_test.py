@@ -124,6 +124,50 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
         self.assertIn("no order of the axes", self.check(
             run("import", "hlo", "-", "--mesh", "a:8", stdin=text), 2).err)
 
+    def rules_of(self, form, text, *flags):
+        """Spec by pattern."""
+        out = self.check(run("import", form, "-", *flags, stdin=text), 0).out
+        lines = out[out.index("rules:"):].split("\n")[1:]
+        return {match.split("'")[1]: spec.split("spec: ")[1]
+                for match, spec in zip(lines[::2], lines[1::2])}
+
+    def test_arguments_that_jax_lowered_have_their_names(self):
+        """A step of JAX 0.10.2 over two trees with the same names."""
+        record = os.path.join(TESTDATA, "runtimes", "jax", "lowered_step.")
+        with open(record + "mlir", encoding="utf-8") as file:
+            lowered = file.read()
+        with open(record + "hlo", encoding="utf-8") as file:
+            compiled = file.read()
+        want = {"^x$": "[dp, null]"}
+        for tree in "p", "m":
+            want |= {f"^{tree}/layer_0/kernel$": "[dp, tp]",
+                     f"^{tree}/layer_0/bias$": "[tp]",
+                     f"^{tree}/layers/0/w$": "[tp, null]",
+                     f"^{tree}/layers/1/w$": "[null, [dp, tp]]"}
+        self.assertEqual(self.rules_of("shardy", lowered), want)
+        self.assertEqual(
+            self.rules_of("hlo", compiled, "--mesh", "dp:2,tp:4"), want)
+
+    def test_names_of_arguments_are_those_of_their_locations(self):
+        mesh = '#loc3 = loc("p[\'b\']")\nsdy.mesh @mesh = <["a"=2]>\n'
+        argument = ": tensor<8xf32> {sdy.sharding = " \
+            '#sdy.sharding<@mesh, [{"a"}]>}'
+        for places, names in (
+                (("\"p['w']\"", "\"p['v']\""), ("w", "v")),
+                (('"first"("step.py":1:2)', "#loc3"), ("first", "b")),
+                (('"step.py":1:2', "unknown"), ("arg0", "arg1")),
+                (('"f"', '"f"'), ("arg0", "arg1")),
+                (("#loc9", 'fused["v", "w"]'), ("arg0", "arg1"))):
+            text = mesh + "func.func @main(" + ", ".join(
+                f"%arg{i}{argument} loc({place})"
+                for i, place in enumerate(places)) + ")"
+            found = self.rules_of("shardy", text)
+            self.assertEqual(
+                [list(found), set(found.values())],
+                [[f"^{name}$" for name in names], {"[a]"}], places)
+        self.refused("shardy", mesh + "func.func @main(%x" + argument +
+                     ' loc("p"', "never ends")
+
     def refused(self, form, text, said, *flags, line=None):
         result = self.check(run("import", form, "-", *flags, stdin=text), 2)
         self.assertEqual(result.out, "")

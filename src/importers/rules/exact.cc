@@ -4,6 +4,7 @@
 //     ->  ^h\.[0-9]+\.up$ [tp], ^h\.0\.down$ [tp], ^h\.1\.down$ []
 #include "importers/rules/exact.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -55,10 +56,28 @@ ImportedRule RuleOf(std::string pattern, const NamedSpec& param) {
   return made;
 }
 
+void NamePaths(std::vector<NamedSpec>& params) {
+  std::map<std::string, int> owners;
+  for (const NamedSpec& param : params) {
+    ++owners[param.is_path ? NameOfPath(param.name) : param.name];
+  }
+  for (NamedSpec& param : params) {
+    if (!param.is_path) continue;
+    std::string name = NameOfPath(param.name);
+    const size_t root =
+        std::min(param.name.find_first_of("[."), param.name.size());
+    if (owners[name] > 1 && root > 0 && root < param.name.size()) {
+      name.insert(0, param.name.substr(0, root) + "/");
+    }
+    param.name = std::move(name);
+  }
+}
+
 }  // namespace
 
-bool AddExact(const std::vector<NamedSpec>& params, Imported& imported,
+bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings) {
+  NamePaths(params);
   imported.separator = SeparatorOf(params);
   struct Group {
     bool alike = true;

@@ -18,12 +18,15 @@ struct NamedSpec {
   std::string name;
   Spec spec;
   Place place;
+  bool is_path = false;  // the name is JAX's key path
 };
 
 // Adds one rule per parameter, or one rule for all parameters whose names
-// differ only in numbers and whose specs are equal. Returns false after a
-// finding if a name occurs twice.
-bool AddExact(const std::vector<NamedSpec>& params, Imported& imported,
+// differ only in numbers and whose specs are equal. Key paths are converted to
+// names; where two arguments have a name in common, both keep the argument's:
+// `p['w']` and `m['w']` become `p/w` and `m/w`. Returns false after a finding
+// if a name occurs twice.
+bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings);
 
 // Converts JAX's key paths to names: `params['a'][0].kernel` to `a/0/kernel`. A

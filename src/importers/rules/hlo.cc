@@ -167,6 +167,7 @@ class HloShardings {
     const auto sharding = hlo::AttributeOf(instruction->attributes, "sharding");
     if (!sharding) return true;
     std::string name(instruction->name);
+    bool is_path = false;
     const auto member = hlo::MemberOf(hlo::MetadataOf(*instruction), "op_name");
     if (member) {  // without its quotes
       scan.MoveTo(static_cast<size_t>(member->data() - line.data()) - 1);
@@ -175,17 +176,19 @@ class HloShardings {
         scan.Refuse("this name never ends", findings_);
         return false;
       }
-      name = NameOfPath(*path);
+      name = *path;
+      is_path = true;
     }
     scan.MoveTo(static_cast<size_t>(sharding->data() - line.data()));
-    return AddParam(name, scan);
+    return AddParam(name, scan, is_path);
   }
 
-  bool AddParam(const std::string& name, Scan& scan) {
+  bool AddParam(const std::string& name, Scan& scan, bool is_path = false) {
     const size_t begin = scan.at();
     auto spec = Sharding(scan);
     if (!spec) return false;
-    params_.push_back({name, std::move(*spec), scan.PlaceOf(begin, scan.at())});
+    params_.push_back(
+        {name, std::move(*spec), scan.PlaceOf(begin, scan.at()), is_path});
     return true;
   }
 

@@ -1,8 +1,12 @@
 // Imports Shardy's MLIR: the mesh, and the shardings of the arguments of
-// `@main`. An argument's name is its `jax.arg_info`, or its number:
+// `@main`. An argument's name is its `jax.arg_info`, the name of its location
+// if no other argument has it, or its number:
 //
-//   %arg0: tensor<8x4xf32> {jax.arg_info = "w",
-//     sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}  ->  ^w$ [tp, null]
+//   %arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
+//     loc("p['w']")  ->  ^w$ [tp, null]
+#include <algorithm>
+#include <map>
+
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
 #include "importers/rules/scan.h"
@@ -44,7 +48,9 @@ class ShardyModule {
     if (!ReadMesh(scan)) return false;
     for (const JsonMember member : params->members()) {
       Scan inside(member.value.string(), member.value.place());
-      if (!AddParam(std::string(member.name()), inside)) return false;
+      NamedSpec& param = params_.emplace_back();
+      param.name = std::string(member.name());
+      if (!Sharding(inside, param)) return false;
     }
     return true;
   }
@@ -62,7 +68,10 @@ class ShardyModule {
       if (!Argument(scan, number)) return false;
       scan.Take(",");
     }
-    if (scan.Take(")")) return true;
+    if (scan.Take(")")) {
+      NameByLocation();
+      return true;
+    }
     scan.Refuse("an argument is missing here", findings_);
     return false;
   }
@@ -111,21 +120,87 @@ class ShardyModule {
       return false;
     }
     scan.Take(">");  // of complex<f32>
-    std::string name = "arg" + std::to_string(number);
-    bool sharded = false;
-    if (scan.Take("{") && !Attributes(scan, name, sharded)) return false;
+    NamedSpec param;
+    param.place = scan.PlaceOf(0, 0);
+    if (scan.Take("{") && !Attributes(scan, param)) return false;
+    const bool named = !param.name.empty();
+    param.is_path = named;
+    if (!named) param.name = "arg" + std::to_string(number);
     if (scan.Take("loc(")) {
-      scan.Quoted();
-      if (!scan.Find(")")) {
-        scan.Refuse("this place never ends", findings_);
-        return false;
+      const auto location = Location(scan);
+      if (!location) return false;
+      if (!named && !location->empty()) {
+        ++located_[*location];
+        locations_.emplace_back(params_.size(), *location);
       }
     }
-    if (!sharded) params_.push_back({name, {}, scan.PlaceOf(0, 0)});
+    params_.push_back(std::move(param));
     return true;
   }
 
-  bool Attributes(Scan& scan, std::string& name, bool& sharded) {
+  // Reads `"name")`, `"name"("file.py":1:2))`, `#loc5)` or another location,
+  // which has no name. Returns nullopt after a finding.
+  std::optional<std::string> Location(Scan& scan) {
+    const size_t begin = scan.at();
+    std::string name;
+    if (scan.Take("#")) {
+      name = AliasOf(scan.Word());
+    } else if (scan.Peek() == '"') {
+      const auto quoted = scan.Quoted();
+      // A colon follows the path of a file.
+      if (quoted && scan.Peek() != ':') name = *quoted;
+    }
+    for (int depth = 1; depth > 0;) {
+      scan.Blanks();
+      const char c = scan.Peek();
+      if (scan.AtEnd() || (c == '"' && !scan.Quoted())) {
+        scan.MoveTo(begin);
+        scan.Refuse("this place never ends", findings_);
+        return std::nullopt;
+      }
+      if (c == '"') continue;
+      if (c == '(') ++depth;
+      if (c == ')') --depth;
+      scan.MoveTo(scan.at() + 1);
+    }
+    return name;
+  }
+
+  // Returns the name that `#loc5 = loc("name")` gives; empty without one.
+  std::string AliasOf(const std::string& word) {
+    if (!aliases_) ReadAliases();
+    const auto found = aliases_->find(word);
+    return found == aliases_->end() ? "" : found->second;
+  }
+
+  void ReadAliases() {
+    aliases_.emplace();
+    const std::string_view text = source_->text();
+    constexpr std::string_view kAlias = "#loc";
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string_view line = text.substr(begin, end - begin);
+      Scan scan(line, {source_, begin, end});
+      begin = end + 1;
+      if (!line.starts_with(kAlias)) continue;
+      scan.MoveTo(1);
+      const std::string word = scan.Word();
+      if (!scan.Take("=") || !scan.Take("loc(")) continue;
+      const auto name = scan.Quoted();
+      if (name && scan.Peek() != ':') aliases_->emplace(word, *name);
+    }
+  }
+
+  // Names the arguments by their locations, of which each has its own.
+  void NameByLocation() {
+    for (const auto& [index, name] : locations_) {
+      if (located_[name] > 1) continue;
+      params_[index].name = name;
+      params_[index].is_path = true;
+    }
+  }
+
+  bool Attributes(Scan& scan, NamedSpec& param) {
     size_t sharding = 0;
     while (!scan.Take("}")) {
       const std::string key = scan.Word();
@@ -138,7 +213,7 @@ class ShardyModule {
         if (key == "sdy.sharding") sharding = scan.at();
         if (key == "jax.arg_info") {
           const auto quoted = scan.Quoted();
-          if (quoted) name = NameOfPath(*quoted);
+          if (quoted) param.name = *quoted;
         } else if (!Skip(scan)) {
           return false;
         }
@@ -151,8 +226,7 @@ class ShardyModule {
     const size_t end = scan.at();
     if (sharding == 0) return true;
     scan.MoveTo(sharding);
-    sharded = true;
-    if (!AddParam(name, scan)) return false;
+    if (!Sharding(scan, param)) return false;
     scan.MoveTo(end);
     return true;
   }
@@ -176,17 +250,16 @@ class ShardyModule {
   }
 
   // Reads `#sdy.sharding<@mesh, [{"tp", ?}p0, {}], replicated={"dp"}>`.
-  bool AddParam(const std::string& name, Scan& scan) {
+  bool Sharding(Scan& scan, NamedSpec& param) {
     const size_t begin = scan.at();
-    Spec spec;
     if (!scan.Take("#sdy.sharding<@") || scan.Word() != mesh_ ||
         !scan.Take(",") || !scan.Take("[")) {
       scan.Refuse("this is no sharding over `@" + mesh_ + "`", findings_);
       return false;
     }
     while (!scan.Take("]")) {
-      if (!spec.empty()) scan.Take(",");
-      if (!Dimension(scan, spec.emplace_back())) return false;
+      if (!param.spec.empty()) scan.Take(",");
+      if (!Dimension(scan, param.spec.emplace_back())) return false;
     }
     if (scan.Take(", replicated={") && !scan.Find("}")) {
       scan.Refuse("these axes never end", findings_);
@@ -196,7 +269,7 @@ class ShardyModule {
       scan.Refuse("the sharding should end here", findings_);
       return false;
     }
-    params_.push_back({name, std::move(spec), scan.PlaceOf(begin, scan.at())});
+    param.place = scan.PlaceOf(begin, scan.at());
     return true;
   }
 
@@ -230,6 +303,10 @@ class ShardyModule {
   Imported imported_;
   std::string mesh_;
   std::vector<NamedSpec> params_;
+  // The names of the arguments' locations, by their place in `params_`.
+  std::vector<std::pair<size_t, std::string>> locations_;
+  std::map<std::string, int> located_;  // the arguments with that name
+  std::optional<std::map<std::string, std::string>> aliases_;
   bool open_ = false;
 };
 
