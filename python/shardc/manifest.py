@@ -62,7 +62,13 @@ def manifest(model: Any, separator: str = "/") -> dict[str, Any]:
         params[name] = {"shape": list(leaf.shape), "dtype": leaf.dtype}
     if not params:
         raise ManifestError(f"{_shown(model)} gives no arrays")
-    return {"schema": SCHEMA, "params": params}
+    made: dict[str, Any] = {"schema": SCHEMA, "params": params}
+    # Readers infer the separator from the names, and refuse names that leave
+    # it open.
+    other = "/" if separator == "." else "."
+    if any(other in name for name in params):
+        made = {"schema": SCHEMA, "separator": separator, "params": params}
+    return made
 
 
 def from_model(

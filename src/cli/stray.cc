@@ -121,6 +121,11 @@ std::optional<std::string> HelpForForeign(std::string_view flag,
   if (flag == "--dry-run" && Has(options, "--diff")) {
     return "`--diff` prints what would change and writes nothing";
   }
+  const bool strict = flag == "--deny" || flag == "--strict" ||
+                      flag == "--werror" || flag == "-W";
+  if (strict && Has(options, "--fail-on")) {
+    return "`--fail-on warning` exits with 1 for warnings as well";
+  }
   return std::nullopt;
 }
 

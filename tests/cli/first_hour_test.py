@@ -106,6 +106,8 @@ class FirstHour(Case):
                  "did you mean `catch-all-replicates`?"),
                 (["plan", "--verbose"], "explain PARAM` prints how"),
                 (["check", "-v"], "`--notes` prints the notes too"),
+                (["check", "--deny", "warnings"], "`--fail-on warning` exits"),
+                (["check", "--strict"], "`--fail-on warning` exits"),
                 (["plan", "--json"], "write `--format json`"),
                 (["plan", "--dry-run"], "`--diff` prints what would change"),
                 (["plan", *MESH, *PACK], "`--model config.json`")):

@@ -11,9 +11,9 @@ r"""The page of `shardc report` in a real browser, by hand:
 browser everything is skipped; without axe-core that part is.
 
 It checks that nothing is logged on the console, no request is made, nothing is
-wider than a phone, search, filters and folded parts work, the page can be read
-without scripts, hostile names run nothing, and axe-core finds nothing in either
-theme.
+wider than a phone or a sheet of paper, search, filters and folded parts work, the
+page can be read without scripts and in print without colours, hostile names run
+nothing, and axe-core finds nothing in either theme.
 """
 
 import json
@@ -36,6 +36,7 @@ AXE = os.environ.get("SHARDC_AXE", "")
 CHROMIUM = os.environ.get("SHARDC_CHROMIUM", "")
 SHOTS = os.environ.get("SHARDC_SHOTS", "")
 DESK, PHONE = (1280, 900), (360, 780)
+PAPER = (718, 1047)  # A4 less margins of 1 cm, at 96 dots per inch
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa",
             "best-practice"]
 
@@ -86,6 +87,29 @@ CONTRAST = """nodes => nodes.map(name => {
   };
   const [low, high] = [light(ink), light(behind)].sort((a, b) => a - b);
   return (high + 0.05) / (low + 0.05);
+})"""
+
+# What is cut off or wider than the paper, of what is drawn.
+CUT = """wide => [...document.querySelectorAll(
+  "section *, header *")].filter(one => {
+  const style = getComputedStyle(one), box = one.getBoundingClientRect();
+  if (!box.width || !box.height || one.closest("svg svg, defs")) return false;
+  if (one.clientWidth && one.scrollWidth > one.clientWidth + 1 &&
+      style.overflowX !== "visible") return true;
+  return box.right > wide + 1;
+}).map(one => one.tagName + "." + (one.getAttribute("class") || "")).slice(0, 9)
+"""
+
+# Selectors of all elements that have text of their own and are painted.
+TEXTS = """() => [...document.querySelectorAll("body *")].filter(one => {
+  if (["SCRIPT", "STYLE", "TITLE", "title"].includes(one.tagName)) return false;
+  const box = one.getBoundingClientRect();
+  return box.width && box.height && getComputedStyle(one).visibility ===
+    "visible" && [...one.childNodes].some(
+      node => node.nodeType === 3 && node.data.trim());
+}).slice(0, 400).map((one, i) => {
+  one.setAttribute("data-text", i);
+  return `[data-text="${i}"]`;
 })"""
 
 MESH = ["--mesh", "dp:2,fsdp:8,tp:4", "--processes", "8"]
@@ -282,11 +306,57 @@ class Browser(unittest.TestCase):
         self.assertIn("</script>", page.inner_text("#rows"))
         self.assertEqual(told, [])
 
+    def printed(self, name, dark):
+        """The page as it is printed on A4 with margins of 1 cm."""
+        page, _ = self.open(name, PAPER, dark)
+        page.emulate_media(media="print",
+                           color_scheme="dark" if dark else "light")
+        return page
+
     def test_print(self):
-        page, _ = self.open("llama", dark=True)
-        path = os.path.join(SHOTS or self.folder.name, "llama.pdf")
-        page.pdf(path=path, format="A4")
-        self.assertGreater(os.path.getsize(path), 10000)
+        """On white paper in both themes, and nothing is wider than it."""
+        for name in self.pages:
+            for dark in (False, True):
+                with self.subTest(name, dark=dark):
+                    page = self.printed(name, dark)
+                    ground = page.evaluate(
+                        "getComputedStyle(document.documentElement)"
+                        ".backgroundColor")
+                    self.assertEqual(ground, "rgb(255, 255, 255)")
+                    wide = page.evaluate(
+                        "document.documentElement.scrollWidth")
+                    self.assertLessEqual(wide, PAPER[0])
+                    cut = page.evaluate(CUT, PAPER[0])
+                    if name != "hostile":  # one word of 400 letters
+                        self.assertEqual(cut, [])
+                    look = "dark" if dark else "light"
+                    path = os.path.join(SHOTS or self.folder.name,
+                                        f"{name}-print-{look}")
+                    page.pdf(path=path + ".pdf", format="A4")
+                    self.assertGreater(os.path.getsize(path + ".pdf"), 10000)
+                    if SHOTS:
+                        page.screenshot(full_page=True, path=path + ".png")
+
+    def test_print_has_every_row_and_no_control(self):
+        for name in self.pages:
+            page = self.printed(name, False)
+            screen, _ = self.open(name)
+            self.assertEqual(self.shown(page), self.shown(screen))
+            for control in ("nav", ".tools", "input", "summary"):
+                self.assertEqual(
+                    page.locator(f"{control}:visible").count(), 0,
+                    (name, control))
+
+    def test_print_is_read_without_colours(self):
+        """Contrasts are of lightness, so that they hold in greys too."""
+        for name in self.pages:
+            for dark in (False, True):
+                page = self.printed(name, dark)
+                nodes = page.evaluate(TEXTS)
+                low = [(node, ratio) for node, ratio in zip(
+                    nodes, page.evaluate(CONTRAST, nodes))
+                    if ratio is not None and ratio < 4.5]
+                self.assertEqual(low, [], (name, dark))
 
     @unittest.skipUnless(AXE, "SHARDC_AXE names no axe.min.js")
     def test_axe_finds_nothing(self):

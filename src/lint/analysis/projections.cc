@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -112,7 +113,13 @@ class Comparison {
         sizes_(sizes),
         value_dim_(value_dim),
         axes_(axes),
-        stacks_(StacksOf(facts)) {}
+        stacks_(StacksOf(facts)) {
+    for (const ParameterGroup& group : facts.groups()) {
+      if (IsAttention(group.role.role) && !group.role.block_path.empty()) {
+        blocks_.insert(group.role.block_path);
+      }
+    }
+  }
 
   std::vector<ComparedProjection> Take() {
     for (size_t g = 0; g < facts_.groups().size(); ++g) {
@@ -123,8 +130,8 @@ class Comparison {
         AddUnknown(group, std::string(refused));
       } else if (IsProjection(role)) {
         CompareGroup(group, stacks_.dims[g]);
-      } else if (role == Role::kOther && group.role.attention &&
-                 facts_.Rank(group) > 1) {
+      } else if (role == Role::kOther && facts_.Rank(group) > 1 &&
+                 (group.role.attention || IsNextToProjection(group))) {
         AddUnknown(group, "its name gives it no known role in attention");
       }
     }
@@ -132,6 +139,17 @@ class Comparison {
   }
 
  private:
+  // `verses/lookback/out` is next to `verses/lookback/query`.
+  bool IsNextToProjection(const ParameterGroup& group) const {
+    const std::string_view name = group.name;
+    for (size_t at = name.find(facts_.separator());
+         at != std::string_view::npos;
+         at = name.find(facts_.separator(), at + 1)) {
+      if (blocks_.contains(name.substr(0, at))) return true;
+    }
+    return false;
+  }
+
   void AddUnknown(const ParameterGroup& group, std::string reason) {
     out_.push_back({.group = &group,
                     .status = ProjectionStatus::kUnknown,
@@ -273,6 +291,7 @@ class Comparison {
   int64_t value_dim_;
   std::span<const HeadAxes> axes_;
   LayerStacks stacks_;
+  std::set<std::string_view> blocks_;  // that hold attention projections
   std::vector<ComparedProjection> out_;
 };
 

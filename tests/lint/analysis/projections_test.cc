@@ -152,6 +152,12 @@ TEST_CASE("what cannot be compared is named with the reason") {
   const auto latent =
       Single("attn/kv_b_proj/kernel", "[512, 4096]", "[null, tp]");
   CHECK(latent.status == ProjectionStatus::kUnknown);
+  const auto beside = Compared(
+      "verses/lookback/query", "[1024, 1024]", "[null, tp]",
+      R"(, "verses/lookback/out": {"shape": [1024, 1024], "dtype": "F32"})");
+  REQUIRE(beside.size() == 2);
+  CHECK(beside[1].status == ProjectionStatus::kUnknown);
+  CHECK(beside[1].reason == "its name gives it no known role in attention");
   CHECK(Compared("mlp/up_proj/kernel", "[1024, 4096]", "[tp]").empty());
   const auto illegal =
       Single("attn/q_proj/kernel", "[1022, 1024]", "[tp, null]");
