@@ -145,8 +145,15 @@ class Calibrate(Case):
         one = self.run_of("one", mesh="tp:3", step_s=1)
         done = self.check(run("calibrate", "--profile", "h100-sxm", "--run",
                               one), 2)
-        self.assertIn("make no plan", done.err)
+        self.assertIn("the inputs of this run make no plan, so that its time "
+                      "cannot be compared", done.err)
         self.assertEqual(done.out, "")
+
+    def test_more_runs_than_are_read(self):
+        one = self.run_of("one", step_s=1)
+        done = self.check(run("calibrate", "--profile", "h100-sxm", "--run",
+                              *([one] * 1001)), 2)
+        self.assertIn("more than 1,000 runs are given", done.err)
 
 
 if __name__ == "__main__":
