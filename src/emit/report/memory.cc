@@ -109,7 +109,7 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   Html& html = page.html;
   html.Raw(
       "<details><summary>As a table</summary><div class=s tabindex=0 "
-      "role=group aria-label=\"memory by mode\"><table><thead><tr><th "
+      "role=group aria-label=\"memory by mode\"><table class=by><thead><tr><th "
       "scope=col>Component</th>");
   for (const cost::Report& report : page.in.costs) {
     html.Raw("<th scope=col class=r>").Text(ModeName(report.mode));
@@ -119,7 +119,8 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   const auto row = [&](std::string_view name, const auto& bytes) {
     html.Raw("<tr><th scope=row>").Text(name).Raw("</th>");
     for (const cost::Report& report : page.in.costs) {
-      html.Raw("<td class=r>").Bytes(bytes(report.memory)).Raw("</td>");
+      html.Raw("<td class=r data-m=").Text(ModeName(report.mode)).Raw(">");
+      html.Bytes(bytes(report.memory)).Raw("</td>");
     }
     html.Raw("</tr>");
   };
@@ -306,10 +307,14 @@ void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
   html.Fixed(box.height).Raw("\"/>");
   const std::string label = LabelOf(*cell.group, box.width);
   if (!label.empty() && box.height > 18) {
-    const bool wide = static_cast<double>(label.size()) * 7.4 < box.width / 3;
+    // Whether it fits a map of half the width, as on paper, or of a third.
+    const double needed = static_cast<double>(label.size()) * 7.4 + 6;
+    const std::string_view fits = needed < box.width / 3   ? " wide"
+                                  : needed < box.width / 2 ? " half"
+                                                           : "";
     const auto text = [&](double y, std::string_view look) {
-      html.Raw("<text class=\"").Raw(look).Raw(wide ? " wide\"" : "\"");
-      html.Raw(" dx=6 x=\"").Fixed(percent(box.x)).Raw("%\" y=\"");
+      html.Raw("<text class=\"").Raw(look).Raw(fits);
+      html.Raw("\" dx=6 x=\"").Fixed(percent(box.x)).Raw("%\" y=\"");
       html.Fixed(y).Raw("\">");
     };
     text(box.y + 15, "a");

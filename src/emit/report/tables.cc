@@ -143,7 +143,7 @@ void WriteTransfers(Page& page, const cost::Report& report) {
   html.Raw("<div class=s tabindex=0 role=group aria-label=\"Sent in ");
   html.Text(ModeName(report.mode));
   html.Raw(
-      "\"><table><thead><tr><th scope=col>Part</th><th scope=col>"
+      "\"><table class=by><thead><tr><th scope=col>Part</th><th scope=col>"
       "Collective</th><th scope=col>Over</th><th scope=col class=r>Count"
       "</th><th scope=col class=r>Sent per device</th><td></td></tr>"
       "</thead><tbody>\n");
@@ -152,7 +152,8 @@ void WriteTransfers(Page& page, const cost::Report& report) {
     html.Raw(one.backward ? ", backward" : "").Raw("</th><td class=k>");
     html.Text(CollectiveName(one.kind)).Raw("</td><td>");
     page.Axes(one.axes);
-    html.Raw("</td><td class=r>").Count(one.count).Raw("</td><td class=r>");
+    html.Raw("</td><td class=r data-m=times>").Count(one.count);
+    html.Raw("</td><td class=r data-m=\"sends per device\">");
     html.Bytes(one.sent).Raw("</td><td>");
     Bar(html, one.sent, most, "bar");
     html.Raw("</td></tr>\n");

@@ -124,7 +124,7 @@ void WriteAssumptions(Page& page) {
       "<p class=q>What memory, time and communication were computed with. A "
       "dash was not given, and the figures that need it are left out.</p>\n"
       "<div class=s tabindex=0 role=group aria-label=Assumptions><table "
-      "class=narrow><thead><tr><th scope=col>Setting</th>");
+      "class=\"by narrow\"><thead><tr><th scope=col>Setting</th>");
   for (const cost::Report& report : page.in.costs) {
     html.Raw("<th scope=col class=r>").Text(ModeName(report.mode));
     html.Raw("</th>");
@@ -133,7 +133,8 @@ void WriteAssumptions(Page& page) {
   const auto row = [&](std::string_view name, const auto& text) {
     html.Raw("<tr><th scope=row>").Raw(name).Raw("</th>");
     for (const cost::Report& report : page.in.costs) {
-      html.Raw("<td class=r>").Text(text(report)).Raw("</td>");
+      html.Raw("<td class=r data-m=").Text(ModeName(report.mode)).Raw(">");
+      html.Text(text(report)).Raw("</td>");
     }
     html.Raw("</tr>\n");
   };
