@@ -273,7 +273,8 @@ Options OptionsOf(ImportFlags& flags) {
       {.name = "--set",
        .to = &flags.values,
        .value = "NAME=VALUE",
-       .help = "value of a flag that the source branches on; may be repeated"},
+       .help = "value of a flag or number that the source depends on; may be "
+               "repeated"},
       {.name = "--matching",
        .to = &flags.request.matching,
        .value = "search|whole|start|glob|name",

@@ -3,6 +3,7 @@ what happens to a list before it is returned is either followed, as Python
 itself does it here, or refused; never read as something else."""
 
 import json
+import re
 import resource
 import subprocess
 import unittest
@@ -69,8 +70,78 @@ CHANGES = [
     (f"R = [{A}]\n(R := [{B}])", REFUSED),
     (f"R = [{A}]\nif (R := [{B}]): pass", REFUSED),
     (f"R = [{A}]\nfor i in [1, 2]:\n  if i > 1:\n    R.append({B})", REFUSED),
-    (f"R = [{A}]\nfor R in [[{B}]]:\n  pass", REFUSED),
-    (f"R = [{A}]\nfor x, R in [[1, [{B}]]]:\n  pass", REFUSED),
+    (f"R = [{A}]\nfor i in [1, 2]:\n  if i == 2:\n    R.append({B})", FOLLOWED),
+    (f"R = [{A}]\nfor R in [[{B}]]:\n  pass", FOLLOWED),
+    (f"R = [{A}]\nfor x, R in [[1, [{B}]]]:\n  pass", FOLLOWED),
+    (f"R = [{A}]\nfor i in [1]:\n  R.append({B})\n  break", REFUSED),
+    (f"R = [{A}]\nfor i in [1]:\n  continue\n  R.append({B})", REFUSED),
+    (f"R = [{A}]\nfor i in []:\n  R.append({B})\nelse:\n  R = [{B}]", REFUSED),
+    (f"R = [{A}]\nfor i in range(3, 3):\n  R.append({B})", FOLLOWED),
+    (f"R = [{A}]\nfor i in sorted([1]):\n  R.append({B})", REFUSED),
+    ("R = [(f'h/{i}/{n}', P(a)) for i in range(2) "
+     "for n, a in (('q', 'x'), ('o', 'y')) if i != 1]", FOLLOWED),
+    ("R = [(f'{i}{{2}}', P('x')) for i in range(1, 1_1)]", FOLLOWED),
+    ("R = [(f'{i:02}', P('x')) for i in range(2)]", REFUSED),
+    ("R = [(f'{i + 1}', P('x')) for i in range(2)]", REFUSED),
+    ("R = [(i, P('x')) for i in 'ab']", REFUSED),
+    ("R = [(i, P('x')) for i in ('a', 'b') if i > 'a']", REFUSED),
+    ("R = [(i, P(x)) for i, x in zip(('a', 'b'), ('c', 'd', 'e'))]", FOLLOWED),
+    ("R = [(f'a{i}', P(x)) for i, x in enumerate(['c', 'd'])]", FOLLOWED),
+    ("i = 'kept'\nr = [i for i in ('a',)]\nR = [(i, P('x'))]", FOLLOWED),
+    ("R = list((k, v) for k, v in {'a': P('x'), 'b': P()}.items())", FOLLOWED),
+    ("R = [(k, P()) for k in {'a': 1, 'b': 2}]", FOLLOWED),
+    ("d = {'a': P('x')}\nd['b'] = P('y')\nd['a'] = P('z')\n"
+     "R = list(d.items())", FOLLOWED),
+    ("d = {'a': P('x')}\ne = d\nd['a'] = P('y')\nR = list(e.items())",
+     REFUSED),
+    ("d = {'a': P('x')}\ne = dict(d)\nd['a'] = P('y')\n"
+     "R = list(e.items())", FOLLOWED),
+    ("d = {'a': P('x')}\ne = {'h': d}\nd['a'] = P('y')\n"
+     "R = list(e['h'].items())", REFUSED),
+    (f"r = [{A}]\nR = r\nr.append({B})", REFUSED),
+    (f"r = [{A}]\nR = r\nr += [{B}]", REFUSED),
+    (f"r = ({A},)\nR = r\nr += ({B},)", FOLLOWED),
+    (f"r = [{A}]\nR = list(r)\nr += [{B}]", FOLLOWED),
+    (f"r = [{A}]\nR = r\nR.append({B})", FOLLOWED),
+    ("d = {'a': P('x')}\nd.update({'b': P(), 'a': P('y')})\n"
+     "R = list(d.items())", FOLLOWED),
+    ("d = {'a': P('x')}\nd.update(b=P())\nR = list(d.items())", REFUSED),
+    ("d = {'a': P('x'), **{'a': P('y'), 'b': P()}}\nR = list(d.items())",
+     FOLLOWED),
+    ("d = {**{'a': P('x'), 'b': P()}, 'a': P('y')}\n"
+     "R = [(k, d[k]) for k in d]", FOLLOWED),
+    ("d = dict(a=P('x'), b=P())\nR = [('c', d['b']), ('d', d['a'])]",
+     FOLLOWED),
+    (f"r = [{A}, {B}]\nR = [r[1], r[0]]", FOLLOWED),
+    (f"r = [{A}, {B}]\nR = [r[-1]]", REFUSED),
+    ("def one(n, a='x', *, b=None):\n  return (n, P(a, b))\n"
+     "R = [one('a'), one('b', 'y'), one('c', b='z'), one(n='d', a=None)]",
+     FOLLOWED),
+    ("def one(*n):\n  return (n[0], P('x'))\nR = [one('a')]", REFUSED),
+    ("def one(n):\n  return (n, P('x'))\nR = [one(*('a',))]", REFUSED),
+    ("class A:\n  a = 'x'\n  def get(self, n):\n"
+     "    return [(n, P(self.a))]\nclass B(A):\n  a = 'y'\n"
+     "R = A().get('a') + B().get('b')", FOLLOWED),
+    ("class A:\n  def get(self):\n    return [('a', P('x'))]\n"
+     "class B(A):\n  def get(self):\n    return [('b', P())] + "
+     "super().get()\nclass C(B):\n  def get(self):\n"
+     "    return [('c', P('y'))] + super().get()\nR = C().get()", FOLLOWED),
+    ("class A:\n  def get(self):\n    return [('a', P('x'))]\n"
+     "class B(A):\n  def get(self):\n    return [('b', P())] + "
+     "super().get()\nclass C(A):\n  def get(self):\n"
+     "    return [('c', P('y'))] + super().get()\nclass D(B, C):\n  pass\n"
+     "R = D().get()", FOLLOWED),
+    ("from fractions import Fraction as F\nclass A:\n  def get(self):\n"
+     "    return [('a', P('x'))]\nclass B(F, A):\n  pass\nR = B().get()",
+     REFUSED),
+    ("class A:\n  def get(self):\n    return [('a', P('x'))]\n"
+     "class B:\n  def __init__(self, a=None):\n    if a is None:\n"
+     "      a = A()\n    self.a = a\n  def get(self):\n"
+     "    return [('b', P())] + self.a.get()\nR = B().get()", FOLLOWED),
+    ("class A:\n  def get(self):\n    return [('a', P('x'))]\n"
+     "class C(A):\n  pass\nclass B:\n  def __init__(self, a=1):\n"
+     "    self.a = A() if a else C()\n  def get(self):\n"
+     "    return [('b', P())] + self.a.get()\nR = B().get()", REFUSED),
     (f"R = [{A}]\nwhile len(R) < 2:\n  R = R + [{B}]", REFUSED),
     (f"R = [{A}]\nmatch 1:\n  case 1:\n    R = [{B}]", REFUSED),
     (f"R = [{A}]\nmatch [{B}]:\n  case R:\n    pass", REFUSED),
@@ -97,15 +168,44 @@ CHANGES = [
      f"  return [{B}]", FOLLOWED),
     (f"try:\n  class C:\n    r = [{A}]\n    def get(self):\n"
      f"      return self.r\nexcept ImportError:\n  pass\nR = C().get()",
-     REFUSED),
+     FOLLOWED),
     (f"try:\n  def rules():\n    return [{A}]\nfinally:\n  pass", FOLLOWED),
     ("Spec = P\nR = [('a', Spec('x'))]", FOLLOWED),
     ("import fractions as P2, json as Q\nR = [('a', P('x'))]", FOLLOWED),
 ]
 
 
+# Trees of specs: rules() returns one.
+TREES = [
+    "def rules():\n  return {'e': P('x'), 'h': [{'q': P('y'), 'o': P()}]}",
+    "def layer():\n  return {'q': {'w': P('x'), 'b': None}, 'o': P()}\n"
+    "def rules():\n  d = {'e': P('y')}\n  for i in range(12):\n"
+    "    d[f'layers_{i}'] = layer()\n  d['head'] = P(('x', 'y'))\n  return d",
+    "def rules():\n  return {'h': {str: {'w': P('x')} for str in ('0', '1')}}",
+    "def rules():\n  return {'h': [{'w': P('x' if i == 1 else 'y')} "
+    "for i in range(3)]}",
+    "class Layer:\n  def __init__(self, q, o):\n    self.q, self.o = q, o\n"
+    "def rules():\n  return {'h': {0: Layer(q=P('x'), o=P()), "
+    "1: Layer(q=P('x'), o=P('y'))}}",
+    "def rules():\n  return {'a.b': {'w_1': P('x')}, 'c': {'w_2': P('x'), "
+    "'w_x': P('y')}}",
+    "def rules():\n  return {'a': {'w': NamedSharding(None, P('x'))}}",
+]
+
+
 class Spec(tuple):
     pass
+
+
+def leaves(tree, path=()):
+    if isinstance(tree, Spec):
+        yield "/".join(path), list(tree)
+    elif tree is not None:
+        parts = (tree if isinstance(tree, dict) else
+                 dict(enumerate(tree)) if isinstance(tree, list) else
+                 vars(tree))
+        for key, part in parts.items():
+            yield from leaves(part, (*path, str(key)))
 
 
 def as_python(source):
@@ -121,9 +221,9 @@ class Python(Case):
         return self.check(run("import", "python", "-", "--format", "json",
                               *flags, stdin=source), rc)
 
-    def rules(self, source):
+    def rules(self, source, *flags):
         return [[rule["match"], rule["spec"]]
-                for rule in self.read(source).json()["rules"]]
+                for rule in self.read(source, 0, *flags).json()["rules"]]
 
     def test_what_stands_around_is_passed_over(self):
         for lines in AROUND:
@@ -135,16 +235,71 @@ class Python(Case):
 
     def test_what_happens_to_a_list_is_followed_or_refused(self):
         for source, followed in CHANGES:
+            symbol = "rules" if "def rules" in source else "R"
             if followed:
-                self.assertEqual(self.rules(source), as_python(source),
-                                 source)
+                self.assertEqual(self.rules(source, "--symbol", symbol),
+                                 as_python(source), source)
                 continue
             as_python(source)  # fine for Python
-            symbol = "rules" if "def rules" in source else "R"
-            result = self.read(source, 2, "--symbol", symbol)
+            with self.subTest(source):
+                result = self.read(source, 2, "--symbol", symbol)
             self.assertEqual(result.out, "", source)
             self.assertRegex(result.err, r'"line": \d+', source)
             self.assertIn("inexpressible", result.err, source)
+
+    def test_trees_name_parameters_by_their_paths(self):
+        for source in TREES:
+            with self.subTest(source):
+                names = {"P": lambda *entries: Spec(entries),
+                         "NamedSharding": lambda mesh, spec: spec}
+                exec(source, names)  # ours, from the table above
+                wanted = dict(leaves(names["rules"]()))
+                self.assertTrue(wanted)
+                found = self.rules(source)
+                unused = set(range(len(found)))
+                for name, spec in wanted.items():
+                    first = next(i for i, (pattern, _) in enumerate(found)
+                                 if re.search(pattern, name))
+                    unused.discard(first)
+                    self.assertEqual(
+                        [list(e) if isinstance(e, list) else e
+                         for e in found[first][1]],
+                        [list(e) if isinstance(e, tuple) else e for e in spec],
+                        name)
+                self.assertEqual(unused, set())
+
+    def test_a_tree_needs_what_it_hangs_on(self):
+        source = ("def layer():\n  return {'w': P('x')}\n"
+                  "def specs(config):\n"
+                  "  return {'h': [layer() for _ in range(config.layers)]}\n")
+        self.assertIn("2 rule sets", self.read(source, 2).err)
+        refused = self.read(source, 2, "--symbol", "specs")
+        self.assertIn("`--set layers=true`, `--set layers=false` or a number",
+                      refused.err)
+        rules = self.read(source, 0, "--set", "layers=3").json()["rules"]
+        self.assertEqual(rules, [{"match": "^h/[0-9]+/w$", "spec": ["x"]}])
+
+    def test_what_a_tree_cannot_hold(self):
+        for source, message in (
+                ("R = {'a': {'w': P('x'), 'b': 7}}",
+                 "this is not a PartitionSpec"),
+                ("R = {'a': {'w': P('x')}, (1, 2): {'w': P()}}",
+                 "this key of a tree is no name"),
+                ("R = {'a': {'w': P('x')}, f(): {'w': P()}}",
+                 "what `f` returns cannot be determined"),
+                ("R = {'a': {'w': P('x')}, 'a/w': P()}", "is given twice"),
+                ("R = {'a': " + "{'a': " * 70 + "P('x')" + "}" * 71,
+                 "holds no list of (pattern, PartitionSpec)")):
+            self.assertIn(message, self.read(source, 2).err, source)
+
+    def test_what_a_class_inherits_is_read_by_its_name(self):
+        source = ("class A:\n  a = 'x'\n  def get_rules(self):\n"
+                  "    return [('a', P(self.a))]\nclass B(A):\n  a = 'y'\n")
+        self.assertEqual(self.rules(source), [["a", ["x"]]])
+        for symbol, axis in (("B.get_rules", "y"), ("A.get_rules", "x"),
+                             ("get_rules", "x")):
+            rules = self.read(source, 0, "--symbol", symbol).json()["rules"]
+            self.assertEqual(rules, [{"match": "a", "spec": [axis]}])
 
     def test_other_names_of_a_spec(self):
         for line in ("from jax.sharding import PartitionSpec as Sharded",
@@ -156,10 +311,10 @@ class Python(Case):
                              [["a", ["x"]]])
 
     def test_an_axis_of_an_unknown_value_is_no_axis(self):
-        for line in ("for axis in ('x', 'y'): pass", "axis, other = 'x', 'y'",
+        for line in ("for axis in ('x', f()): pass", "axis, other = 'x', 'y'",
                      "axis = 'x'\naxis %= ()"):
             result = self.read(line + "\nR = [('a', P(axis))]", 2)
-            self.assertIn("axis", result.err)
+            self.assertIn("inexpressible", result.err)
 
     @unittest.skipIf(is_sanitized(), "a sanitizer has its own memory")
     def test_values_that_double_take_little_memory(self):
@@ -182,6 +337,22 @@ class Python(Case):
             "a function called often":
                 f"def f(): return [{(rule + ', ') * 3000}]\n" + "".join(
                     f"r{i} = f()\n" for i in range(2000)),
+            "comprehensions in comprehensions":
+                f"a = [{rule}, {rule}]\nR = [r for r in a" +
+                " for b in range(99999)" * 7 + "]",
+            "loops in loops": f"R = []\nfor i in range(99999):\n"
+                              f"  for j in range(99999):\n"
+                              f"    R.append({rule})\n",
+            "a dict that grows": "R = {}\nfor i in range(99999):\n"
+                                 "  R[f'{i}'] = P('x')\n",
+            "a large range": "R = [('x', P(i)) for i in range(10 ** 9)]\n"
+                             "S = [('x', P(i)) for i in range(999999)]\n",
+            "bases of bases": "class C0:\n  def get(self): return 1\n" +
+                "".join(f"class C{i}(C{i - 1}, C{i // 2}): pass\n"
+                        for i in range(1, 900)) + f"R = [{rule}]\n",
+            "a class of its own base":
+                f"class A: pass\nclass B(A): pass\nclass A(B): pass\n"
+                f"R = A().get() + [{rule}]\n",
             "fields": "a0 = PartitionAxis(x='a')\n" + "".join(
                 f"a{i} = PartitionAxis(x=a{i - 1}, y=a{i - 1})\n"
                 for i in range(1, 40)),

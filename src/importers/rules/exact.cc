@@ -2,6 +2,7 @@
 //
 //   h.0.up [tp], h.1.up [tp], h.0.down [tp], h.1.down []
 //     ->  ^h\.[0-9]+\.up$ [tp], ^h\.0\.down$ [tp], ^h\.1\.down$ []
+//   layers_0/w [tp], layers_1/w [tp]  ->  ^layers_[0-9]+/w$ [tp]
 #include "importers/rules/exact.h"
 
 #include <algorithm>
@@ -16,24 +17,37 @@
 namespace shardc::imports {
 namespace {
 
-char SeparatorOf(const std::vector<NamedSpec>& params) {
+template <class Param>
+char SeparatorOf(const std::vector<Param>& params) {
   int64_t dots = 0;
-  for (const NamedSpec& param : params) {
+  for (const Param& param : params) {
     dots += param.name.find('.') != std::string::npos ? 1 : 0;
     dots -= param.name.find('/') != std::string::npos ? 1 : 0;
   }
   return dots > 0 ? '.' : '/';
 }
 
-// Converts a name's template such as `h.*.up` to a pattern.
-std::string TemplatePattern(std::string_view name, char separator) {
+// The part of `12`, and with `suffixes` of `layers_12`, before its number; all
+// of other parts.
+std::string_view BeforeNumber(std::string_view part, bool suffixes) {
+  size_t end = part.size();
+  while (end > 0 && part[end - 1] >= '0' && part[end - 1] <= '9') --end;
+  const bool number =
+      end < part.size() && (end == 0 || (suffixes && part[end - 1] == '_'));
+  return number ? part.substr(0, end) : part;
+}
+
+// Converts a name such as `h.1.up` to a pattern that matches each number.
+std::string TemplatePattern(std::string_view name, char separator,
+                            bool suffixes) {
   std::string out = "^";
   bool first = true;
   for (const std::string_view part : SplitName(name, separator)) {
     if (!first) out += Literal(std::string(1, separator));
     first = false;
-    const std::string folded = NameTemplate(part, separator);
-    out += folded == part ? Literal(part) : "[0-9]+";
+    const std::string_view before = BeforeNumber(part, suffixes);
+    out += Literal(before);
+    if (before.size() < part.size()) out += "[0-9]+";
   }
   return out + "$";
 }
@@ -73,40 +87,102 @@ void NamePaths(std::vector<NamedSpec>& params) {
   }
 }
 
+const Place& PlaceOf(const NamedSpec& param) { return param.place; }
+const Place& PlaceOf(const NamedRule& param) { return param.made.rule.place; }
+
+bool SameSpec(const NamedSpec& a, const NamedSpec& b) {
+  return a.spec == b.spec;
+}
+
+bool SameSource(const SpecSource& a, const SpecSource& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* bundle = std::get_if<SpecBundle>(&a)) {
+    return bundle->name == std::get<SpecBundle>(b).name;
+  }
+  const auto* list = std::get_if<SpecList>(&a);
+  if (list == nullptr) return false;
+  const auto& other = std::get<SpecList>(b).entries;
+  const auto names = [](const SpecName& x, const SpecName& y) {
+    return x.text == y.text;
+  };
+  return std::equal(list->entries.begin(), list->entries.end(), other.begin(),
+                    other.end(), [&](const SpecEntry& x, const SpecEntry& y) {
+                      return std::equal(x.names.begin(), x.names.end(),
+                                        y.names.begin(), y.names.end(), names);
+                    });
+}
+
+bool SameSpec(const NamedRule& a, const NamedRule& b) {
+  const Rule &left = a.made.rule, &right = b.made.rule;
+  return a.made.names_decode_rules == b.made.names_decode_rules &&
+         SameSource(left.spec, right.spec) &&
+         std::equal(left.modes.begin(), left.modes.end(), right.modes.begin(),
+                    right.modes.end(), [](const auto& x, const auto& y) {
+                      return x.first == y.first &&
+                             SameSource(x.second, y.second);
+                    });
+}
+
+ImportedRule RuleOf(std::string pattern, const NamedRule& param) {
+  ImportedRule made = param.made;
+  made.rule.match = std::move(pattern);
+  return made;
+}
+
+// One rule for all names that differ only in numbers, where their specs are the
+// same.
+template <class Param>
+bool Fold(const std::vector<Param>& params, Imported& imported,
+          Findings& findings) {
+  imported.separator = SeparatorOf(params);
+  struct Group {
+    int64_t names = 0;
+    bool alike = true;
+    const Param* first = nullptr;
+    bool told = false;
+  };
+  std::map<std::string, Group> groups;
+  std::set<std::string_view> seen;
+  for (const Param& param : params) {
+    if (!seen.insert(param.name).second) {
+      findings.Add(code::kDuplicateKey, PlaceOf(param),
+                   ShortQuote(param.name) + " is given twice");
+      return false;
+    }
+    Group& group =
+        groups[TemplatePattern(param.name, imported.separator, true)];
+    if (group.first == nullptr) group.first = &param;
+    ++group.names;
+    group.alike = group.alike && SameSpec(*group.first, param);
+  }
+  for (const Param& param : params) {
+    std::string pattern = TemplatePattern(param.name, imported.separator, true);
+    Group& group = groups[pattern];
+    // The number of `Dense_0` alone may be a part of a name.
+    if (group.names == 1) {
+      pattern = TemplatePattern(param.name, imported.separator, false);
+    }
+    if (!group.alike) {
+      imported.rules.push_back(RuleOf(WholeName(param.name), param));
+    } else if (!group.told) {
+      group.told = true;
+      imported.rules.push_back(RuleOf(std::move(pattern), param));
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings) {
   NamePaths(params);
-  imported.separator = SeparatorOf(params);
-  struct Group {
-    bool alike = true;
-    const NamedSpec* first = nullptr;
-    bool told = false;
-  };
-  std::map<std::string, Group> groups;
-  std::set<std::string_view> seen;
-  for (const NamedSpec& param : params) {
-    if (!seen.insert(param.name).second) {
-      findings.Add(code::kDuplicateKey, param.place,
-                   ShortQuote(param.name) + " is given twice");
-      return false;
-    }
-    Group& group = groups[NameTemplate(param.name, imported.separator)];
-    if (group.first == nullptr) group.first = &param;
-    group.alike = group.alike && group.first->spec == param.spec;
-  }
-  for (const NamedSpec& param : params) {
-    Group& group = groups[NameTemplate(param.name, imported.separator)];
-    if (!group.alike) {
-      imported.rules.push_back(RuleOf(WholeName(param.name), param));
-    } else if (!group.told) {
-      group.told = true;
-      imported.rules.push_back(
-          RuleOf(TemplatePattern(param.name, imported.separator), param));
-    }
-  }
-  return true;
+  return Fold(params, imported, findings);
+}
+
+bool AddExact(std::vector<NamedRule> params, Imported& imported,
+              Findings& findings) {
+  return Fold(params, imported, findings);
 }
 
 std::string NameOfPath(std::string_view path) {

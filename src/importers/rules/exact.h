@@ -29,6 +29,15 @@ struct NamedSpec {
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings);
 
+struct NamedRule {
+  std::string name;
+  ImportedRule made;  // its pattern is still empty
+};
+
+// The same for rules whose specs name bundles and axis rules as well.
+bool AddExact(std::vector<NamedRule> params, Imported& imported,
+              Findings& findings);
+
 // Converts JAX's key paths to names: `params['a'][0].kernel` to `a/0/kernel`. A
 // path without brackets is unchanged. flax's last part, `value`, is dropped.
 std::string NameOfPath(std::string_view path);

@@ -1,7 +1,7 @@
 // Rule sets in Python source: a list of (pattern, PartitionSpec), as a
-// constant, a class attribute or what a function returns; or a dict of whole
-// names. Nothing is run. Comments come along with the rules that they stand
-// above or behind:
+// constant, a class attribute or what a function returns; a dict of whole
+// names; or a tree of specs, whose paths are the names. Nothing is run.
+// Comments come along with the rules that they stand above or behind:
 //
 //   ("wte/embedding", PS("tp")),  # large
 //     ->  # large
@@ -9,8 +9,10 @@
 //           spec: [tp]
 #include <algorithm>
 
+#include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
 #include "importers/rules/pattern.h"
+#include "importers/rules/python_trees.h"
 #include "importers/rules/python_value.h"
 #include "importers/rules/spec_value.h"
 #include "source/wording.h"
@@ -25,11 +27,6 @@ bool IsPatternLike(const PyValue& value) {
   return value.is == PyIs::kSequence && !value.items.empty() &&
          std::all_of(value.items.begin(), value.items.end(),
                      [](const PyValue& v) { return v.is == PyIs::kText; });
-}
-
-bool IsSpecLike(const PyValue& value) {
-  return value.is == PyIs::kSpec || value.is == PyIs::kResolved ||
-         (value.is == PyIs::kSymbol && FindBuiltinBundle(value.text));
 }
 
 // The axis rule that decides a name while tokens are generated; nothing where
@@ -104,6 +101,14 @@ bool HasRules(const PyValue& value) {
              });
 }
 
+// A function that seems to return a tree of specs but hangs on a flag.
+bool MayHaveTree(const PySymbol& symbol) {
+  const std::string name = FoldCase(symbol.name);
+  return symbol.is_function && HangsOnFlag(symbol.value) &&
+         (name.find("spec") != std::string::npos ||
+          name.find("sharding") != std::string::npos);
+}
+
 // A function that seems to return rules but hangs on what is not known.
 bool MayHaveRules(const PySymbol& symbol) {
   const std::string name = FoldCase(symbol.name);
@@ -165,15 +170,8 @@ class Reader {
 
   // The rule set that is meant: the only one, or the one that is named.
   const PySymbol* Choose(const std::vector<PySymbol>& symbols, bool any_axes) {
-    std::vector<const PySymbol*> found;
-    for (const PySymbol& symbol : symbols) {
-      const bool named =
-          !request_.symbol.empty() && IsNamed(symbol, request_.symbol);
-      if (named || (request_.symbol.empty() &&
-                    (HasRules(symbol.value) || MayHaveRules(symbol)))) {
-        found.push_back(&symbol);
-      }
-    }
+    std::vector<const PySymbol*> found =
+        request_.symbol.empty() ? WithRules(symbols) : Named(symbols);
     if (found.size() == 1) return found[0];
     if (found.empty()) {
       if (request_.symbol.empty() && any_axes) return nullptr;
@@ -201,6 +199,38 @@ class Reader {
     return nullptr;
   }
 
+  // What a class inherits is meant only where nothing else has the name.
+  std::vector<const PySymbol*> Named(const std::vector<PySymbol>& symbols) {
+    std::vector<const PySymbol*> own, inherited;
+    for (const PySymbol& symbol : symbols) {
+      if (!IsNamed(symbol, request_.symbol)) continue;
+      const bool exact = symbol.name == request_.symbol;
+      (symbol.is_inherited && !exact ? inherited : own).push_back(&symbol);
+    }
+    return own.empty() ? inherited : own;
+  }
+
+  // Lists and dicts; and trees, where there is no list.
+  std::vector<const PySymbol*> WithRules(const std::vector<PySymbol>& symbols) {
+    std::vector<const PySymbol*> found, trees;
+    bool lists = false;
+    for (const PySymbol& symbol : symbols) {
+      if (symbol.is_inherited) continue;
+      const bool dict = symbol.value.is == PyIs::kDict;
+      if (HasRules(symbol.value) || MayHaveRules(symbol)) {
+        lists = lists || !dict;
+        found.push_back(&symbol);
+        if (dict) trees.push_back(&symbol);
+      } else if (HoldsSpecs(symbol.value) || MayHaveTree(symbol)) {
+        trees.push_back(&symbol);
+      }
+    }
+    const bool any =
+        std::any_of(trees.begin(), trees.end(),
+                    [](const PySymbol* one) { return HoldsSpecs(one->value); });
+    return lists || !any ? found : WithoutParts(trees);
+  }
+
   bool ReadSymbol(const PySymbol& symbol, Imported& imported) {
     const PyValue& value = symbol.value;
     imported.comments.push_back("From `" + symbol.name + "`.");
@@ -212,6 +242,7 @@ class Reader {
       return false;
     }
     imported.separator = '/';
+    if (IsTree(value)) return ReadTree(value, imported);
     if (value.is == PyIs::kDict) return ReadDict(value, imported);
     if (value.is != PyIs::kSequence) {
       findings_.Add(code::kInexpressible, {source_, value.begin, value.end},
@@ -255,6 +286,18 @@ class Reader {
     return true;
   }
 
+  bool ReadTree(const PyValue& value, Imported& imported) {
+    const auto leaves = LeavesOf(source_, value, findings_);
+    if (!leaves) return false;
+    std::vector<NamedRule> params;
+    for (const PyLeaf& leaf : *leaves) {
+      ImportedRule made;
+      if (!MakeRule(leaf.spec, leaf.spec, imported.axes, made)) return false;
+      params.push_back({leaf.name, std::move(made)});
+    }
+    return AddExact(std::move(params), imported, findings_);
+  }
+
   bool AddRule(const PyValue& pattern, const PyValue& spec,
                const PyValue& whole, std::string_view matching,
                Imported& imported) {
@@ -267,16 +310,23 @@ class Reader {
                     "this is not a pattern");
       return false;
     }
-    auto read = SpecOf(source_, spec, findings_);
-    if (!read) return false;
     ImportedRule made;
     made.rule.match = PatternOf(pattern, matching);
-    made.rule.spec = std::move(*read);
-    if (!ReadMode(spec, imported.axes, made)) return false;
-    made.rule.place = {source_, whole.begin, whole.end};
+    if (!MakeRule(spec, whole, imported.axes, made)) return false;
     made.rule.match_place = {source_, pattern.begin, pattern.end};
-    made.comments = CommentsOf(whole);
     imported.rules.push_back(std::move(made));
+    return true;
+  }
+
+  // All but the pattern; `whole` is what the rule's comments stand around.
+  bool MakeRule(const PyValue& spec, const PyValue& whole,
+                const AxisRules& axes, ImportedRule& made) {
+    auto read = SpecOf(source_, spec, findings_);
+    if (!read) return false;
+    made.rule.spec = std::move(*read);
+    if (!ReadMode(spec, axes, made)) return false;
+    made.rule.place = {source_, whole.begin, whole.end};
+    made.comments = CommentsOf(whole);
     return true;
   }
 

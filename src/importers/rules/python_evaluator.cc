@@ -1,7 +1,6 @@
 // Evaluates Python expressions without running them: names are looked up in the
-// function, its class and the module; a call is one of a few known ones, or of
-// a function of the file that needs no arguments. Every other value is unknown,
-// with the reason:
+// function, its class and the module, loops run over values that are known.
+// Every other value is unknown, with the reason:
 //
 //   def rules(self, full=True):
 //     return A if full else B     ->  A's value; with --set full=false, B's
@@ -15,16 +14,11 @@
 namespace shardc::imports {
 namespace {
 
-// Functions that call functions, and steps of all of them together.
+// Functions that call functions.
 constexpr int kCallLimit = 20;
-constexpr int64_t kStepLimit = 5'000'000;
-// The sum of the values' sizes over all names that are read, which bounds the
-// time of code that doubles a value with each line.
-constexpr int64_t kCopyLimit = 30'000'000;
 // The bytes of all values that are made, shared ones once: real files take less
 // than 4 MiB.
 constexpr int64_t kByteLimit = int64_t{64} << 20;
-constexpr std::string_view kTooInvolved = "this file is too involved";
 
 bool Returns(const std::vector<PyStatement>& body) {
   return std::any_of(body.begin(), body.end(), [](const PyStatement& one) {
@@ -33,12 +27,22 @@ bool Returns(const std::vector<PyStatement>& body) {
   });
 }
 
+// Whether the list is this value's or inside of it.
+bool Holds(const PyValue& value, const PyList<PyValue>& list) {
+  if (value.items.SharesWith(list)) return true;
+  const auto in = [&](const PyValue& one) { return Holds(one, list); };
+  return std::any_of(value.items.begin(), value.items.end(), in) ||
+         std::any_of(value.fields.begin(), value.fields.end(),
+                     [&](const PyField& field) { return in(field.second); });
+}
+
 }  // namespace
 
 PyValue PyEvaluator::Called(const PyStatement& function, const PyClass* owner,
+                            const PyClass* in,
                             std::vector<std::string>& defaults) {
   defaults_ = &defaults;
-  PyValue out = Called(function, owner);
+  PyValue out = Called({&function, in}, owner, {});
   defaults_ = nullptr;
   return out;
 }
@@ -56,6 +60,12 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
     case PyAct::kAppend:
       Grow(one, scope, owner);
       return;
+    case PyAct::kPut:
+      Put(one, scope, owner);
+      return;
+    case PyAct::kFor:
+      Loop(one, scope, owner);
+      return;
     case PyAct::kIf: {
       const auto truth = TruthOf(Value(one.value, scope, owner));
       if (truth) {
@@ -63,8 +73,9 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
           Step(inside, scope, owner);
         }
       } else {
-        Forget(one.body, scope, one.value, {});
-        Forget(one.other, scope, one.value, {});
+        const PyValue unknown = Undecided(one.value, {});
+        Forget(one.body, scope, unknown);
+        Forget(one.other, scope, unknown);
       }
       return;
     }
@@ -84,8 +95,8 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
 
 PyValue PyEvaluator::Value(const PyNode& node, PyScope& scope,
                            const PyClass* owner) {
-  if (++steps_ > kStepLimit || made_ > kByteLimit) {
-    return Unknown(node, std::string(kTooInvolved));
+  if (++steps_ > kPyStepLimit || made_ > kByteLimit) {
+    return Unknown(node, std::string(kPyTooInvolved));
   }
   PyValue value = Evaluated(node, scope, owner);
   // Counted even where it is too much, so that nothing more is made.
@@ -93,24 +104,31 @@ PyValue PyEvaluator::Value(const PyNode& node, PyScope& scope,
   return value;
 }
 
-PyValue PyEvaluator::Called(const PyStatement& function, const PyClass* owner) {
+PyValue PyEvaluator::Called(const PyMethod& method, const PyClass* owner,
+                            PyScope given) {
+  const PyStatement& function = *method.function;
   PyNode whole;
   whole.begin = function.begin;
   whole.end = function.begin;
   if (calls_ >= kCallLimit) return Unknown(whole, "functions call each other");
   ++calls_;
-  PyScope scope;
-  for (const auto& [name, given] : function.parameters) {
+  const PyClass* const before = std::exchange(in_, method.in);
+  PyScope scope = std::move(given);
+  for (const std::string& name : function.starred) {
+    scope[name] = Unknown(whole, "the argument `" + name + "`", name);
+  }
+  for (const auto& [name, value] : function.parameters) {
+    if (scope.contains(name)) continue;
     const auto set = values_.find(name);
     if (set != values_.end()) {
       scope[name] = FromFlag(set->second, whole);
-    } else if (given) {
+    } else if (value) {
       PyScope none;
-      scope[name] = Value(*given, none, owner);
+      scope[name] = Value(*value, none, owner);
       const bool flag =
-          given->kind == PyKind::kTrue || given->kind == PyKind::kFalse;
+          value->kind == PyKind::kTrue || value->kind == PyKind::kFalse;
       if (flag && defaults_ != nullptr) {
-        defaults_->push_back(name + "=" + given->text);
+        defaults_->push_back(name + "=" + value->text);
       }
     } else {
       PyValue unknown = Unknown(whole, "the argument `" + name + "`", name);
@@ -119,6 +137,7 @@ PyValue PyEvaluator::Called(const PyStatement& function, const PyClass* owner) {
   }
   auto result = Run(function.body, scope, owner);
   --calls_;
+  in_ = before;
   if (result) return std::move(*result);
   return Simple(PyIs::kNone, whole);
 }
@@ -126,7 +145,7 @@ PyValue PyEvaluator::Called(const PyStatement& function, const PyClass* owner) {
 std::optional<PyValue> PyEvaluator::Run(const std::vector<PyStatement>& body,
                                         PyScope& scope, const PyClass* owner) {
   for (const PyStatement& one : body) {
-    if (++steps_ > kStepLimit) break;
+    if (++steps_ > kPyStepLimit) break;
     if (one.act == PyAct::kReturn) return Value(one.value, scope, owner);
     if (one.returns) {
       PyNode at;
@@ -150,24 +169,20 @@ std::optional<PyValue> PyEvaluator::Branch(const PyStatement& one,
   const PyValue condition = Value(one.value, scope, owner);
   const auto truth = TruthOf(condition);
   if (truth) return Run(*truth ? one.body : one.other, scope, owner);
-  if (Returns(one.body) || Returns(one.other)) {
-    PyValue value = Undecided(one.value, condition);
-    return value;
-  }
-  Forget(one.body, scope, one.value, condition);
-  Forget(one.other, scope, one.value, condition);
+  PyValue unknown = Undecided(one.value, condition);
+  if (Returns(one.body) || Returns(one.other)) return unknown;
+  Forget(one.body, scope, unknown);
+  Forget(one.other, scope, unknown);
   return std::nullopt;
 }
 
 void PyEvaluator::Forget(const std::vector<PyStatement>& body, PyScope& scope,
-                         const PyNode& at, const PyValue& condition) {
+                         const PyValue& unknown) {
   for (const PyStatement& one : body) {
-    if (!one.name.empty()) scope[one.name] = Undecided(at, condition);
-    for (const std::string& name : one.names) {
-      scope[name] = Undecided(at, condition);
-    }
-    Forget(one.body, scope, at, condition);
-    Forget(one.other, scope, at, condition);
+    if (!one.name.empty()) scope[one.name] = unknown;
+    for (const std::string& name : one.names) scope[name] = unknown;
+    Forget(one.body, scope, unknown);
+    Forget(one.other, scope, unknown);
   }
 }
 
@@ -187,10 +202,23 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
   const auto at = scope.find(one.name);
   if (at == scope.end() || at->second.is == PyIs::kUnknown) return;
   PyValue value = Value(one.value, scope, owner);
+  if (one.act == PyAct::kAppend || IsList(at->second)) {
+    ForgetOthers(at->second, one, scope);
+  }
   const int64_t added = one.act == PyAct::kExtend ? BytesOf(value.items) : 0;
   if (!Make(added + BytesOf(value) +
             (at->second.items.IsShared() ? BytesOf(at->second.items) : 0))) {
-    at->second = Unknown(one.value, std::string(kTooInvolved));
+    at->second = Unknown(one.value, std::string(kPyTooInvolved));
+    return;
+  }
+  if (at->second.is == PyIs::kDict && one.act == PyAct::kExtend) {
+    bool known = value.is == PyIs::kDict;
+    for (size_t i = 0; known && i + 1 < value.items.size(); i += 2) {
+      known = PutItem(value.items[i], value.items[i + 1], at->second);
+    }
+    if (!known)
+      at->second = Unknown(one.value, "what `" + one.name + "` holds");
+    at->second = Sized(std::move(at->second), one.value);
     return;
   }
   const bool text = at->second.is == PyIs::kText && one.act == PyAct::kExtend &&
@@ -210,221 +238,114 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
   at->second = Sized(std::move(at->second), one.value);
 }
 
+bool PyEvaluator::IsList(const PyValue& value) const {
+  return value.is == PyIs::kDict ||
+         (value.is == PyIs::kSequence && value.begin < text_.size() &&
+          (text_[value.begin] == '[' ||
+           text_.substr(value.begin).starts_with("list(")));
+}
+
+void PyEvaluator::ForgetOthers(const PyValue& value, const PyStatement& at,
+                               PyScope& scope) {
+  if (!value.items.IsShared()) return;
+  for (auto& [name, other] : scope) {
+    if (name == at.name) continue;
+    steps_ += other.size;
+    if (Holds(other, value.items)) {
+      other = Unknown(at.value, "`" + name + "`, which `" + at.name +
+                                    "` shares a value with,");
+    }
+  }
+}
+
+void PyEvaluator::Put(const PyStatement& one, PyScope& scope,
+                      const PyClass* owner) {
+  const auto at = scope.find(one.name);
+  if (at == scope.end() || at->second.is == PyIs::kUnknown) return;
+  const PyValue key = Value(one.target, scope, owner);
+  const PyValue value = Value(one.value, scope, owner);
+  ForgetOthers(at->second, one, scope);
+  const bool known = at->second.is == PyIs::kDict && key.is != PyIs::kUnknown &&
+                     PutItem(key, value, at->second);
+  if (!known) at->second = Unknown(one.target, "what `" + one.name + "` holds");
+  at->second = Sized(std::move(at->second), one.value);
+}
+
+bool PyEvaluator::PutItem(const PyValue& key, const PyValue& value,
+                          PyValue& dict) {
+  steps_ += static_cast<int64_t>(dict.items.size()) / 2;
+  size_t at = 0;
+  while (at < dict.items.size() && !Same(dict.items[at], key)) at += 2;
+  if (at == dict.items.size() && !dict.items.IsShared()) {
+    dict.items.push_back(key);
+    dict.items.push_back(value);
+    return steps_ <= kPyStepLimit;
+  }
+  if (steps_ > kPyStepLimit || !Make(BytesOf(dict.items))) return false;
+  PyList<PyValue> items;
+  for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    items.push_back(dict.items[i]);
+    items.push_back(i == at ? value : dict.items[i + 1]);
+  }
+  if (at == dict.items.size()) {
+    items.push_back(key);
+    items.push_back(value);
+  }
+  dict.items = std::move(items);
+  return true;
+}
+
+void PyEvaluator::Loop(const PyStatement& one, PyScope& scope,
+                       const PyClass* owner) {
+  const PyValue over = Elements(Value(one.value, scope, owner), one.value);
+  PyValue unknown = over;
+  if (over.is == PyIs::kSequence) {
+    for (const PyValue& item : over.items) {
+      if (++steps_ > kPyStepLimit) break;
+      Bind(one.target, item, scope);
+      for (const PyStatement& inside : one.body) Step(inside, scope, owner);
+    }
+    if (steps_ <= kPyStepLimit) return;
+    unknown = Unknown(one.value, std::string(kPyTooInvolved));
+  }
+  for (const std::string& name : one.names) scope[name] = unknown;
+  Forget(one.body, scope, unknown);
+}
+
+void PyEvaluator::Bind(const PyNode& target, const PyValue& value,
+                       PyScope& scope) {
+  if (target.kind == PyKind::kName) {
+    scope[target.text] = Copied(value, target);
+    return;
+  }
+  const bool split = target.kind == PyKind::kSequence &&
+                     value.is == PyIs::kSequence &&
+                     value.items.size() == target.items.size();
+  for (size_t i = 0; i < target.items.size(); ++i) {
+    Bind(target.items[i],
+         split ? value.items[i]
+               : Unknown(target, "the value of `" + TextOf(target) + "`"),
+         scope);
+  }
+}
+
+PyValue PyEvaluator::Elements(PyValue value, const PyNode& node) {
+  if (value.is == PyIs::kUnknown || value.is == PyIs::kSequence) return value;
+  if (value.is != PyIs::kDict) {
+    return Unknown(node, "the value of `" + TextOf(node) + "`");
+  }
+  PyValue keys = Simple(PyIs::kSequence, node);
+  for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+    keys.items.push_back(value.items[i]);
+  }
+  return Make(BytesOf(keys.items)) ? Sized(std::move(keys), node)
+                                   : Unknown(node, std::string(kPyTooInvolved));
+}
+
 bool PyEvaluator::Make(int64_t bytes) {
   if (made_ + bytes > kByteLimit) return false;
   made_ += bytes;
   return true;
-}
-
-PyValue PyEvaluator::Evaluated(const PyNode& node, PyScope& scope,
-                               const PyClass* owner) {
-  switch (node.kind) {
-    case PyKind::kNone:
-      return Simple(PyIs::kNone, node);
-    case PyKind::kTrue:
-    case PyKind::kFalse:
-      return Truth(node, node.kind == PyKind::kTrue);
-    case PyKind::kNumber:
-      return Simple(PyIs::kNumber, node, node.text);
-    case PyKind::kString:
-      return Simple(PyIs::kText, node, node.text);
-    case PyKind::kName:
-      return Named(node, scope);
-    case PyKind::kAttribute:
-      return Attribute(node, scope, owner);
-    case PyKind::kSequence:
-    case PyKind::kDict:
-      return Several(node, scope, owner);
-    case PyKind::kCall:
-      return Call(node, scope, owner);
-    case PyKind::kAdd:
-      return Sum(node, scope, owner);
-    case PyKind::kChoice:
-    case PyKind::kAnd:
-    case PyKind::kOr:
-    case PyKind::kNot:
-    case PyKind::kEqual:
-    case PyKind::kUnequal:
-      return Logic(node, scope, owner);
-    default:
-      return Unknown(node, "the value of `" + TextOf(node) + "`");
-  }
-}
-
-PyValue PyEvaluator::Named(const PyNode& node, const PyScope& scope) {
-  for (const PyScope* names : {&scope, &names_.globals}) {
-    const auto at = names->find(node.text);
-    if (at != names->end()) return Copied(at->second, node);
-  }
-  return Simple(PyIs::kSymbol, node, node.text);
-}
-
-PyValue PyEvaluator::Copied(const PyValue& value, const PyNode& node) {
-  copied_ += value.size;
-  if (copied_ > kCopyLimit) return Unknown(node, std::string(kTooInvolved));
-  return value;
-}
-
-PyValue PyEvaluator::Attribute(const PyNode& node, PyScope& scope,
-                               const PyClass* owner) {
-  const PyNode& object = node.items[0];
-  if (object.kind == PyKind::kName) {
-    const bool self = object.text == "self" || object.text == "cls";
-    const auto named = names_.classes.find(object.text);
-    const PyClass* in = self                            ? owner
-                        : named != names_.classes.end() ? &named->second
-                                                        : nullptr;
-    if (self) {
-      const auto set = values_.find(node.text);
-      if (set != values_.end()) return FromFlag(set->second, node);
-    }
-    if (in != nullptr) {
-      const auto at = in->attributes.find(node.text);
-      if (at != in->attributes.end()) return Copied(at->second, node);
-      return Unknown(node, "the value of `" + TextOf(node) + "`", node.text);
-    }
-    const auto local = scope.find(object.text);
-    if (self || local != scope.end()) {
-      return Unknown(node, "the value of `" + TextOf(node) + "`", node.text);
-    }
-  }
-  return Simple(PyIs::kSymbol, node, node.text);
-}
-
-void PyEvaluator::Spread(const PyValue& from, const PyNode& node, PyValue& to) {
-  if (from.is != PyIs::kSequence) {
-    to.items.push_back(Unknown(node, "what `" + TextOf(node) + "` stands for"));
-  } else if (!Make(BytesOf(from.items))) {
-    to.items.push_back(Unknown(node, std::string(kTooInvolved)));
-  } else {
-    for (const PyValue& one : from.items) to.items.push_back(one);
-  }
-}
-
-PyValue PyEvaluator::Several(const PyNode& node, PyScope& scope,
-                             const PyClass* owner) {
-  PyValue value =
-      Simple(node.kind == PyKind::kDict ? PyIs::kDict : PyIs::kSequence, node);
-  for (const PyNode& item : node.items) {
-    if (item.kind != PyKind::kStar) {
-      value.items.push_back(Value(item, scope, owner));
-      continue;
-    }
-    Spread(Value(item.items[0], scope, owner), item, value);
-  }
-  return Sized(std::move(value), node);
-}
-
-PyValue PyEvaluator::Sum(const PyNode& node, PyScope& scope,
-                         const PyClass* owner) {
-  PyValue left = Value(node.items[0], scope, owner);
-  PyValue right = Value(node.items[1], scope, owner);
-  if (left.is == PyIs::kUnknown) return left;
-  if (right.is == PyIs::kUnknown) return right;
-  if (left.is == PyIs::kText && right.is == PyIs::kText) {
-    if (left.text.size() + right.text.size() > kPySizeLimit) {
-      return Unknown(node, "a text of more than a million bytes");
-    }
-    return Simple(PyIs::kText, node, left.text + right.text);
-  }
-  if (left.is == PyIs::kSequence && right.is == PyIs::kSequence) {
-    if (!Make(BytesOf(left.items) + BytesOf(right.items))) {
-      return Unknown(node, std::string(kTooInvolved));
-    }
-    for (const PyValue& item : right.items) left.items.push_back(item);
-    left.begin = node.begin;
-    left.end = node.end;
-    return Sized(std::move(left), node);
-  }
-  return Unknown(node, "the value of `" + TextOf(node) + "`");
-}
-
-PyValue PyEvaluator::Logic(const PyNode& node, PyScope& scope,
-                           const PyClass* owner) {
-  if (node.kind == PyKind::kChoice) {
-    const PyValue condition = Value(node.items[1], scope, owner);
-    const auto truth = TruthOf(condition);
-    if (!truth) return Undecided(node.items[1], condition);
-    return Value(node.items[*truth ? 0 : 2], scope, owner);
-  }
-  PyValue left = Value(node.items[0], scope, owner);
-  const auto first = TruthOf(left);
-  if (node.kind == PyKind::kNot) {
-    if (!first) return Unknown(node, left.why, left.flag);
-    return Truth(node, !*first);
-  }
-  if (node.kind == PyKind::kAnd || node.kind == PyKind::kOr) {
-    if (!first) return left;
-    const bool decided = *first == (node.kind == PyKind::kOr);
-    return decided ? left : Value(node.items[1], scope, owner);
-  }
-  const PyValue right = Value(node.items[1], scope, owner);
-  if (left.is == PyIs::kUnknown || left.is == PyIs::kSymbol) return left;
-  if (right.is == PyIs::kUnknown || right.is == PyIs::kSymbol) return right;
-  return Truth(node, Same(left, right) == (node.kind == PyKind::kEqual));
-}
-
-PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
-                          const PyClass* owner) {
-  const PyNode& function = node.items[0];
-  std::string name = function.text;
-  if (function.kind == PyKind::kName) {
-    // `PS = PartitionSpec` and `resolve = pmag.resolve`.
-    const PyValue bound = Named(function, scope);
-    if (bound.is == PyIs::kSymbol) name = bound.text;
-    if (bound.is == PyIs::kUnknown && bound.flag == "resolve") name = "resolve";
-  }
-  if (function.kind != PyKind::kName && function.kind != PyKind::kAttribute) {
-    return Unknown(node, "what `" + TextOf(function) + "` returns");
-  }
-  if (IsSpecName(name)) return Arguments(PyIs::kSpec, node, scope, owner);
-  if (name == "resolve" || name == "resolve_spec" ||
-      name == "DynamicShardingAxes") {
-    return ResolvedOf(Arguments(PyIs::kResolved, node, scope, owner), node);
-  }
-  if (name == "PartitionAxis")
-    return Arguments(PyIs::kAxes, node, scope, owner);
-  const bool one = node.items.size() == 2 && node.keywords[0].empty() &&
-                   node.items[1].kind != PyKind::kStar;
-  if (one && KeepsItsArgument(name)) {
-    return Value(node.items[1], scope, owner);
-  }
-  if (node.items.size() == 1) {
-    if (const auto* known = FunctionOf(function, owner)) {
-      return Called(*known, owner);
-    }
-  }
-  return Unknown(node, "what `" + TextOf(function) + "` returns");
-}
-
-const PyStatement* PyEvaluator::FunctionOf(const PyNode& function,
-                                           const PyClass* owner) {
-  const auto find = [&](const auto& in) -> const PyStatement* {
-    const auto at = in.find(function.text);
-    return at == in.end() ? nullptr : at->second;
-  };
-  if (function.kind == PyKind::kName) return find(names_.functions);
-  const PyNode& object = function.items[0];
-  const bool self = object.kind == PyKind::kName &&
-                    (object.text == "self" || object.text == "cls");
-  return self && owner != nullptr ? find(owner->functions) : nullptr;
-}
-
-PyValue PyEvaluator::Arguments(PyIs is, const PyNode& node, PyScope& scope,
-                               const PyClass* owner) {
-  PyValue value = Simple(is, node);
-  for (size_t i = 1; i < node.items.size(); ++i) {
-    const PyNode& item = node.items[i];
-    const std::string& keyword = node.keywords[i - 1];
-    if (item.kind == PyKind::kStar) {
-      Spread(Value(item.items[0], scope, owner), item, value);
-    } else if (keyword.empty()) {
-      value.items.push_back(Value(item, scope, owner));
-    } else {
-      value.fields.push_back({keyword, Value(item, scope, owner)});
-    }
-  }
-  return Sized(std::move(value), node);
 }
 
 }  // namespace shardc::imports

@@ -15,6 +15,7 @@ namespace shardc::imports {
 namespace {
 
 constexpr int kHeightLimit = 1000;
+constexpr int kClauseLimit = 8;  // of one comprehension
 
 }  // namespace
 
@@ -219,14 +220,53 @@ PyNode PyExpressionParser::Term() {
     } else if (IsOperator("(")) {
       node = Call(std::move(node));
     } else if (IsOperator("[")) {
-      Other();
-      std::vector<PyNode> items;
-      items.push_back(std::move(node));
-      node = Made(PyKind::kPart, begin, std::move(items));
+      node = Part(std::move(node));
     } else {
       break;
     }
   }
+  return node;
+}
+
+// `x["a"]`, `x[0]` and `x[name]` have an index; slices and others have none.
+PyNode PyExpressionParser::Part(PyNode of) {
+  const size_t begin = of.begin;
+  std::vector<PyNode> items;
+  items.push_back(std::move(of));
+  const bool single =
+      Now(1).kind == PyToken::kString || Now(1).kind == PyToken::kTemplate ||
+      Now(1).kind == PyToken::kNumber || Now(1).kind == PyToken::kName;
+  if (single && IsOperator("]", 2)) {
+    Next();
+    items.push_back(Atom());
+    Next();
+  } else {
+    Other();
+  }
+  return Made(PyKind::kPart, begin, std::move(items));
+}
+
+PyNode PyExpressionParser::Each(size_t begin, std::vector<PyNode> items,
+                                std::string_view close) {
+  std::vector<std::string> keywords = {"item"};
+  if (items.size() == 2 && close == "}") keywords = {"key", "value"};
+  const bool single = items.size() == keywords.size();
+  for (int i = 0; i < kClauseLimit && good() && TakeWord("for"); ++i) {
+    items.push_back(Sequence(true));
+    keywords.emplace_back("for");
+    if (!TakeWord("in")) break;
+    items.push_back(Either());
+    keywords.emplace_back("in");
+    while (good() && TakeWord("if")) {
+      items.push_back(Either());
+      keywords.emplace_back("if");
+    }
+  }
+  const bool whole = single && IsOperator(close) && keywords.back() != "for";
+  while (good() && !IsOperator(close)) SkipItem();
+  PyNode node = Made(whole ? PyKind::kEach : PyKind::kOther, begin,
+                     whole ? std::move(items) : std::vector<PyNode>());
+  if (whole) node.keywords = std::move(keywords);
   return node;
 }
 
@@ -236,7 +276,6 @@ PyNode PyExpressionParser::Call(PyNode function) {
   std::vector<std::string> keywords;
   items.push_back(std::move(function));
   Take("(");
-  bool other = false;
   while (good() && !IsOperator(")")) {
     std::string keyword;
     if (Now().kind == PyToken::kName && IsOperator("=", 1)) {
@@ -248,13 +287,14 @@ PyNode PyExpressionParser::Call(PyNode function) {
     items.push_back(StarOrExpression());
     keywords.push_back(std::move(keyword));
     if (IsWord("for") || IsWord("async")) {
-      other = true;
-      while (good() && !IsOperator(")")) SkipItem();
+      const size_t from = items.back().begin;
+      std::vector<PyNode> value;
+      value.push_back(std::move(items.back()));
+      items.back() = Each(from, std::move(value), ")");
     }
     if (!Take(",") && !IsOperator(")")) Refuse("a comma is missing here");
   }
   Take(")");
-  if (other) return Made(PyKind::kOther, begin);
   PyNode node = Made(PyKind::kCall, begin, std::move(items));
   node.keywords = std::move(keywords);
   return node;
@@ -316,15 +356,58 @@ PyNode PyExpressionParser::Atom() {
 // Adjacent strings are one string.
 PyNode PyExpressionParser::Strings() {
   const size_t begin = Now().begin;
-  bool plain = true;
+  bool known = true;
+  std::vector<PyNode> items;
   std::string text;
   while (Now().kind == PyToken::kString || Now().kind == PyToken::kTemplate) {
-    plain = plain && Now().kind == PyToken::kString;
-    text += Now().text;
+    const PyTokenAt token = Now();
     Next();
+    if (token.kind == PyToken::kString) text += token.text;
+    known = known && (token.kind == PyToken::kString || !token.parts.empty());
+    for (size_t i = 0; i < token.parts.size(); ++i) {
+      if (i % 2 == 0) {
+        text += token.parts[i];
+        continue;
+      }
+      items.push_back(
+          Made(PyKind::kString, begin, {}, std::exchange(text, {})));
+      items.push_back(Inserted(token.parts[i], begin));
+    }
   }
-  return Made(plain ? PyKind::kString : PyKind::kOther, begin, {},
-              std::move(text));
+  if (!known) return Made(PyKind::kOther, begin);
+  if (items.empty()) return Made(PyKind::kString, begin, {}, std::move(text));
+  items.push_back(Made(PyKind::kString, begin, {}, std::move(text)));
+  return Made(PyKind::kFormat, begin, std::move(items));
+}
+
+// Parses what an f-string has between braces: a name or attributes of one.
+// Other expressions, conversions and formats are kOther.
+PyNode PyExpressionParser::Inserted(std::string_view text, size_t begin) {
+  const auto part = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           (c >= '0' && c <= '9');
+  };
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  PyNode node;
+  for (bool first = true; first || !text.empty(); first = false) {
+    if (!first && text.front() == '.') {
+      text.remove_prefix(1);
+    } else if (!first) {
+      return Made(PyKind::kOther, begin);
+    }
+    const auto* const end = std::find_if_not(text.begin(), text.end(), part);
+    std::string name(text.begin(), end);
+    if (name.empty() || (name[0] >= '0' && name[0] <= '9')) {
+      return Made(PyKind::kOther, begin);
+    }
+    text.remove_prefix(name.size());
+    std::vector<PyNode> items;
+    if (!first) items.push_back(std::move(node));
+    node = Made(first ? PyKind::kName : PyKind::kAttribute, begin,
+                std::move(items), std::move(name));
+  }
+  return node;
 }
 
 PyNode PyExpressionParser::Bracket() {
@@ -332,18 +415,30 @@ PyNode PyExpressionParser::Bracket() {
   const std::string close = IsOperator("(") ? ")" : IsOperator("[") ? "]" : "}";
   const bool braces = close == "}";
   Next();
-  bool dict = false, other = false, comma = false;
+  bool dict = false, each = false, comma = false;
   std::vector<PyNode> items;
   while (good() && !IsOperator(close)) {
-    if (braces && Take("**")) other = true;
-    items.push_back(StarOrExpression());
-    if (braces && Take(":")) {
+    if (braces && IsOperator("**")) {
+      // `**x` is a key that is a star, with an empty value.
       dict = true;
-      items.push_back(Expression());
+      Next();
+      const size_t from = Now().begin;
+      std::vector<PyNode> spread;
+      spread.push_back(Expression());
+      items.push_back(Made(PyKind::kStar, from, std::move(spread)));
+      items.push_back(Made(PyKind::kNone, from));
+    } else {
+      items.push_back(StarOrExpression());
+      if (braces && Take(":")) {
+        dict = true;
+        items.push_back(Expression());
+      }
     }
     if (IsWord("for") || IsWord("async")) {
-      other = true;
-      while (good() && !IsOperator(close)) SkipItem();
+      each = items.size() == (dict ? 2 : 1);
+      PyNode made = Each(begin, std::move(items), close);
+      items.clear();
+      items.push_back(std::move(made));
     }
     if (Take(",")) {
       comma = true;
@@ -352,7 +447,7 @@ PyNode PyExpressionParser::Bracket() {
     }
   }
   Take(close);
-  if (other) return Made(PyKind::kOther, begin);
+  if (each) return std::move(items[0]);
   if (close == ")" && !comma && items.size() == 1) {
     return std::move(items[0]);
   }

@@ -28,6 +28,8 @@ class PyExpressionParser : public PyCursor {
   PyNode Other();
   // Skips a bracket, or the rest of an expression.
   PyNode Other(size_t begin);
+  // Parses the arguments of a call of `function`.
+  PyNode Call(PyNode function);
 
  private:
   PyNode Made(PyKind kind, size_t begin, std::vector<PyNode> items = {},
@@ -42,10 +44,13 @@ class PyExpressionParser : public PyCursor {
   PyNode Pair(PyKind kind, PyNode left, size_t words,
               PyNode (PyExpressionParser::*next)());
   PyNode Term();
-  PyNode Call(PyNode function);
+  PyNode Part(PyNode of);
+  // Parses the clauses of a comprehension up to `close`; `items` are its value.
+  PyNode Each(size_t begin, std::vector<PyNode> items, std::string_view close);
   void SkipItem();
   PyNode Atom();
   PyNode Strings();
+  PyNode Inserted(std::string_view text, size_t begin);
   PyNode Bracket();
 
   std::vector<std::string> bound_;

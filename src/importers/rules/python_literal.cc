@@ -42,7 +42,22 @@ PyValue FromFlag(const std::string& text, const PyNode& node) {
   }
   if (text == "false" || text == "False") return Simple(PyIs::kBool, node);
   if (text == "none" || text == "None") return Simple(PyIs::kNone, node);
-  return Simple(PyIs::kText, node, text);
+  const bool digits = !text.empty() && text.size() < 16 &&
+                      text.find_first_not_of("0123456789") == std::string::npos;
+  return Simple(digits ? PyIs::kNumber : PyIs::kText, node, text);
+}
+
+std::optional<int64_t> WholeNumber(const PyValue& value) {
+  if (value.is != PyIs::kNumber) return std::nullopt;
+  int64_t out = 0;
+  size_t digits = 0;
+  for (const char c : value.text) {
+    if (c == '_') continue;
+    if (c < '0' || c > '9' || ++digits > 15) return std::nullopt;
+    out = out * 10 + (c - '0');
+  }
+  if (digits == 0) return std::nullopt;
+  return out;
 }
 
 bool Same(const PyValue& a, const PyValue& b) {

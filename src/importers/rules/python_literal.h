@@ -22,6 +22,8 @@ PyValue Truth(const PyNode& node, bool truth);
 // The value of a flag given with `--set`.
 PyValue FromFlag(const std::string& text, const PyNode& node);
 
+// The value of `12` and of `1_000`; nullopt for other values.
+std::optional<int64_t> WholeNumber(const PyValue& value);
 bool Same(const PyValue& a, const PyValue& b);
 // Whether a condition holds; nullopt if that is unknown.
 std::optional<bool> TruthOf(const PyValue& value);

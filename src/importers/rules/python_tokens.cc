@@ -65,7 +65,7 @@ class Tokenizer {
   }
 
   void Add(PyToken kind, size_t begin, size_t end, std::string text = {}) {
-    out_.tokens.push_back({kind, begin, end, std::move(text)});
+    out_.tokens.push_back({kind, begin, end, std::move(text), {}});
   }
 
   char Peek(size_t ahead = 0) const {
@@ -194,15 +194,16 @@ class Tokenizer {
 
   void String() {
     const size_t begin = at_;
-    bool raw = false, formatted = false;
+    bool raw = false, formatted = false, inserts = false;
+    std::vector<std::string> parts;
     plain_ = true;
     for (; Peek() != '\'' && Peek() != '"'; ++at_) {
       const char c = Peek();
       raw = raw || c == 'r' || c == 'R';
-      formatted = formatted || c == 'f' || c == 'F' || c == 't' || c == 'T';
-      plain_ = plain_ && !formatted && c != 'b' && c != 'B';
+      inserts = inserts || c == 'f' || c == 'F';
+      formatted = formatted || inserts || c == 't' || c == 'T';
+      plain_ = plain_ && c != 'b' && c != 'B';
     }
-    const bool plain = plain_;
     const char quote = Peek();
     const bool triple = Peek(1) == quote && Peek(2) == quote;
     at_ += triple ? 3 : 1;
@@ -217,10 +218,18 @@ class Tokenizer {
         at_ += triple ? 3 : 1;
         break;
       }
-      if (formatted && Peek() == '{') {
+      if (formatted && (Peek() == '{' || Peek() == '}') && Peek(1) == Peek()) {
+        value += Peek();
+        at_ += 2;
+      } else if (formatted && Peek() == '{') {
+        const size_t from = at_ + 1;
+        const bool plain = plain_;
         Replacement();
         if (!good_) return;
-        plain_ = false;
+        plain_ = plain;  // of the strings inside of the braces
+        parts.push_back(std::move(value));
+        parts.emplace_back(text_.substr(from, at_ - 1 - from));
+        value.clear();
       } else if (Peek() != '\\') {
         value += text_[at_++];
       } else if (raw) {
@@ -232,16 +241,16 @@ class Tokenizer {
         Escape(value);
       }
     }
-    Add(plain && plain_ ? PyToken::kString : PyToken::kTemplate, begin, at_,
-        std::move(value));
+    if (inserts) parts.push_back(value);
+    Add(plain_ && !formatted ? PyToken::kString : PyToken::kTemplate, begin,
+        at_, std::move(value));
+    if (inserts && plain_) out_.tokens.back().parts = std::move(parts);
   }
 
-  // Skips `{x["a"]!r:>{width}}` of a formatted string, or `{{`. Strings inside
-  // may use the quotes of the string around them.
+  // Skips `{x["a"]!r:>{width}}` of a formatted string. Strings inside may use
+  // the quotes of the string around them.
   void Replacement() {
-    const size_t begin = at_;
-    at_ += Peek(1) == '{' ? 2 : 1;
-    if (at_ == begin + 2) return;
+    const size_t begin = at_++;
     if (++nested_ > kBracketLimit) {
       Refuse(begin, begin + 1, "brackets are nested too deeply");
     }

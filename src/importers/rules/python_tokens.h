@@ -18,7 +18,7 @@ enum class PyToken : uint8_t {
   kName,
   kNumber,
   kString,    // `text` is its value
-  kTemplate,  // an f-string, or bytes
+  kTemplate,  // an f-string, a t-string or bytes
   kOperator,
   kNewline,
   kIndent,
@@ -31,6 +31,9 @@ struct PyTokenAt {
   size_t begin = 0;
   size_t end = 0;
   std::string text;
+  // Of an f-string: text, what is inside of the braces, text, and so on, of
+  // which the first and the last are text.
+  std::vector<std::string> parts;
 };
 
 struct PyComment {

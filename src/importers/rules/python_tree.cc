@@ -1,6 +1,6 @@
 // A recursive descent parser of Python's statements; its base class parses
-// expressions. What rule sets do not need (lambdas, slices, comprehensions,
-// arithmetic) is skipped and kept as kOther:
+// expressions. What rule sets do not need (lambdas, slices, arithmetic) is
+// skipped and kept as kOther:
 //
 //   x = (("a", P(t)),) if f else y[0]
 //     ->  assign x: choice(sequence(...), name f, other)
@@ -29,8 +29,9 @@ std::vector<std::string> NamesOf(const PyNode& target) {
   std::vector<std::string> names;
   if (std::string name = NameOf(target); !name.empty()) {
     names.push_back(std::move(name));
-  } else if (target.kind == PyKind::kSequence || target.kind == PyKind::kStar ||
-             target.kind == PyKind::kPart) {
+  } else if (target.kind == PyKind::kPart) {
+    return NamesOf(target.items[0]);
+  } else if (target.kind == PyKind::kSequence || target.kind == PyKind::kStar) {
     for (const PyNode& item : target.items) {
       for (std::string& inside : NamesOf(item)) {
         names.push_back(std::move(inside));
@@ -58,7 +59,15 @@ void Unknown(PyStatement& made) {
   made.body.clear();
 }
 
-// Parses `rules.append(x)`, `rules.extend(x)`.
+// Whether one of the statements leaves a loop, or the function, by other ways
+// than a return.
+bool Leaves(const std::vector<PyStatement>& body) {
+  return std::any_of(body.begin(), body.end(), [](const PyStatement& one) {
+    return one.act == PyAct::kLeave || Leaves(one.body) || Leaves(one.other);
+  });
+}
+
+// Parses `rules.append(x)`, `rules.extend(x)`, `tree.update(x)`.
 void Method(PyNode& call, PyStatement& made) {
   if (call.kind != PyKind::kCall || call.items[0].kind != PyKind::kAttribute) {
     return;
@@ -68,7 +77,8 @@ void Method(PyNode& call, PyStatement& made) {
   if (name.empty()) return;
   if (call.items.size() == 2 && function.text == "append") {
     made.act = PyAct::kAppend;
-  } else if (call.items.size() == 2 && function.text == "extend") {
+  } else if (call.items.size() == 2 && call.keywords[0].empty() &&
+             (function.text == "extend" || function.text == "update")) {
     made.act = PyAct::kExtend;
   } else if (function.text == "insert" || function.text == "update" ||
              function.text == "pop" || function.text == "remove" ||
@@ -196,9 +206,12 @@ class PyStatementParser : private PyExpressionParser {
     } else if (TakeWord("del")) {
       made.names = NamesOf(Sequence());
       EndLine();
-    } else if (IsWord("raise") || IsWord("assert") || IsWord("global") ||
-               IsWord("nonlocal") || IsWord("pass") || IsWord("break") ||
-               IsWord("continue") || IsWord("yield") ||
+    } else if (IsWord("raise") || IsWord("break") || IsWord("continue") ||
+               IsWord("yield")) {
+      made.act = PyAct::kLeave;
+      SkipLine();
+    } else if (IsWord("assert") || IsWord("global") || IsWord("nonlocal") ||
+               IsWord("pass") ||
                (IsWord("type") && Now(1).kind == PyToken::kName)) {
       SkipLine();
       return;
@@ -255,7 +268,11 @@ class PyStatementParser : private PyExpressionParser {
     made.name = Now().text;
     Next();
     if (IsOperator("[")) Other();
-    if (IsOperator("(")) Other();
+    if (IsOperator("(")) {
+      PyNode bases;
+      bases.begin = Now().begin;
+      made.value = Call(std::move(bases));
+    }
     Body(made.body);
   }
 
@@ -276,7 +293,8 @@ class PyStatementParser : private PyExpressionParser {
   }
 
   void Parameter(PyStatement& made) {
-    if (Take("*") || Take("**") || Take("/")) {
+    const bool starred = Take("*") || Take("**");
+    if (starred || Take("/")) {
       if (Take(",")) return;
       if (IsOperator(")")) return;
     }
@@ -289,7 +307,11 @@ class PyStatementParser : private PyExpressionParser {
     if (Take(":")) StarOrExpression();
     std::optional<PyNode> given;
     if (Take("=")) given = Expression();
-    made.parameters.emplace_back(name, std::move(given));
+    if (starred) {
+      made.starred.push_back(name);
+    } else {
+      made.parameters.emplace_back(name, std::move(given));
+    }
     if (!Take(",") && !IsOperator(")")) Refuse("a comma is missing here");
   }
 
@@ -317,12 +339,24 @@ class PyStatementParser : private PyExpressionParser {
   }
 
   void Loop(PyStatement& made) {
-    if (TakeWord("for")) made.names = NamesOf(Sequence(true));
+    const bool each = TakeWord("for");
+    if (each) {
+      made.target = Sequence(true);
+      made.names = NamesOf(made.target);
+    }
     Next();
-    Sequence();
+    made.value = Sequence();
     Body(made.body);
-    if (TakeWord("else")) Body(made.body);
-    Unknown(made);
+    const bool rest = TakeWord("else");
+    if (rest) Body(made.body);
+    PyStatement inside;
+    Gather(made.body, inside);
+    if (each && !rest && !inside.returns && !Leaves(made.body)) {
+      made.act = PyAct::kFor;
+    } else {
+      made.value = {};
+      Unknown(made);
+    }
   }
 
   // It is unknown which of the cases runs.
@@ -390,7 +424,8 @@ class PyStatementParser : private PyExpressionParser {
     EndLine();
   }
 
-  // `a = b = value`. The values of a list of targets or of an item are unknown.
+  // `a = b = value`, `a["key"] = value`. The values of a list of targets are
+  // unknown.
   void Assign(const PyNode& first, PyStatement& made) {
     std::vector<PyNode> targets;
     targets.push_back(first);
@@ -409,6 +444,14 @@ class PyStatementParser : private PyExpressionParser {
       for (size_t i = 1; i < targets.size(); ++i) {
         made.names.push_back(NameOf(targets[i]));
       }
+      return;
+    }
+    const PyNode& only = targets[0];
+    if (targets.size() == 1 && only.kind == PyKind::kPart &&
+        only.items.size() == 2 && !NameOf(only.items[0]).empty()) {
+      made.act = PyAct::kPut;
+      made.name = NameOf(only.items[0]);
+      made.target = only.items[1];
       return;
     }
     for (const PyNode& target : targets) {

@@ -32,8 +32,12 @@ enum class PyKind : uint8_t {
   kNot,
   kEqual,
   kUnequal,
-  kStar,  // items: the sequence that is spread
-  kPart,  // x[...]; items: x
+  kStar,    // items: the sequence that is spread
+  kPart,    // x[...]; items: x, and the index where it is one expression
+  kFormat,  // an f-string; items: texts and what is put between them
+  kEach,    // a comprehension: its value (of a dict: key, value), and then for
+            // each clause `for` the target and the values, `if` the condition;
+            // `keywords`: item, key, value, for, in, if
   kOther
 };
 
@@ -44,21 +48,24 @@ struct PyNode {
   std::string text;
   std::vector<PyNode> items;
   std::vector<std::string>
-      keywords;    // of a call; empty for positional arguments
+      keywords;    // of a call, empty for positional arguments
   int height = 1;  // of the tree below this node
 };
 
 enum class PyAct : uint8_t {
   kAssign,   // `name` = value
-  kExtend,   // `name` += value, `name`.extend(value)
+  kExtend,   // `name` += value, `name`.extend(value), `name`.update(value)
   kAppend,   // `name`.append(value)
+  kPut,      // `name`[target] = value
+  kFor,      // for target in value: body
+  kLeave,    // break, continue, yield, raise
   kReturn,   // value
   kIf,       // value: the condition; body, other
   kDefine,   // a function `name`; `parameters`, body
-  kClass,    // `name`; body
+  kClass,    // `name`; value: a call whose arguments are the bases; body
   kBlock,    // with, try: its body runs
-  kUnknown,  // loops and the like: the values of `names` are unknown, and, with
-             // `returns`, whether the function ends there
+  kUnknown,  // `while`, `match` and the like: the values of `names` are
+             // unknown, and, with `returns`, whether the function ends there
 };
 
 struct PyStatement {
@@ -67,8 +74,10 @@ struct PyStatement {
   std::string name;
   std::vector<std::string> names;
   bool returns = false;
-  PyNode value;
+  PyNode target, value;
+  // Names with their defaults, without `*args` and `**kwargs`; and those.
   std::vector<std::pair<std::string, std::optional<PyNode>>> parameters;
+  std::vector<std::string> starred;
   std::vector<PyStatement> body, other;
 };
 

@@ -5,6 +5,7 @@
 //   def rules(self): return A     ->  A and rules, both with A's value
 #include "importers/rules/python_value.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -12,6 +13,15 @@
 
 namespace shardc::imports {
 namespace {
+
+constexpr size_t kOrderLimit = 100;  // classes among the bases of one
+
+// Bases of Python's own, which have nothing that rules are made of.
+bool HasNoRules(const PyNode& base) {
+  return base.kind == PyKind::kPart || base.text == "object" ||
+         base.text == "ABC" || base.text == "Protocol" ||
+         base.text == "NamedTuple";
+}
 
 // What a module's statements define. All constants are read first, so that
 // functions may name those that follow them.
@@ -46,6 +56,7 @@ class ModuleSymbols {
         Collect(one.other, prefix, scope, owner, true);
       } else if (one.act == PyAct::kClass) {
         PyClass& made = names_.classes[prefix + one.name];
+        made.order = OrderOf(one, made);
         Collect(one.body, prefix + one.name + ".", made.attributes, &made);
       } else if (one.act == PyAct::kDefine) {
         (owner ? owner->functions : names_.functions)[one.name] = &one;
@@ -55,6 +66,29 @@ class ModuleSymbols {
     }
   }
 
+  std::vector<const PyClass*> OrderOf(const PyStatement& one,
+                                      const PyClass& made) {
+    std::vector<const PyClass*> all;
+    for (size_t i = 1; i < one.value.items.size(); ++i) {
+      const PyNode& base = one.value.items[i];
+      if (!one.value.keywords[i - 1].empty() || HasNoRules(base)) continue;
+      const auto at = names_.classes.find(base.text);
+      if (base.kind != PyKind::kName || at == names_.classes.end()) break;
+      all.insert(all.end(), at->second.order.begin(), at->second.order.end());
+      if (all.size() > kOrderLimit) break;
+    }
+    // A base of two bases comes after both.
+    std::vector<const PyClass*> out;
+    std::set<const PyClass*> seen = {&made};
+    for (auto it = all.rbegin(); it != all.rend(); ++it) {
+      if (seen.insert(*it).second) out.push_back(*it);
+    }
+    out.push_back(&made);
+    std::reverse(out.begin(), out.end());
+    if (out.size() > kOrderLimit) out.resize(kOrderLimit);
+    return out;
+  }
+
   void List(const std::vector<PyStatement>& body, const std::string& prefix,
             std::vector<PySymbol>& out) {
     const PyClass* owner =
@@ -62,6 +96,24 @@ class ModuleSymbols {
                        : &names_.classes[prefix.substr(0, prefix.size() - 1)];
     std::set<std::string> listed;
     List(body, prefix, owner, listed, out);
+    if (owner == nullptr) return;
+    for (const PyClass* base : owner->order) {
+      if (base != owner) Inherit(*base, *owner, prefix, listed, out);
+    }
+  }
+
+  void Inherit(const PyClass& base, const PyClass& owner,
+               const std::string& prefix, std::set<std::string>& listed,
+               std::vector<PySymbol>& out) {
+    for (const auto& [name, function] : base.functions) {
+      if (owner.functions.contains(name) || !listed.insert(name).second) {
+        continue;
+      }
+      PySymbol symbol{prefix + name, {}, true, true, {}};
+      symbol.value =
+          evaluator_.Called(*function, &owner, &base, symbol.defaults);
+      out.push_back(std::move(symbol));
+    }
   }
 
   void List(const std::vector<PyStatement>& body, const std::string& prefix,
@@ -74,15 +126,15 @@ class ModuleSymbols {
       } else if (one.act == PyAct::kClass) {
         List(one.body, prefix + one.name + ".", out);
       } else if (one.act == PyAct::kDefine) {
-        PySymbol symbol{prefix + one.name, {}, true, {}};
-        symbol.value = evaluator_.Called(one, owner, symbol.defaults);
+        PySymbol symbol{prefix + one.name, {}, true, false, {}};
+        symbol.value = evaluator_.Called(one, owner, owner, symbol.defaults);
         out.push_back(std::move(symbol));
       } else if (one.act == PyAct::kAssign && !one.name.empty() &&
                  listed.insert(one.name).second) {
         const PyScope& scope = owner ? owner->attributes : names_.globals;
         const auto at = scope.find(one.name);
         if (at != scope.end()) {
-          out.push_back({prefix + one.name, at->second, false, {}});
+          out.push_back({prefix + one.name, at->second, false, false, {}});
         }
       }
     }

@@ -28,7 +28,8 @@ enum class PyIs : uint8_t {
   kSpec,      // PartitionSpec(items...)
   kResolved,  // pmag.resolve(items[0]), with the field `mode` where one is
               // given
-  kAxes       // PartitionAxis(fields)
+  kAxes,      // PartitionAxis(fields)
+  kObject     // an object of the class `text`, made with the arguments `fields`
 };
 
 struct PyField;
@@ -43,6 +44,9 @@ class PyList {
   const T* end() const { return begin() + size(); }
   const T& operator[](size_t i) const { return (*all_)[i]; }
   bool IsShared() const { return all_.use_count() > 1; }
+  bool SharesWith(const PyList& other) const {
+    return all_ != nullptr && all_ == other.all_;
+  }
   void push_back(T one) {
     if (all_ == nullptr) {
       all_ = std::make_shared<std::vector<T>>();
@@ -76,11 +80,12 @@ struct PyField {
 };
 
 // Something with a name: a constant of the module, an attribute of a class, or
-// what a function returns.
+// what a function returns. What a class inherits has its name as well.
 struct PySymbol {
   std::string name;  // `LlamaConfig.get_partition_rules`
   PyValue value;
   bool is_function = false;
+  bool is_inherited = false;
   // Flags that took their defaults: `fully_sharded=True`.
   std::vector<std::string> defaults;
 };

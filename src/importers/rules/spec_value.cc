@@ -69,8 +69,8 @@ void RefuseUnknown(const SourceRef& source, const PyValue& value,
                    Findings& findings) {
   std::string help = "write the value in its place; nothing is run";
   if (!value.flag.empty()) {
-    help = "say it with `--set " + value.flag + "=true` or `--set " +
-           value.flag + "=false`";
+    help = "give its value: `--set " + value.flag + "=true`, `--set " +
+           value.flag + "=false` or a number";
   }
   findings.Add(code::kInexpressible, {source, value.why_begin, value.why_end},
                value.why + " cannot be determined from this file",

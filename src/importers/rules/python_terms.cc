@@ -1,0 +1,296 @@
+// Evaluates what expressions are made of: names, literals, operators and
+// comprehensions. Calls have a file of their own.
+//
+//   {f"h{i}": P() for i in range(2)}  ->  {"h0": P(), "h1": P()}
+#include <algorithm>
+#include <utility>
+
+#include "importers/rules/python_evaluator.h"
+#include "importers/rules/python_literal.h"
+
+namespace shardc::imports {
+namespace {
+
+// The sum of the values' sizes over all names that are read, which bounds the
+// time of code that doubles a value with each line.
+constexpr int64_t kCopyLimit = 30'000'000;
+
+}  // namespace
+
+PyValue PyEvaluator::Evaluated(const PyNode& node, PyScope& scope,
+                               const PyClass* owner) {
+  switch (node.kind) {
+    case PyKind::kNone:
+      return Simple(PyIs::kNone, node);
+    case PyKind::kTrue:
+    case PyKind::kFalse:
+      return Truth(node, node.kind == PyKind::kTrue);
+    case PyKind::kNumber:
+      return Simple(PyIs::kNumber, node, node.text);
+    case PyKind::kString:
+      return Simple(PyIs::kText, node, node.text);
+    case PyKind::kName:
+      return Named(node, scope);
+    case PyKind::kAttribute:
+      return Attribute(node, scope, owner);
+    case PyKind::kSequence:
+    case PyKind::kDict:
+      return Several(node, scope, owner);
+    case PyKind::kCall:
+      return Call(node, scope, owner);
+    case PyKind::kAdd:
+      return Sum(node, scope, owner);
+    case PyKind::kEach:
+      return Each(node, scope, owner);
+    case PyKind::kFormat:
+      return Format(node, scope, owner);
+    case PyKind::kPart:
+      return Part(node, scope, owner);
+    case PyKind::kChoice:
+    case PyKind::kAnd:
+    case PyKind::kOr:
+    case PyKind::kNot:
+    case PyKind::kEqual:
+    case PyKind::kUnequal:
+      return Logic(node, scope, owner);
+    default:
+      return Unknown(node, "the value of `" + TextOf(node) + "`");
+  }
+}
+
+PyValue PyEvaluator::Named(const PyNode& node, const PyScope& scope) {
+  for (const PyScope* names : {&scope, &names_.globals}) {
+    const auto at = names->find(node.text);
+    if (at != names->end()) return Copied(at->second, node);
+  }
+  return Simple(PyIs::kSymbol, node, node.text);
+}
+
+PyValue PyEvaluator::Copied(const PyValue& value, const PyNode& node) {
+  copied_ += value.size;
+  if (copied_ > kCopyLimit) return Unknown(node, std::string(kPyTooInvolved));
+  return value;
+}
+
+PyValue PyEvaluator::Attribute(const PyNode& node, PyScope& scope,
+                               const PyClass* owner) {
+  const PyNode& object = node.items[0];
+  if (object.kind == PyKind::kName) {
+    const bool self = object.text == "self" || object.text == "cls";
+    const PyClass* in = self ? owner : ClassNamed(object.text);
+    if (self) {
+      const auto set = values_.find(node.text);
+      if (set != values_.end()) return FromFlag(set->second, node);
+    }
+    if (in != nullptr) {
+      const PyValue* at = AttributeOf(*in, node.text);
+      if (at != nullptr) return Copied(*at, node);
+      return Unknown(node, "the value of `" + TextOf(node) + "`", node.text);
+    }
+    const auto local = scope.find(object.text);
+    if (self || local != scope.end()) {
+      const auto set = values_.find(node.text);
+      if (set != values_.end()) return FromFlag(set->second, node);
+      return Unknown(node, "the value of `" + TextOf(node) + "`", node.text);
+    }
+  }
+  return Simple(PyIs::kSymbol, node, node.text);
+}
+
+void PyEvaluator::Spread(const PyValue& from, const PyNode& node, PyValue& to) {
+  if (from.is != PyIs::kSequence) {
+    to.items.push_back(Unknown(node, "what `" + TextOf(node) + "` stands for"));
+  } else if (!Make(BytesOf(from.items))) {
+    to.items.push_back(Unknown(node, std::string(kPyTooInvolved)));
+  } else {
+    for (const PyValue& one : from.items) to.items.push_back(one);
+  }
+}
+
+PyValue PyEvaluator::Several(const PyNode& node, PyScope& scope,
+                             const PyClass* owner) {
+  PyValue value =
+      Simple(node.kind == PyKind::kDict ? PyIs::kDict : PyIs::kSequence, node);
+  const bool dict = value.is == PyIs::kDict;
+  const bool spreads = dict && std::any_of(node.items.begin(), node.items.end(),
+                                           [](const PyNode& item) {
+                                             return item.kind == PyKind::kStar;
+                                           });
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    const PyNode& item = node.items[i];
+    if (!spreads && item.kind != PyKind::kStar) {
+      value.items.push_back(Value(item, scope, owner));
+    } else if (!dict) {
+      Spread(Value(item.items[0], scope, owner), item, value);
+    } else if (item.kind != PyKind::kStar) {
+      const PyValue key = Value(item, scope, owner);
+      if (!PutItem(key, Value(node.items[++i], scope, owner), value)) {
+        return Unknown(node, std::string(kPyTooInvolved));
+      }
+    } else {
+      ++i;  // the empty value of `**x`
+      const PyValue from = Value(item.items[0], scope, owner);
+      if (from.is == PyIs::kUnknown) return from;
+      if (from.is != PyIs::kDict) {
+        return Unknown(item, "what `" + TextOf(item) + "` stands for");
+      }
+      for (size_t j = 0; j + 1 < from.items.size(); j += 2) {
+        if (!PutItem(from.items[j], from.items[j + 1], value)) {
+          return Unknown(node, std::string(kPyTooInvolved));
+        }
+      }
+    }
+  }
+  return Sized(std::move(value), node);
+}
+
+PyValue PyEvaluator::Sum(const PyNode& node, PyScope& scope,
+                         const PyClass* owner) {
+  PyValue left = Value(node.items[0], scope, owner);
+  PyValue right = Value(node.items[1], scope, owner);
+  if (left.is == PyIs::kUnknown) return left;
+  if (right.is == PyIs::kUnknown) return right;
+  if (left.is == PyIs::kText && right.is == PyIs::kText) {
+    if (left.text.size() + right.text.size() > kPySizeLimit) {
+      return Unknown(node, "a text of more than a million bytes");
+    }
+    return Simple(PyIs::kText, node, left.text + right.text);
+  }
+  if (left.is == PyIs::kSequence && right.is == PyIs::kSequence) {
+    if (!Make(BytesOf(left.items) + BytesOf(right.items))) {
+      return Unknown(node, std::string(kPyTooInvolved));
+    }
+    for (const PyValue& item : right.items) left.items.push_back(item);
+    left.begin = node.begin;
+    left.end = node.end;
+    return Sized(std::move(left), node);
+  }
+  const auto a = WholeNumber(left), b = WholeNumber(right);
+  if (a && b && *a <= kPySizeLimit && *b <= kPySizeLimit) {
+    return Simple(PyIs::kNumber, node, std::to_string(*a + *b));
+  }
+  return Unknown(node, "the value of `" + TextOf(node) + "`");
+}
+
+PyValue PyEvaluator::Logic(const PyNode& node, PyScope& scope,
+                           const PyClass* owner) {
+  if (node.kind == PyKind::kChoice) {
+    const PyValue condition = Value(node.items[1], scope, owner);
+    const auto truth = TruthOf(condition);
+    if (!truth) return Undecided(node.items[1], condition);
+    return Value(node.items[*truth ? 0 : 2], scope, owner);
+  }
+  PyValue left = Value(node.items[0], scope, owner);
+  const auto first = TruthOf(left);
+  if (node.kind == PyKind::kNot) {
+    if (!first) return Unknown(node, left.why, left.flag);
+    return Truth(node, !*first);
+  }
+  if (node.kind == PyKind::kAnd || node.kind == PyKind::kOr) {
+    if (!first) return left;
+    const bool decided = *first == (node.kind == PyKind::kOr);
+    return decided ? left : Value(node.items[1], scope, owner);
+  }
+  const PyValue right = Value(node.items[1], scope, owner);
+  if (left.is == PyIs::kUnknown || left.is == PyIs::kSymbol) return left;
+  if (right.is == PyIs::kUnknown || right.is == PyIs::kSymbol) return right;
+  return Truth(node, Same(left, right) == (node.kind == PyKind::kEqual));
+}
+
+PyValue PyEvaluator::Each(const PyNode& node, PyScope& scope,
+                          const PyClass* owner) {
+  const bool dict = node.keywords[0] == "key";
+  PyValue out = Simple(dict ? PyIs::kDict : PyIs::kSequence, node);
+  // The targets are names of the comprehension alone.
+  PyScope before = scope;
+  steps_ += static_cast<int64_t>(before.size());
+  EachFrom(node, dict ? 2 : 1, scope, owner, out);
+  scope = std::move(before);
+  return Sized(std::move(out), node);
+}
+
+void PyEvaluator::EachFrom(const PyNode& node, size_t clause, PyScope& scope,
+                           const PyClass* owner, PyValue& out) {
+  if (out.is == PyIs::kUnknown) return;
+  if (clause == node.items.size()) {
+    PyValue value =
+        Value(node.items[out.is == PyIs::kDict ? 1 : 0], scope, owner);
+    if (out.is == PyIs::kSequence) {
+      out.items.push_back(std::move(value));
+      return;
+    }
+    const PyValue key = Value(node.items[0], scope, owner);
+    if (key.is == PyIs::kUnknown) {
+      out = key;
+    } else if (!PutItem(key, value, out)) {
+      out = Unknown(node, std::string(kPyTooInvolved));
+    }
+    return;
+  }
+  const bool filter = node.keywords[clause] == "if";
+  const PyValue value =
+      Value(node.items[filter ? clause : clause + 1], scope, owner);
+  if (filter) {
+    const auto truth = TruthOf(value);
+    if (!truth) {
+      out = Undecided(node.items[clause], value);
+    } else if (*truth) {
+      EachFrom(node, clause + 1, scope, owner, out);
+    }
+    return;
+  }
+  const PyValue over = Elements(value, node.items[clause + 1]);
+  if (over.is == PyIs::kUnknown) {
+    out = over;
+    return;
+  }
+  for (const PyValue& item : over.items) {
+    if (out.is == PyIs::kUnknown) return;
+    if (++steps_ > kPyStepLimit) {
+      out = Unknown(node, std::string(kPyTooInvolved));
+      return;
+    }
+    Bind(node.items[clause], item, scope);
+    EachFrom(node, clause + 2, scope, owner, out);
+  }
+}
+
+PyValue PyEvaluator::Format(const PyNode& node, PyScope& scope,
+                            const PyClass* owner) {
+  std::string text;
+  for (const PyNode& item : node.items) {
+    PyValue part = Value(item, scope, owner);
+    if (part.is == PyIs::kUnknown) return part;
+    if (part.is != PyIs::kText && part.is != PyIs::kNumber) {
+      return Unknown(node, "the value of `" + TextOf(node) + "`");
+    }
+    text += part.text;
+    if (text.size() > kPySizeLimit) {
+      return Unknown(node, "a text of more than a million bytes");
+    }
+  }
+  return Simple(PyIs::kText, node, std::move(text));
+}
+
+// `x["key"]` of a dict and `x[0]` of a sequence.
+PyValue PyEvaluator::Part(const PyNode& node, PyScope& scope,
+                          const PyClass* owner) {
+  if (node.items.size() == 2) {
+    PyValue of = Value(node.items[0], scope, owner);
+    if (of.is == PyIs::kUnknown) return of;
+    const PyValue index = Value(node.items[1], scope, owner);
+    if (index.is == PyIs::kUnknown) return index;
+    for (size_t i = 0; of.is == PyIs::kDict && i + 1 < of.items.size();
+         i += 2) {
+      if (Same(of.items[i], index)) return Copied(of.items[i + 1], node);
+    }
+    const auto at = WholeNumber(index);
+    if (of.is == PyIs::kSequence && at &&
+        *at < static_cast<int64_t>(of.items.size())) {
+      return Copied(of.items[static_cast<size_t>(*at)], node);
+    }
+  }
+  return Unknown(node, "the value of `" + TextOf(node) + "`");
+}
+
+}  // namespace shardc::imports
