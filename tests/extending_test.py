@@ -184,9 +184,9 @@ class Extending(unittest.TestCase):
 
     def test_each_record_is_a_file_and_a_line_of_a_table(self):
         self.assertIn("families/pocket.yaml", self.patched)
-        self.assertIn("src/devices/profiles.cc", self.patched)
+        self.assertIn("profiles/acme-1.yaml", self.patched)
         patched = [name for name in self.patched
-                   if not name.startswith(("families/", "src/devices/"))]
+                   if not name.startswith(("families/", "profiles/"))]
         self.assertEqual(len(patched) + 2, len(self.patched))
         tables = [name for name in patched if name in self.tree.before]
         self.assertEqual(len(tables), len(RECORDS))

@@ -24,10 +24,10 @@ SRC = os.path.join(ROOT, "src")
 # Inner rooms (exec/kernels) are rooms of their own; what a row names is used.
 MAY_INCLUDE = {
     "source": set(),
-    "devices": set(),
     "model": {"source"},
     "floats": {"model"},
     "yaml": {"source"},
+    "devices": {"source", "yaml"},
     "parse": {"source", "devices", "model", "yaml"},
     "families": {"source", "model", "yaml", "parse"},
     "stored": {"source", "model", "floats"},
@@ -112,7 +112,7 @@ MAY_INCLUDE = {
         "emit", "emit/findings", "emit/verify"},
     "lsp": {"source", "devices", "model", "yaml", "parse", "resolve", "plan",
         "lint/analysis", "lint/rules", "lint", "target", "emit/findings"},
-    "cli": {"source", "model", "stored", "parse", "families", "importers/rules", "match",
+    "cli": {"source", "devices", "model", "stored", "parse", "families", "importers/rules", "match",
         "match/proof", "resolve",
         "legalize", "step", "plan", "plan/difference", "lint/analysis",
         "lint/rules", "lint", "checkpoint", "target", "exec/machine", "exec/operations", "verify/cases",

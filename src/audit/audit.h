@@ -1,6 +1,6 @@
 // Room: audit. What a compiled program sends: each collective with its devices,
 // how often it runs, its source line and what it moves.
-// Includes: source, devices, model, hlo, importers/rules, comm, cost.
+// Includes: source, model, devices, hlo, importers/rules, comm, cost.
 #ifndef SHARDC_AUDIT_AUDIT_H_
 #define SHARDC_AUDIT_AUDIT_H_
 

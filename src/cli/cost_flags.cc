@@ -13,7 +13,7 @@
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cost/stack.h"
-#include "parse/profile.h"
+#include "devices/profile_file.h"
 #include "source/file.h"
 #include "source/wording.h"
 

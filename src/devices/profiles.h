@@ -1,13 +1,15 @@
 // Room: devices. The accelerators that the program knows by name, with their
 // memory, speed and bandwidth.
-// Includes: no other room.
+// Includes: source, yaml.
 //
 // Accelerators by name: the memory of a chip, its rates of computing and of
-// moving bytes, and how chips are connected. This room holds figures with their
-// sources only; cost and lint interpret them.
+// moving bytes, and how chips are connected. The figures and their sources are
+// in the files of profiles/, which are embedded in the library; cost and lint
+// interpret them.
 #ifndef SHARDC_DEVICES_PROFILES_H_
 #define SHARDC_DEVICES_PROFILES_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -38,13 +40,25 @@ struct Efficiency {
   int runs = 0;  // published runs that these were fitted to; 0: not calibrated
 };
 
-// The source of each figure, as letters of ProfileSources().
-struct FigureSources {
-  std::string_view memory, memory_rate, peaks, links, host;
+// The figures of a profile that have a source of their own, as its file names
+// them.
+enum class FigureGroup : uint8_t {
+  kMemory,
+  kMemoryRate,
+  kPeaks,
+  kLinks,
+  kHost,
+  kEfficiency
 };
+inline constexpr std::array<std::string_view, 6> kFigureGroups = {
+    "memory.bytes", "memory.bandwidth", "peaks",
+    "links.near",   "links.far",        "efficiency"};
+
+// The sources of each group, as letters of ProfileSources().
+using FigureSources = std::array<std::string, kFigureGroups.size()>;
 struct ProfileSource {
   char letter;
-  std::string_view text;
+  std::string text;
 };
 
 // Bytes, bytes per second, and operations per second of dense products.
@@ -68,7 +82,6 @@ struct DeviceProfile {
   // Chips that the links connect, where that is not a whole torus slice or a
   // host; 0: a slice of a torus, a host for other fabrics.
   int64_t fabric_chips = 0;
-  FigureSources sources = {};
   Efficiency efficiency = {};
 
   constexpr int64_t DeviceMemory() const {
@@ -76,15 +89,16 @@ struct DeviceProfile {
   }
 };
 
-// A profile that was read from a file, and the text of its name.
-struct OwnProfile {
-  std::string text;
-  DeviceProfile profile;  // its name is `text`
-};
-
+// The built-in profiles, sorted by name. They are read when one is first
+// needed.
 std::span<const DeviceProfile> DeviceProfiles();
+// The sources of a built-in profile; empty for any other one.
+FigureSources SourcesOf(const DeviceProfile& profile);
+// All sources of the built-in profiles, in the order of their letters.
 std::span<const ProfileSource> ProfileSources();
-std::string_view FabricName(Fabric fabric);  // "switch", "torus2d"
+inline constexpr std::array<std::string_view, 4> kFabricNames = {
+    "switch", "mesh", "torus2d", "torus3d"};
+std::string_view FabricName(Fabric fabric);
 // Returns the profile with this name or alias, or null.
 const DeviceProfile* FindDeviceProfile(std::string_view name);
 // Returns all names and aliases, for suggestions in messages.

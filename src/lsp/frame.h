@@ -1,7 +1,7 @@
 // Room: lsp. A language server for rules, mesh and project files: messages,
 // open documents, and the requests of an editor. The caller supplies the
 // checking itself (checker.h).
-// Includes: source, devices, model, yaml, parse, resolve, plan, lint/analysis,
+// Includes: source, model, yaml, devices, parse, resolve, plan, lint/analysis,
 // lint/rules, lint, target, emit/findings.
 //
 // This file splits a stream of bytes into messages, each preceded by a header

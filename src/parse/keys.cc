@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "devices/keys.h"
 #include "model/operation_settings.h"
 
 namespace shardc {
@@ -52,19 +53,6 @@ constexpr std::array<Name, 16> kTargetKeys = {
     "memory", "plan",  "step",     "weight_decay"};
 constexpr std::array<Name, 5> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on", "baseline"};
-constexpr std::array<Name, 9> kProfileKeys = {"schema", "base",   "name",
-                                              "peaks",  "memory", "efficiency",
-                                              "links",  "scale",  "measured"};
-constexpr std::array<Name, 3> kPeaksKeys = {"bf16", "fp8", "int8"};
-constexpr std::array<Name, 2> kProfileMemoryKeys = {"bytes", "bandwidth"};
-constexpr std::array<Name, 3> kEfficiencyKeys = {"matmul", "attention",
-                                                 "memory_ops"};
-constexpr std::array<Name, 2> kMatmulKeys = {"bf16", "fp8"};
-constexpr std::array<Name, 5> kAttentionKeys = {
-    "flash_attn1", "flash_attn2", "cudnn", "other", "narrow_head"};
-constexpr std::array<Name, 2> kLinksKeys = {"near", "far"};
-constexpr std::array<Name, 3> kLinkKeys = {"bandwidth", "efficiency",
-                                           "latency"};
 constexpr std::array<Name, 24> kRunKeys = {
     "schema",        "name",       "mesh",
     "rules",         "manifest",   "model",
@@ -109,36 +97,23 @@ const KeyTable kLint{"project.lint", "`lint`", kLintKeys};
 const KeyTable kOperations{"operations", "a settings file", kOperationsKeys};
 const KeyTable kSettings{"operations.settings", "a record of settings",
                          kSettingNames};
-const KeyTable kProfile{"profile", "a device profile", kProfileKeys};
-const KeyTable kPeaks{"profile.peaks", "`peaks`", kPeaksKeys};
-const KeyTable kProfileMemory{"profile.memory", "`memory`", kProfileMemoryKeys};
-const KeyTable kEfficiency{"profile.efficiency", "`efficiency`",
-                           kEfficiencyKeys};
-const KeyTable kMatmul{"profile.matmul", "`matmul`", kMatmulKeys};
-const KeyTable kAttention{"profile.attention", "`attention`", kAttentionKeys};
-const KeyTable kLinks{"profile.links", "`links`", kLinksKeys};
-const KeyTable kLink{"profile.link", "a link", kLinkKeys};
 const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 32> kAll = {
-      &keys::kMesh,         &keys::kDevice,
-      &keys::kRules,        &keys::kRule,
-      &keys::kLike,         &keys::kPlace,
-      &keys::kRegistration, &keys::kForcedAxis,
-      &keys::kBundle,       &keys::kPolicy,
-      &keys::kWeightDecay,  &keys::kModel,
-      &keys::kModelOptions, &keys::kModelRouter,
-      &keys::kModelRope,    &keys::kModelNorm,
-      &keys::kModelSlopes,  &keys::kProject,
-      &keys::kTarget,       &keys::kLint,
-      &keys::kOperations,   &keys::kSettings,
-      &keys::kModelEncoder, &keys::kProfile,
-      &keys::kPeaks,        &keys::kProfileMemory,
-      &keys::kEfficiency,   &keys::kMatmul,
-      &keys::kAttention,    &keys::kLinks,
-      &keys::kLink,         &keys::kRun};
+  static constexpr std::array<const KeyTable*, 34> kAll = {
+      &keys::kMesh,         &keys::kDevice,        &keys::kRules,
+      &keys::kRule,         &keys::kLike,          &keys::kPlace,
+      &keys::kRegistration, &keys::kForcedAxis,    &keys::kBundle,
+      &keys::kPolicy,       &keys::kWeightDecay,   &keys::kModel,
+      &keys::kModelOptions, &keys::kModelRouter,   &keys::kModelRope,
+      &keys::kModelNorm,    &keys::kModelSlopes,   &keys::kProject,
+      &keys::kTarget,       &keys::kLint,          &keys::kOperations,
+      &keys::kSettings,     &keys::kModelEncoder,  &keys::kProfile,
+      &keys::kPeaks,        &keys::kProfileMemory, &keys::kEfficiency,
+      &keys::kMatmul,       &keys::kAttention,     &keys::kLinks,
+      &keys::kLink,         &keys::kChips,         &keys::kSources,
+      &keys::kRun};
   return kAll;
 }
 

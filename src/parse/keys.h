@@ -33,14 +33,6 @@ extern const KeyTable kTarget;
 extern const KeyTable kLint;
 extern const KeyTable kOperations;
 extern const KeyTable kSettings;
-extern const KeyTable kProfile;
-extern const KeyTable kPeaks;
-extern const KeyTable kProfileMemory;
-extern const KeyTable kEfficiency;
-extern const KeyTable kMatmul;
-extern const KeyTable kAttention;
-extern const KeyTable kLinks;
-extern const KeyTable kLink;
 extern const KeyTable kRun;
 }  // namespace keys
 

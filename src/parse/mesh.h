@@ -1,6 +1,6 @@
 // Room: parse. Reads shardc's own file formats into the structs of model, one
 // file per format. This header: mesh files and mesh strings.
-// Includes: source, devices, model, yaml.
+// Includes: source, model, yaml, devices.
 #ifndef SHARDC_PARSE_MESH_H_
 #define SHARDC_PARSE_MESH_H_
 

@@ -2,8 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <set>
+#include <string>
 #include <string_view>
+
+#include "devices/embedded.h"
+#include "devices/profile_file.h"
 
 namespace shardc {
 namespace {
@@ -72,9 +77,7 @@ TEST_CASE("each figure has a source that is listed") {
   }
   for (const DeviceProfile& one : DeviceProfiles()) {
     CAPTURE(one.name);
-    const FigureSources& from = one.sources;
-    for (const std::string_view letters :
-         {from.memory, from.memory_rate, from.peaks, from.links, from.host}) {
+    for (const std::string& letters : SourcesOf(one)) {
       CHECK(!letters.empty());
       for (const char letter : letters) {
         CHECK(known.contains(letter));
@@ -83,6 +86,66 @@ TEST_CASE("each figure has a source that is listed") {
     }
   }
   CHECK(used == known);
+}
+
+TEST_CASE("every embedded file is a profile of the file's name") {
+  Findings findings;
+  for (const EmbeddedFile& file : EmbeddedProfiles()) {
+    CAPTURE(file.name);
+    const auto own = ParseBuiltinProfile(file, findings);
+    REQUIRE_MESSAGE(own != nullptr, findings.all().front().message);
+    CHECK(own->text + ".yaml" == file.name);
+    CHECK(FindDeviceProfile(own->text) != nullptr);
+  }
+  CHECK(DeviceProfiles().size() == EmbeddedProfiles().size());
+}
+
+std::shared_ptr<const OwnProfile> Read(const std::string& text,
+                                       Findings& findings) {
+  return ParseProfile(std::make_shared<const Source>("own.yaml", text),
+                      findings);
+}
+
+TEST_CASE("a built-in file is also a profile that a user may name") {
+  for (const EmbeddedFile& file : EmbeddedProfiles()) {
+    CAPTURE(file.name);
+    Findings findings;
+    const auto own = Read(std::string(file.text), findings);
+    REQUIRE(own != nullptr);
+    const DeviceProfile* known = FindDeviceProfile(own->text);
+    REQUIRE(known != nullptr);
+    CHECK(own->profile.link_rate == known->link_rate);
+    CHECK(own->profile.host_rate == known->host_rate);
+    CHECK(own->profile.efficiency.runs == known->efficiency.runs);
+  }
+}
+
+TEST_CASE("a profile without a base needs the figures without a default") {
+  const std::string whole =
+      "schema: shardc.profile/v1\nname: acme-1\n"
+      "memory: {bytes: 48GiB, bandwidth: 1e12}\npeaks: {bf16: 200e12}\n"
+      "chips: {fabric: switch, links: 4, per_host: 8}\n"
+      "links: {near: {bandwidth: 200e9}, far: {bandwidth: 12.5e9}}\n";
+  Findings findings;
+  const auto own = Read(whole, findings);
+  REQUIRE(own != nullptr);
+  CHECK(own->profile.name == "acme-1");
+  CHECK(own->profile.link_rate == 50e9);
+  CHECK(own->profile.host_rate == 100e9);
+  CHECK(!own->profile.fp8_rate);
+  CHECK(own->profile.efficiency.runs == 0);
+  for (const std::string_view part :
+       {"name: acme-1\n", "bytes: 48GiB, ", ", bandwidth: 1e12",
+        "peaks: {bf16: 200e12}\n", "fabric: switch, ", ", per_host: 8",
+        ", far: {bandwidth: 12.5e9}"}) {
+    CAPTURE(part);
+    std::string text = whole;
+    const size_t at = text.find(part);
+    REQUIRE(at != std::string::npos);
+    Findings missing;
+    CHECK(Read(text.erase(at, part.size()), missing) == nullptr);
+    CHECK(missing.HasErrors());
+  }
 }
 
 TEST_CASE("a device is a half of a chip where frameworks count two") {

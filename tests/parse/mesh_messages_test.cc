@@ -296,7 +296,7 @@ constexpr Case kCases[] = {
      "device: {profile: cerebras, memory: 80GiB}\n",
      R"(
 2:19: error: no accelerator is called `cerebras` [reference]
-    the profiles are `a100-40-sxm`, `a100-40gb`, `a100-80-sxm`, `a100-80gb`, `h100-sxm`, `h100-80gb`, `h200-sxm`, `h200-141gb`, `b200-hgx`, `b200`, `mi300x`, `tpu-v4`, `v4`, `tpu-v5e`, `v5e`, `tpu-v5p`, `v5p`, `tpu-v6e`, `v6e`, `tpu-7x`, `tpu7x`, `trn2` and `trainium2`; another one is `device: {memory: 80GiB}`
+    the profiles are `a100-40-sxm`, `a100-40gb`, `a100-80-sxm`, `a100-80gb`, `b200-hgx`, `b200`, `h100-sxm`, `h100-80gb`, `h200-sxm`, `h200-141gb`, `mi300x`, `tpu-7x`, `tpu7x`, `tpu-v4`, `v4`, `tpu-v5e`, `v5e`, `tpu-v5p`, `v5p`, `tpu-v6e`, `v6e`, `trn2` and `trainium2`; another one is `device: {memory: 80GiB}`
 )"},
     {"text", "dp:2,tp",
      R"(

@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 32> kWhere = {{
+constexpr std::array<Where, 34> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -59,6 +59,8 @@ constexpr std::array<Where, 32> kWhere = {{
     {"profile.attention", "profile", "attention"},
     {"profile.links", "profile", "links"},
     {"profile.link", "profile", "link"},
+    {"profile.chips", "profile", "chips"},
+    {"profile.sources", "profile", "sources"},
     {"run", "run", ""},
 }};
 

@@ -36,6 +36,10 @@ std::string Share(const std::optional<double>& share) {
   return share ? Number(*share) : "-";
 }
 
+const std::string& From(const FigureSources& sources, FigureGroup group) {
+  return sources[static_cast<size_t>(group)];
+}
+
 std::string EfficiencyText() {
   Columns table;
   table.Row({"share of the peak rates in training", "products, bf16", "fp8",
@@ -47,7 +51,8 @@ std::string EfficiencyText() {
                one.fp8_rate ? Number(of.matmul_fp8) : "-",
                Share(of.flash_attn1), Share(of.flash_attn2), Share(of.cudnn),
                Number(of.attention), Number(of.memory_ops),
-               of.runs > 0 ? std::to_string(of.runs) : "none"});
+               (of.runs > 0 ? std::to_string(of.runs) : "none") + " " +
+                   From(SourcesOf(one), FigureGroup::kEfficiency)});
   }
   return table.Text();
 }
@@ -59,25 +64,25 @@ std::string ProfileListText() {
   table.Row({"profile", "also", "memory", "at", "bf16, fp8, int8 Top/s",
              "link rate, one way", "joined", "per host", "out of host"});
   for (const DeviceProfile& one : DeviceProfiles()) {
-    const FigureSources& from = one.sources;
+    const FigureSources from = SourcesOf(one);
     table.Row(
         {std::string(one.name), std::string(one.alias),
-         BytesText(one.memory_bytes) + " " + std::string(from.memory),
-         Rate(one.memory_rate, from.memory_rate),
+         BytesText(one.memory_bytes) + " " + From(from, FigureGroup::kMemory),
+         Rate(one.memory_rate, From(from, FigureGroup::kMemoryRate)),
          Peak(one.bf16_rate) + ", " + Peak(one.fp8_rate) + ", " +
-             Peak(one.int8_rate) + " " + std::string(from.peaks),
-         std::to_string(one.links) + " x " + Rate(one.link_rate, from.links),
+             Peak(one.int8_rate) + " " + From(from, FigureGroup::kPeaks),
+         std::to_string(one.links) + " x " +
+             Rate(one.link_rate, From(from, FigureGroup::kLinks)),
          std::string(FabricName(one.fabric)),
          std::to_string(one.chips_per_host) +
              (one.devices_per_chip > 1
                   ? " of " + std::to_string(one.devices_per_chip)
                   : ""),
-         Rate(one.host_rate, from.host)});
+         Rate(one.host_rate, From(from, FigureGroup::kHost))});
   }
   std::string out = table.Text() + EfficiencyText() + "sources\n";
   for (const ProfileSource& one : ProfileSources()) {
-    out +=
-        "  " + std::string(1, one.letter) + "  " + std::string(one.text) + "\n";
+    out += "  " + std::string(1, one.letter) + "  " + one.text + "\n";
   }
   return out;
 }
@@ -97,18 +102,19 @@ void WriteProfileListJson(Sink& out) {
       json.Member("source", source);
       json.EndObject();
     };
-    const FigureSources& from = one.sources;
+    const FigureSources from = SourcesOf(one);
     json.BeginObject(JsonLayout::kLines);
     json.Member("name", one.name);
     json.Member("also", one.alias);
-    figure("memory_bytes", one.memory_bytes, from.memory);
-    figure("memory_bytes_per_s", one.memory_rate, from.memory_rate);
-    figure("bf16_flops", one.bf16_rate, from.peaks);
-    figure("fp8_flops", one.fp8_rate, from.peaks);
-    figure("int8_ops", one.int8_rate, from.peaks);
-    figure("link_bytes_per_s", one.link_rate, from.links);
-    figure("links", one.links, from.links);
-    figure("host_bytes_per_s", one.host_rate, from.host);
+    figure("memory_bytes", one.memory_bytes, From(from, FigureGroup::kMemory));
+    figure("memory_bytes_per_s", one.memory_rate,
+           From(from, FigureGroup::kMemoryRate));
+    figure("bf16_flops", one.bf16_rate, From(from, FigureGroup::kPeaks));
+    figure("fp8_flops", one.fp8_rate, From(from, FigureGroup::kPeaks));
+    figure("int8_ops", one.int8_rate, From(from, FigureGroup::kPeaks));
+    figure("link_bytes_per_s", one.link_rate, From(from, FigureGroup::kLinks));
+    figure("links", one.links, From(from, FigureGroup::kLinks));
+    figure("host_bytes_per_s", one.host_rate, From(from, FigureGroup::kHost));
     json.Member("fabric", FabricName(one.fabric));
     json.Member("chips_per_host", one.chips_per_host);
     json.Member("devices_per_chip", one.devices_per_chip);
@@ -123,6 +129,7 @@ void WriteProfileListJson(Sink& out) {
     json.Member("other_attention", of.attention);
     json.Member("memory_ops", of.memory_ops);
     json.Member("runs", of.runs);
+    json.Member("source", From(from, FigureGroup::kEfficiency));
     json.EndObject();
     json.EndObject();
   }

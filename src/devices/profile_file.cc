@@ -1,0 +1,306 @@
+// With a base, every other figure is optional:
+//
+//   {schema: shardc.profile/v1, base: h100-sxm, memory: {bandwidth: 2.4e12},
+//    efficiency: {matmul: {bf16: 0.52}}}
+//
+// Without one, a figure that has no default is required:
+//
+//   {schema: shardc.profile/v1, name: acme-1,
+//    memory: {bytes: 48GiB, bandwidth: 1e12}, peaks: {bf16: 200e12},
+//    chips: {fabric: switch, links: 4, per_host: 8},
+//    links: {near: {bandwidth: 200e9}, far: {bandwidth: 12.5e9}}}
+#include "devices/profile_file.h"
+
+#include <string_view>
+#include <utility>
+
+#include "devices/keys.h"
+#include "source/wording.h"
+#include "yaml/read.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kSchema = "shardc.profile/v1";
+// Bytes and operations a second, and seconds.
+constexpr RealRange kRate = {1, 1e18};
+constexpr RealRange kShare = {0.001, 1};
+constexpr RealRange kSeconds = {0, 1};
+constexpr IntegerRange kCount = {1, 1'000'000};
+constexpr IntegerRange kRuns = {0, 1'000'000};
+
+class ProfileReader {
+ public:
+  // A built-in profile has no base, since the bases are being read.
+  ProfileReader(const YamlContext& context, bool builtin, OwnProfile& out)
+      : context_(context),
+        builtin_(builtin),
+        out_(out),
+        profile_(out.profile) {}
+
+  void Read(const YamlNode& root) {
+    const auto fields = Fields::Read(context_, root, keys::kProfile);
+    if (!fields) return;
+    const YamlNode* schema = fields->Require(context_, root, "schema");
+    if (schema != nullptr) ReadSchema(*schema);
+    const YamlNode* base = fields->Find("base");
+    if (base != nullptr) ReadBase(*base);
+    complete_ = builtin_ || base == nullptr;
+    if (complete_ && Lacks(*fields, root)) return;
+    Name(*fields, root);
+    Section(*fields, root, "peaks", keys::kPeaks,
+            [&](const Fields& peaks, const YamlNode& node) {
+              Required(peaks, node, "bf16", kRate, profile_.bf16_rate);
+              Real(peaks, "fp8", kRate, profile_.fp8_rate);
+              Real(peaks, "int8", kRate, profile_.int8_rate);
+            });
+    Section(*fields, root, "memory", keys::kProfileMemory,
+            [&](const Fields& memory, const YamlNode& node) {
+              if (const YamlNode* bytes = Wanted(memory, node, "bytes")) {
+                profile_.memory_bytes = ReadBytes(context_, *bytes, "`bytes`")
+                                            .value_or(profile_.memory_bytes);
+              }
+              Required(memory, node, "bandwidth", kRate, profile_.memory_rate);
+            });
+    // The rates of the links depend on how many there are.
+    Section(*fields, root, "chips", keys::kChips,
+            [&](const Fields& chips, const YamlNode& node) {
+              ReadChips(chips, node);
+            });
+    Section(*fields, root, "links", keys::kLinks,
+            [&](const Fields& links, const YamlNode& node) {
+              ReadLinks(links, node);
+            });
+    if (const YamlNode* node = fields->Find("efficiency")) {
+      ReadEfficiency(*node);
+    }
+    Real(*fields, "scale", kShare, profile_.efficiency.scale);
+    if (const YamlNode* node = fields->Find("sources")) ReadSources(*node);
+  }
+
+ private:
+  // The member of a mapping, which is required where no base has it.
+  const YamlNode* Wanted(const Fields& fields, const YamlNode& node,
+                         std::string_view key) const {
+    return complete_ ? fields.Require(context_, node, key) : fields.Find(key);
+  }
+
+  template <typename Read>
+  void Section(const Fields& fields, const YamlNode& parent,
+               std::string_view key, const KeyTable& table, const Read& read) {
+    const YamlNode* node = Wanted(fields, parent, key);
+    if (node == nullptr) return;
+    if (const auto section = Fields::Read(context_, *node, table)) {
+      read(*section, *node);
+    }
+  }
+
+  template <typename Read>
+  void Optional(const Fields& fields, std::string_view key,
+                const KeyTable& table, const Read& read) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr) return;
+    if (const auto section = Fields::Read(context_, *node, table)) {
+      read(*section);
+    }
+  }
+
+  template <typename To>
+  void Required(const Fields& fields, const YamlNode& node,
+                std::string_view key, RealRange range, To& to) {
+    if (Wanted(fields, node, key) != nullptr) Real(fields, key, range, to);
+  }
+
+  template <typename To>
+  void Real(const Fields& fields, std::string_view key, RealRange range,
+            To& to) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr) return;
+    const auto value =
+        ReadReal(context_, *node, "`" + std::string(key) + "`", range);
+    if (value) to = *value;
+  }
+
+  void Integer(const Fields& fields, std::string_view key, IntegerRange range,
+               int64_t& to) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr) return;
+    to = ReadInteger(context_, *node, "`" + std::string(key) + "`", range)
+             .value_or(to);
+  }
+
+  // Reports what a file without a base must have, in one finding.
+  bool Lacks(const Fields& fields, const YamlNode& root) const {
+    std::vector<std::string_view> missing;
+    for (const std::string_view key :
+         {"name", "peaks", "memory", "chips", "links"}) {
+      if (fields.Find(key) == nullptr) missing.push_back(key);
+    }
+    if (missing.empty()) return false;
+    context_.Add(code::kSchema, root,
+                 "a device profile without `base` has no " + Listed(missing),
+                 "`base` is a built-in profile that has what the file lacks; "
+                 "`shardc cost --profiles` lists them");
+    return true;
+  }
+
+  // Reports call a device by the name of its file if it has no other.
+  void Name(const Fields& fields, const YamlNode& root) {
+    const YamlNode* name = Wanted(fields, root, "name");
+    if (name != nullptr) {
+      if (auto text = ReadText(context_, *name, "`name`")) {
+        out_.text = std::move(*text);
+      }
+    }
+    if (const YamlNode* alias = fields.Find("alias")) {
+      out_.alias =
+          ReadText(context_, *alias, "`alias`").value_or(std::string());
+    }
+  }
+
+  void ReadSchema(const YamlNode& node) {
+    const auto text = ReadText(context_, node, "`schema`");
+    if (text && *text != kSchema) {
+      context_.Add(code::kSchema, node,
+                   "`schema` is " + ShortQuote(*text) + ", not `" +
+                       std::string(kSchema) + "`");
+    }
+  }
+
+  void ReadBase(const YamlNode& node) {
+    const auto text = ReadText(context_, node, "`base`");
+    if (!text || builtin_) return;
+    const DeviceProfile* base = FindDeviceProfile(*text);
+    if (base == nullptr) {
+      context_.Add(code::kReference, node,
+                   "`base` is " + ShortQuote(*text) + ", which is no profile",
+                   DidYouMean(*text, DeviceNames(),
+                              "`shardc cost --profiles` lists them"));
+      return;
+    }
+    profile_ = *base;
+    // The runs are those of the base, not of this device.
+    profile_.efficiency.runs = 0;
+    out_.text = std::string(base->name) + " of " +
+                context_.document.PlaceOf(node).source->name();
+  }
+
+  void ReadChips(const Fields& chips, const YamlNode& node) {
+    if (const YamlNode* fabric = Wanted(chips, node, "fabric")) {
+      if (const auto at =
+              ReadChoice(context_, *fabric, "`fabric`", kFabricNames)) {
+        profile_.fabric = static_cast<Fabric>(*at);
+      }
+    }
+    Integer(chips, "links", kCount, profile_.links);
+    if (Wanted(chips, node, "per_host") != nullptr) {
+      Integer(chips, "per_host", kCount, profile_.chips_per_host);
+    }
+    Integer(chips, "devices", kCount, profile_.devices_per_chip);
+    Integer(chips, "connected", kCount, profile_.fabric_chips);
+  }
+
+  void ReadSources(const YamlNode& node) {
+    const auto fields = Fields::Read(context_, node, keys::kSources);
+    if (!fields) return;
+    for (size_t i = 0; i < kFigureGroups.size(); ++i) {
+      const YamlNode* texts = fields->Find(kFigureGroups[i]);
+      if (texts == nullptr) continue;
+      out_.sources[i] = ReadTexts(context_, *texts, "a source")
+                            .value_or(std::vector<std::string>{});
+    }
+  }
+
+  void ReadEfficiency(const YamlNode& node) {
+    const auto read = Fields::Read(context_, node, keys::kEfficiency);
+    if (!read) return;
+    const Fields& fields = *read;
+    Efficiency& out = profile_.efficiency;
+    Optional(fields, "matmul", keys::kMatmul, [&](const Fields& matmul) {
+      Real(matmul, "bf16", kShare, out.matmul);
+      Real(matmul, "fp8", kShare, out.matmul_fp8);
+    });
+    Optional(fields, "attention", keys::kAttention, [&](const Fields& kernels) {
+      Real(kernels, "flash_attn1", kShare, out.flash_attn1);
+      Real(kernels, "flash_attn2", kShare, out.flash_attn2);
+      Real(kernels, "cudnn", kShare, out.cudnn);
+      Real(kernels, "other", kShare, out.attention);
+      Real(kernels, "narrow_head", kShare, out.narrow_head);
+    });
+    Real(fields, "memory_ops", kShare, out.memory_ops);
+    int64_t runs = out.runs;
+    Integer(fields, "runs", kRuns, runs);
+    out.runs = static_cast<int>(runs);
+  }
+
+  void ReadLinks(const Fields& links, const YamlNode& node) {
+    Efficiency& out = profile_.efficiency;
+    Section(links, node, "near", keys::kLink,
+            [&](const Fields& near, const YamlNode& of) {
+              std::optional<double> bandwidth;
+              Required(near, of, "bandwidth", kRate, bandwidth);
+              if (bandwidth) {
+                profile_.link_rate =
+                    *bandwidth / static_cast<double>(profile_.links) *
+                    static_cast<double>(profile_.devices_per_chip);
+              }
+              Real(near, "efficiency", kShare, out.near);
+              Real(near, "latency", kSeconds, out.latency_s);
+            });
+    Section(links, node, "far", keys::kLink,
+            [&](const Fields& far, const YamlNode& of) {
+              std::optional<double> bandwidth;
+              Required(far, of, "bandwidth", kRate, bandwidth);
+              if (bandwidth) {
+                profile_.host_rate =
+                    *bandwidth * static_cast<double>(profile_.chips_per_host *
+                                                     profile_.devices_per_chip);
+              }
+              Real(far, "efficiency", kShare, out.far);
+              if (const YamlNode* latency = far.Find("latency")) {
+                context_.Add(code::kSchema, *latency,
+                             "`far` has no latency of its own",
+                             "write it under `near`, for all collectives");
+              }
+            });
+  }
+
+  const YamlContext& context_;
+  bool builtin_;
+  bool complete_ = false;  // no base has what the file lacks
+  OwnProfile& out_;
+  DeviceProfile& profile_;
+};
+
+}  // namespace
+
+namespace {
+
+std::shared_ptr<const OwnProfile> Parse(SourceRef source, bool builtin,
+                                        Findings& findings) {
+  const size_t before = findings.errors();
+  const auto document = YamlDocument::Parse(std::move(source), findings);
+  if (!document) return nullptr;
+  auto out = std::make_shared<OwnProfile>();
+  ProfileReader({*document, findings}, builtin, *out).Read(document->root());
+  if (findings.errors() > before) return nullptr;
+  out->profile.name = out->text;
+  out->profile.alias = out->alias;
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<const OwnProfile> ParseProfile(SourceRef source,
+                                               Findings& findings) {
+  return Parse(std::move(source), false, findings);
+}
+
+std::shared_ptr<const OwnProfile> ParseBuiltinProfile(const EmbeddedFile& file,
+                                                      Findings& findings) {
+  return Parse(std::make_shared<const Source>(std::string(file.name),
+                                              std::string(file.text)),
+               true, findings);
+}
+
+}  // namespace shardc
