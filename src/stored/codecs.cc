@@ -17,6 +17,7 @@
 #include "source/index.h"
 #include "source/little_endian.h"
 #include "source/wording.h"
+#include "stored/blosc.h"
 #include "stored/checksum.h"
 
 namespace shardc::stored {
@@ -139,6 +140,9 @@ std::optional<std::string> Decode(std::string bytes,
         break;
       case Codec::kDeflate:
         out = DecodeDeflate(*out, limit_bytes, why);
+        break;
+      case Codec::kBlosc:
+        out = DecodeBlosc(*out, limit_bytes, why);
         break;
       case Codec::kCrc32c:
         out = CheckedPart(std::move(*out), why);

@@ -13,7 +13,7 @@ namespace shardc::stored {
 
 // kDeflate: gzip or zlib, by the first bytes. kCrc32c: a checksum of four bytes
 // after the bytes that it covers.
-enum class Codec : uint8_t { kZstd, kDeflate, kCrc32c };
+enum class Codec : uint8_t { kZstd, kDeflate, kBlosc, kCrc32c };
 
 // Each function returns nullopt, with the reason in `*why`, if the data is
 // damaged, followed by other bytes, or decodes to more than `limit_bytes`.

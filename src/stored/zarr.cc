@@ -174,6 +174,8 @@ class ZarrParser {
       out_.codecs.push_back(Codec::kZstd);
     } else if (name == "gzip" || name == "zlib") {
       out_.codecs.push_back(Codec::kDeflate);
+    } else if (name == "blosc") {
+      out_.codecs.push_back(Codec::kBlosc);
     } else if (name == "crc32c") {
       out_.codecs.push_back(Codec::kCrc32c);
     } else {

@@ -253,6 +253,16 @@ def many_arrays(folder):
     database(folder, leaf(entries), keys=len(entries))
 
 
+BLOSC_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}},
+                {"name": "blosc", "configuration": {"cname": "lz4"}}]
+
+
+def blosc(size=32, stored=True):
+    """VALUES in a chunk of blosc that states `size` bytes."""
+    return (bytes([2, 1, 0x22 if stored else 0x30, 4])
+            + struct.pack("<3I", size, 32, 16 + len(VALUES)) + VALUES)
+
+
 CHUNK = {"compressor": {"id": "zstd", "level": 1}}
 # What a folder is, how it is made, and a part of the message; `None`: it is
 # copied. Those made from "dcp" begin as a checkpoint that shardc wrote.
@@ -321,9 +331,15 @@ CASES = [
         {"name": "transpose", "configuration": {"order": [1, 0]}},
         {"name": "bytes", "configuration": {"endian": "little"}}]),
      "transpose"),
-    ("blosc in version 3", lambda f: v3(f, [
-        {"name": "bytes", "configuration": {"endian": "little"}},
-        {"name": "blosc", "configuration": {"cname": "lz4"}}]), "blosc"),
+    ("blosc in version 3", lambda f: v3(f, BLOSC_CODECS, blosc()), None),
+    ("blosc, a header of another chunk's size", lambda f: plain(
+        f, blosc(size=1 << 31), compressor={"id": "blosc"}), "more than 32 B"),
+    ("blosc, a block of another size", lambda f: plain(
+        f, blosc(stored=False), compressor={"id": "blosc"}), "is damaged"),
+    ("blosc, truncated", lambda f: v3(f, BLOSC_CODECS, blosc()[:-1]),
+     "it has 47"),
+    ("a codec of version 3 that is not read", lambda f: v3(f, [
+        *BLOSC_CODECS[:1], {"name": "pcodec"}]), "pcodec"),
     ("a checkpoint of DCP", "dcp", None),
     ("a pickle that runs a program", ("dcp", metadata(
         lambda d: d.replace(CLASS, b"cos\nsystem\n"))), "os.system"),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fuzz/reading.h"
+#include "stored/blosc.h"
 #include "stored/ocdbt_bytes.h"
 #include "stored/orbax_metadata.h"
 #include "stored/tree.h"
@@ -94,11 +95,20 @@ void Orbax(std::string_view bytes) {
   check(stored::ReadOrbaxStrings);
 }
 
-constexpr std::array<NamedTarget, 4> kTargets = {{
+// A chunk decodes to at most the bytes that its array states.
+void Blosc(std::string_view bytes) {
+  std::string why;
+  const auto out = stored::DecodeBlosc(bytes, 1 << 16, &why);
+  Require(out.has_value() == why.empty(), "bytes or a reason");
+  if (out) Require(out->size() <= 1 << 16, "a chunk within its limit");
+}
+
+constexpr std::array<NamedTarget, 5> kTargets = {{
     {"ocdbt_manifest", OcdbtManifest},
     {"ocdbt_node", OcdbtNode},
     {"zarr", Zarr},
     {"orbax", Orbax},
+    {"blosc", Blosc},
 }};
 
 }  // namespace

@@ -1,0 +1,20 @@
+// Decodes chunks of blosc 1, which numcodecs, zarr and tensorstore write.
+#ifndef SHARDC_STORED_BLOSC_H_
+#define SHARDC_STORED_BLOSC_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardc::stored {
+
+// Returns nullopt, with the reason in `*why`, if the chunk is damaged, followed
+// by other bytes, or decodes to more than `limit_bytes`. All five compressors
+// are read: blosclz, lz4 (with lz4hc), snappy, zlib and zstd.
+std::optional<std::string> DecodeBlosc(std::string_view bytes,
+                                       int64_t limit_bytes, std::string* why);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_BLOSC_H_

@@ -1,0 +1,173 @@
+// A block is a sequence of literals and matches. In LZ4 the four upper bits of
+// a token are the number of literals, the lower ones the match's length minus
+// 4:
+//
+//   20 'a' 'b' 02 00 | 10 'c'
+//     ->  literals "ab"; a match of 4 bytes from 2 bytes back: "abab";
+//         the last literal "c":  "abababc"
+//
+// A match may be longer than its distance: it then repeats bytes that it has
+// itself appended.
+#include "stored/lz_blocks.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "source/little_endian.h"
+
+namespace shardc::stored {
+namespace {
+
+// Reads from the front of a block. After a read past the end, `failed()` holds
+// and all further reads return zeros.
+class Input {
+ public:
+  explicit Input(std::string_view bytes) : left_(bytes) {}
+
+  std::string_view Take(size_t count) {
+    if (count > left_.size()) {
+      failed_ = true;
+      left_ = {};
+      return {};
+    }
+    const std::string_view out = left_.substr(0, count);
+    left_.remove_prefix(count);
+    return out;
+  }
+  size_t Number(size_t bytes) { return LittleEndian(Take(bytes)); }
+  size_t Byte() { return Number(1); }
+
+  // The sum of bytes up to the first that is not 255.
+  size_t Extension() {
+    size_t out = 0;
+    for (size_t byte = 255; byte == 255;) {
+      byte = Byte();
+      out += byte;
+    }
+    return out;
+  }
+
+  bool AtEnd() const { return left_.empty(); }
+  bool failed() const { return failed_; }
+
+ private:
+  std::string_view left_;
+  bool failed_ = false;
+};
+
+class Output {
+ public:
+  Output(size_t size, std::string& out)
+      : begin_(out.size()), end_(out.size() + size), out_(out) {}
+
+  bool Literals(std::string_view bytes) {
+    if (bytes.size() > end_ - out_.size()) return false;
+    out_.append(bytes);
+    return true;
+  }
+
+  bool Match(size_t distance, size_t length) {
+    const size_t written = out_.size() - begin_;
+    if (distance == 0 || distance > written || length > end_ - out_.size()) {
+      return false;
+    }
+    // What follows a copy of `distance` bytes has twice the period to copy.
+    while (length > 0) {
+      const size_t count = std::min(distance, length);
+      out_.append(out_, out_.size() - distance, count);
+      length -= count;
+      distance += count;
+    }
+    return true;
+  }
+
+  bool IsFull() const { return out_.size() == end_; }
+
+ private:
+  size_t begin_;
+  size_t end_;
+  std::string& out_;
+};
+
+}  // namespace
+
+bool AppendLz4(std::string_view bytes, size_t size, std::string& out) {
+  constexpr size_t kMinMatch = 4;
+  Input in(bytes);
+  Output to(size, out);
+  for (;;) {
+    const size_t token = in.Byte();
+    size_t literals = token >> 4;
+    if (literals == 15) literals += in.Extension();
+    if (!to.Literals(in.Take(literals)) || in.failed()) return false;
+    if (in.AtEnd()) return to.IsFull();
+    const size_t distance = in.Number(2);
+    size_t length = token & 15;
+    if (length == 15) length += in.Extension();
+    if (in.failed() || !to.Match(distance, length + kMinMatch)) return false;
+  }
+}
+
+// An instruction below 32 is followed by that many literals and one more. Of a
+// match the three upper bits are the length minus 2, where 7 announces more
+// bytes of it, and the five lower bits are the upper bits of the distance.
+bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
+  constexpr size_t kNearDistance = 8191;  // larger ones have two bytes more
+  Input in(bytes);
+  Output to(size, out);
+  // The upper bits of the first instruction are a version.
+  for (size_t instruction = in.Byte() & 31;; instruction = in.Byte()) {
+    if (instruction < 32) {
+      if (!to.Literals(in.Take(instruction + 1))) return false;
+    } else {
+      size_t length = (instruction >> 5) + 2;
+      if (instruction >> 5 == 7) length += in.Extension();
+      size_t distance = (instruction & 31) << 8;
+      const size_t low = in.Byte();
+      if (distance == 31 << 8 && low == 255) {
+        const size_t high = in.Byte();
+        distance = kNearDistance + (high << 8) + in.Byte();
+      } else {
+        distance += low;
+      }
+      if (in.failed() || !to.Match(distance + 1, length)) return false;
+    }
+    if (in.failed()) return false;
+    if (in.AtEnd()) return to.IsFull();
+  }
+}
+
+// The size as a varint, then elements whose two lower bits are their type.
+bool AppendSnappy(std::string_view bytes, size_t size, std::string& out) {
+  Input in(bytes);
+  Output to(size, out);
+  size_t stated = 0;
+  for (unsigned shift = 0;; shift += 7) {
+    const size_t byte = in.Byte();
+    if (shift > 28) return false;
+    stated |= (byte & 127) << shift;
+    if (byte < 128) break;
+  }
+  if (in.failed() || stated != size) return false;
+  while (!in.AtEnd()) {
+    const size_t tag = in.Byte();
+    const size_t upper = tag >> 2;
+    bool valid = false;
+    switch (tag & 3) {
+      case 0: {
+        const size_t count = upper < 60 ? upper : in.Number(upper - 59);
+        valid = to.Literals(in.Take(count + 1));
+        break;
+      }
+      case 1:
+        valid = to.Match((tag >> 5) << 8 | in.Byte(), (upper & 7) + 4);
+        break;
+      default:
+        valid = to.Match(in.Number((tag & 3) == 2 ? 2 : 4), upper + 1);
+    }
+    if (!valid || in.failed()) return false;
+  }
+  return to.IsFull();
+}
+
+}  // namespace shardc::stored
