@@ -35,15 +35,15 @@ def make(folder, rows):
             out.write(block)
 
 
-def make_plan(folder, rows, spec):
+def make_plan(program, folder, spec):
+    rules = os.path.join(folder, "rules.yaml")
     path = os.path.join(folder, "plan.json")
-    with open(path, "w", encoding="utf-8") as out:
-        json.dump({"schema": "shardc.plan/v1", "fingerprint": "",
-                   "mesh": {"axes": [{"name": "tp", "size": 4}],
-                            "devices": 4},
-                   "modes": ["train"],
-                   "params": {"w": {"shape": [rows, ROW // 2],
-                                    "dtype": "BF16", "spec": spec}}}, out)
+    with open(rules, "w", encoding="utf-8") as out:
+        json.dump({"version": 1, "rules": [{"match": "w", "spec": spec}]}, out)
+    subprocess.run([program, "plan", "--no-project", "--quiet", "--mesh",
+                    "tp:4", "--rules", rules, "--manifest",
+                    os.path.join(folder, "model.safetensors"), "-o", path],
+                   check=True)
     return path
 
 
@@ -60,7 +60,7 @@ def timed(command):
 
 def compare(program, folder, rows, label, spec):
     source = os.path.join(folder, "model.safetensors")
-    plan = make_plan(folder, rows, spec)
+    plan = make_plan(program, folder, spec)
     dd = ["dd", f"if={source}", f"of={folder}/copy", "bs=1M", "conv=notrunc"]
     for threads in ("1", "2"):
         split = [program, "split", "--plan", plan, "--checkpoint", source,

@@ -7,6 +7,7 @@ compared: the ratios are printed by bench/run.sh.
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -60,6 +61,16 @@ class Bench(unittest.TestCase):
                 printed = json.loads(
                     run("match_worker", engine, patterns, names, "1"))
                 self.assertEqual(printed["first"], [0, 1, 2])
+
+    def test_copies_of_a_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-B", os.path.join(ROOT, "bench",
+                                                    "checkpoint.py"),
+                 os.environ["SHARDC_BIN"], folder, str(4 / 1024)],
+                capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("dd / split: wall"), 4, done.stdout)
 
 
 if __name__ == "__main__":

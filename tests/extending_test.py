@@ -25,7 +25,7 @@ ROOT = os.path.abspath(os.environ["SHARDC_SOURCE_ROOT"])
 BUILD = os.path.abspath(os.environ["SHARDC_BUILD_ROOT"])
 PATCHES = os.path.join(ROOT, "docs", "extending")
 # A file and a line of a table.h each.
-RECORDS = ["format", "importer", "lint", "operation"]
+RECORDS = ["checkpoint", "format", "importer", "lint", "operation"]
 # A file of a folder that is listed, and a record of a table.
 OTHERS = ["family", "profile"]
 # The options of this build that make its objects what they are.
@@ -256,6 +256,35 @@ class Extending(unittest.TestCase):
                          "    spec: [fsdp, tp]\n"
                          "  - match: '^norm$'\n"
                          "    spec: []\n")
+
+    def test_the_checkpoint_format_is_read(self):
+        folder = os.path.join(self.tree.root, "arrays")
+        out = os.path.join(self.tree.root, "arrays.safetensors")
+        os.mkdir(folder)
+        self.addCleanup(shutil.rmtree, folder)
+        arrays = {"decoder.wq": ("<f4", "(4, 2)", bytes(range(32))),
+                  "step": ("<i8", "()", bytes(range(8)))}
+        for name, (descr, shape, data) in arrays.items():
+            header = (f"{{'descr': '{descr}', 'fortran_order': False, "
+                      f"'shape': {shape}, }}\n").encode()
+            with open(os.path.join(folder, name + ".npy"), "wb") as file:
+                file.write(b"\x93NUMPY\1\0" + bytes([len(header), 0])
+                           + header + data)
+        done = self.tree.shardc("manifest", "--manifest", "arrays")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("decoder.wq  [4, 2] F32", done.stdout)
+        done = self.tree.shardc("merge", "arrays", "--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.addCleanup(os.remove, out)
+        with open(out, "rb") as file:
+            self.assertTrue(file.read().endswith(
+                bytes(range(32)) + bytes(range(8))))
+        with open(os.path.join(folder, "step.npy"), "ab") as file:
+            file.write(b"x")
+        done = self.tree.shardc("manifest", "--manifest", "arrays")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("an array of shape [] does not have 9 bytes",
+                      done.stderr)
 
     def test_the_family_builds_a_tree(self):
         path = os.path.join(self.tree.root, "config.json")
