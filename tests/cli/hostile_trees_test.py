@@ -272,7 +272,8 @@ CASES = [
     ("a shard", lambda f: v3(f, stored=shard(0, 16, 16, 16)), None),
     ("an inner chunk that is absent holds the fill value",
      lambda f: v3(f, stored=shard(0, 16, NOTHING, NOTHING)), None),
-    ("a file truncated inside a node", with_node(lambda d: d[:-3]), "ends after"),
+    ("a file truncated inside a node", with_node(lambda d: d[:-3]),
+     "ends after the file, which has"),
     ("a node's checksum", with_node(flipped(30)), "checksum"),
     ("a manifest's checksum", with_manifest(flipped(-1)), "checksum"),
     ("a manifest's magic", with_manifest(flipped(0)), "manifest.ocdbt"),
@@ -280,20 +281,25 @@ CASES = [
     ("a node that is its own child", lambda f: database(
         f, inner(1, "d/n", 0, 40), keys=1, height=1), "d/n"),
     ("a child past the end", lambda f: database(
-        f, inner(1, "d/n", 1 << 20, 40), keys=1, height=1), "d/n"),
+        f, inner(1, "d/n", 1 << 20, 40), keys=1, height=1),
+     "a B-tree node of 40 bytes at byte 1048576 ends after the file"),
     ("a root past the end", lambda f: database(f, root=(1 << 40, 9)), "d/n"),
     ("a value at 2^40", lambda f: database(
-        f, leaf_elsewhere("d/n", 1 << 40, 8), keys=1), "d/n"),
+        f, leaf_elsewhere("d/n", 1 << 40, 8), keys=1),
+     "values of the checkpoint extend to byte 1,099,511,627,784"),
     ("a value of 2^63 bytes", lambda f: database(
-        f, leaf_elsewhere("d/n", 0, 1 << 63), keys=1), "d/n"),
+        f, leaf_elsewhere("d/n", 0, 1 << 63), keys=1),
+     "has 9223372036854775808 bytes at byte 0"),
     ("a path out of the folder", lambda f: database(
         f, leaf_elsewhere("../../etc/passwd", 0, 8), keys=1), "passwd"),
     ("an absolute path", lambda f: database(
         f, leaf_elsewhere("/etc/passwd", 0, 8), keys=1), "passwd"),
     ("keys that do not increase", lambda f: database(
-        f, leaf(pairs()[::-1])), "do not ascend"),
+        f, leaf(pairs()[::-1])),
+     "the keys of the B-tree node at byte 0 do not ascend at"),
     ("a count of 2^40 entries", lambda f: database(
-        f, b"\0" + varint(0) + varint(1 << 40)), "d/n"),
+        f, b"\0" + varint(0) + varint(1 << 40)),
+     "is malformed at byte 8 of its decoded body"),
     ("an integer of 11 bytes", lambda f: database(
         f, b"\0" + varint(0) + b"\xff" * 10 + b"\1"), "d/n"),
     ("a chunk that decodes to a gibibyte", lambda f: database(
@@ -304,7 +310,17 @@ CASES = [
         f, leaf(pairs(value=VALUES[:-1]))), "31 bytes"),
     ("a chunk that is missing", lambda f: database(
         f, leaf(pairs(value=None)), keys=1), "x/0.0"),
-    ("another number of keys", lambda f: database(f, keys=3), "keys"),
+    ("another number of keys", lambda f: database(f, keys=3),
+     "keys, and the manifest states another number"),
+    ("a node of another level than its parent states", lambda f: database(
+        f, b"\1" + leaf(pairs())[1:]), ", which its parent states"),
+    ("a value in a file that the node does not list", lambda f: database(
+        f, leaf_elsewhere("d/n", 0, 8).replace(
+            b"\1\0\0", b"\1\5\0"), keys=1),
+     "a value's file number is not in the table of the B-tree node at byte"),
+    ("a manifest without a body", lambda f: put(
+        f, "manifest.ocdbt", block(0x0CDB3A2A, b"u")),
+     "the manifest's body is malformed"),
     ("a shape of 2^65 elements", lambda f: plain(
         f, shape=[1 << 62, 8], chunks=[1, 8]), "64 bits"),
     ("a chunk of 2^50 elements", lambda f: plain(
@@ -316,8 +332,9 @@ CASES = [
      "ocdbt.process_0"),
     ("unmerged parts of which one is missing",
      sample("orbax_two_processes_unmerged", gone("ocdbt.process_1")),
-     "ocdbt.process_1"),
-    ("two paths with one name", two_paths, "a.b"),
+     "the checkpoint has parts of several processes, and "),
+    ("two paths with one name", two_paths,
+     "have the same name in the checkpoint, "),
     ("a chunk's file that is missing", lambda f: plain(f, None), "0.0"),
     ("a chunk's file that is truncated", lambda f: plain(f, VALUES[:5]), "5 bytes"),
     ("a shard's index", lambda f: v3(
@@ -357,19 +374,21 @@ CASES = [
     ("bytes after a pickle", ("dcp", metadata(lambda d: d + b"N.")),
      ".metadata"),
     ("a file of DCP that is truncated", ("dcp", truncated("__0_0.distcp", 100)),
-     "__0_0.distcp"),
+     "bytes, and its pieces end at byte 782"),
     ("a changed byte of a tensor", ("dcp", lambda f: edit(
         f, "__0_0.distcp", lambda d: d.replace(VALUES, VALUES[::-1]))),
      "CRC-32"),
     ("a file of DCP that is missing", ("dcp", gone("__0_0.distcp")),
      "__0_0.distcp"),
     ("a file out of the folder", ("dcp", metadata(
-        lambda d: d.replace(PLACE, b"../0_0.distc"))), ".metadata"),
+        lambda d: d.replace(PLACE, b"../0_0.distc"))),
+     "points outside the folder"),
     ("no `.metadata`", ("dcp", gone(".metadata")), "not finished"),
     ("a piece that begins elsewhere", ("dcp", metadata(
         lambda d: d.replace(b"K\0K\0", b"K\1K\0"))), "x"),
     ("shards that begin with a pickled value", sample("dcp_hf_with_bytes"),
-     "pickled value"),
+     "the file begins with a pickled value, so it is no "
+     "safetensors file"),
     ("shards of the second rank alone", sample("dcp_hf_4ranks", others_but_one),
      "not complete"),
     ("shards without the second of four ranks", sample(

@@ -202,7 +202,7 @@ class Refusals(unittest.TestCase):
 
     def test_one_process_only(self):
         self.one_line(2, verify("--self-test"),
-                      "`--self-test` runs in one process")
+                      "`--self-test` runs in one process, and 2 were started")
 
     def test_a_step_on_fewer_devices_than_ranks(self):
         self.one_line(4, verify_step(*LLAMA, "--mesh", "tp:2"),

@@ -1,0 +1,380 @@
+"""Refusals that need more than one small text: folders, environments, files
+that are made. A row is a message, the command that reports it, and its files.
+
+Messages whose cause is one text are in refusals.py; damaged checkpoints of
+orbax and zarr are in hostile_trees_test.py.
+"""
+
+import concurrent.futures
+import json
+import os
+import shutil
+import struct
+import tempfile
+import unittest
+
+from checkpoint_case import make_plan, write_safetensors
+from driver import Case, run
+from gguf_test import gguf
+from hostile_trees_test import VALUES, ZARRAY, plain, put
+from refusals import BERT, INPUTS
+from stored_trees_test import SAMPLES
+
+PLAN = json.dumps(make_plan([("tp", 2)], {
+    "x": ([4, 2], {"spec": ["tp"], "dtype": "F32"})}))
+STEP = ("verify step --mesh tp:2 --rules builtin:bert/hf --model c.json "
+        "--manifest m.json")
+PROJECT = ("version: 1\ntargets:\n  a: {mesh: 'tp:2', rules: [r.yaml], "
+           "manifest: m.json}\n  b: {mesh: 'tp:4', rules: [r.yaml], "
+           "manifest: m.json}\n")
+PLANNED = "plan --mesh tp:2 --rules r.yaml --manifest m.json"
+
+
+def with_rules(text, **more):
+    return {**INPUTS, "r.yaml": "version: 1\n" + text, **more}
+
+
+def program(entry, *others):
+    return ("HloModule m, is_scheduled=true, num_partitions=2\n\n"
+            + "\n\n".join(others) + "\n\nENTRY %main (p: f32[8]) -> f32[8] {\n"
+            "  %p = f32[8]{0} parameter(0)\n  " + entry + "\n}\n")
+
+
+def tensors(path, entries, metadata=None):
+    """A safetensors file in the folder that a row makes."""
+    def build(folder):
+        os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+        write_safetensors(os.path.join(folder, path), entries, metadata)
+    return build
+
+
+F32 = {"x": ("F32", [4, 2], VALUES)}
+
+
+def pieces(**changed):
+    """A folder `d` of one split parameter, whose index is changed."""
+    def build(folder):
+        tensors("d/device-00000.safetensors", changed.get("held", {
+            "x": ("F32", [4, 2], VALUES)}))(folder)
+        size = os.path.getsize(folder + "/d/device-00000.safetensors")
+        put(folder, "d/shards.json", {
+            "schema": "shardc.shards/v1", "mode": "train", "per": "device",
+            "mesh": {"axes": [{"name": "tp", "size": 1, "type": "auto"}],
+                     "devices": 1},
+            "params": {"x": {"shape": [4, 2], "dtype": "F32"}},
+            "files": [{"file": "device-00000.safetensors", "bytes": size,
+                       "devices": [0],
+                       "params": {"x": {"offset": [0, 0], "shape": [4, 2],
+                                        **changed.get("piece", {})}}}]})
+    return build
+
+
+def dcp_file(name="model-00001-of-00001.safetensors", **changed):
+    """A file that HuggingFaceStorageWriter writes for one rank."""
+    def build(folder):
+        info = changed.get("info", '{"x": {"saved_offsets": [0, 0]}}')
+        header = {"x": {"dtype": "F32", "shape": [4, 2],
+                        "data_offsets": [0, 32], **changed.get("entry", {})}}
+        header["__metadata__"] = {"DCP_SHARDING_INFO": info,
+                                  "DCP_VERSION": "1.0"}
+        if info is None:
+            header["__metadata__"] = {"format": "pt"}
+        text = json.dumps(header).encode()
+        put(folder, "d/" + name,
+            struct.pack("<Q", len(text)) + text + VALUES)
+    return build
+
+
+def both(*builds):
+    def build(folder):
+        for one in builds:
+            one(folder)
+    return build
+
+
+SHARD = "shard-0000{}-model-00001-of-00001.safetensors".format
+
+
+def at(name, build):
+    return lambda folder: build(os.path.join(folder, name))
+
+
+def deep(folder):
+    os.makedirs(folder + "/d/" + "/".join("f" * 40))
+    plain(folder + "/d")
+
+
+def sample(name):
+    return lambda folder: shutil.copytree(
+        os.path.join(SAMPLES, name), folder + "/d")
+
+
+def linked(folder):
+    os.makedirs(folder + "/a/.git")
+    put(folder, "p.yaml", PROJECT.encode())
+    os.symlink("../p.yaml", folder + "/a/p.yaml")
+
+
+def repository(project, rules="version: 1\nrules: []\n"):
+    def build(folder):
+        os.makedirs(folder + "/a/.git")
+        put(folder, "a/p.yaml", project.encode())
+        put(folder, "a/r.yaml", rules.encode())
+        put(folder, "a/m.json", INPUTS["m.json"].encode())
+    return build
+
+
+def chain(count):
+    """Files of which each extends the `model:` section of the next."""
+    out = {"r%d.yaml" % i: "version: 1\nmodel: {extends: r%d.yaml}\nrules: []\n"
+           % (i + 1) for i in range(count)}
+    return {**INPUTS, **out, "r.yaml": "version: 1\nmodel: {extends: r0.yaml}\n"
+            "rules: []\n"}
+
+
+def section(*lines):
+    """Rules with a `model:` section of their own."""
+    return with_rules("separator: '.'\nmodel:\n  extends: builtin:bert/hf\n"
+                      + "".join("  " + line + "\n" for line in lines)
+                      + "rules:\n  - {match: '.*', spec: []}\n")
+
+
+CAST = "merge m.safetensors -o o"
+ROWS = [
+    # audit
+    ("the text defines no computation", "audit p.txt", {"p.txt": program(
+        "ROOT %r = f32[8]{0} call(%p), to_apply=%missing")}),
+    ("is part of a cycle of calls", "audit p.txt", {"p.txt": program(
+        "ROOT %r = f32[8]{0} call(%p), to_apply=%a",
+        *("%" + a + " (q: f32[8]) -> f32[8] {\n"
+          "  %q." + a + " = f32[8]{0} parameter(0)\n"
+          "  ROOT %c." + a + " = f32[8]{0} call(%q." + a + "), to_apply=%"
+          + b + "\n}" for a, b in ("ab", "ba")))}),
+    ("this audit is of a program on", "audit p.txt --against b.json", {
+        "p.txt": program("ROOT %r = f32[8]{0} copy(%p)"),
+        "b.json": '{"schema": "shardc.audit/v1", "devices": 3, '
+                  '"collectives": []}'}),
+    ("the bytes up to here do not fit in 64 bits",
+     "audit p.txt --against b.json", {
+         "p.txt": program("ROOT %r = f32[8]{0} copy(%p)"),
+         "b.json": json.dumps({
+             "schema": "shardc.audit/v1", "devices": 2, "collectives": [
+                 {"bytes_per_device": (1 << 63) - 1, "group_size": 2,
+                  "collective": "all-reduce", "what": "", "shape": ""}] * 2
+         })}),
+    # flags
+    ("is a second dtype for all names", CAST + " --dtype BF16 --dtype F32",
+     tensors("m.safetensors", F32)),
+    ("`--out` is inside the checkpoint that is read", "merge d --to orbax --out d/o",
+     at("d", plain)),
+    ("without `--write-locked` or `--diff`, one target can be planned",
+     "plan --project p.yaml --target a --target b",
+     {**INPUTS, "p.yaml": PROJECT}),
+    ("contains the pieces of a split checkpoint",
+     "split --plan p.json --checkpoint d --out o",
+     lambda f: (pieces()(f), put(f, "p.json", PLAN.encode()))),
+    ("`--out` is the directory that is read", "merge d --to orbax --out d",
+     at("d", plain)),
+    ("cannot make the folder", "init --mesh tp:2 --folder f/x m.json",
+     {**INPUTS, "f": ""}),
+    ("a device profile without `base` has no",
+     "cost --mesh tp:2 --rules r.yaml --manifest m.json --profile p.yaml",
+     {**INPUTS, "p.yaml": "name: a\n"}),
+    # exports
+    ("is registered, and the JSON of a PartitionManager holds no "
+     "registrations", "export eformer --mesh tp:2 --rules r.yaml "
+     "--manifest m.json", with_rules(
+         "register:\n  HEADS2: {rule: tp}\nrules:\n"
+         "  - {match: 'w', spec: [tp]}\n")),
+    ("devices for each parameter",
+     "export hlo --form list --mesh tp:1073741824 --rules r.yaml "
+     "--manifest m.json", with_rules("rules:\n  - {match: 'w', spec: []}\n")),
+    ("`--names` lists none of the plan's parameters, such as",
+     "export maxtext --names n.json --mesh tp:2 --rules r.yaml --manifest "
+     "m.json", {**INPUTS, "n.json": '{"other": ["embed"]}'}),
+    ("the checkpoint records no sharding", "diff d p.json",
+     lambda f: (plain(f + "/d"), put(f, "p.json", PLAN.encode()))),
+    # rules and projects
+    ("rules are more than any real rule set has", PLANNED, with_rules(
+        "rules:\n" + "- {match: w, spec: []}\n" * 100_001)),
+    ("uses a group that pattern", PLANNED, with_rules(
+        "rules:\n  - {match: 'a/w', spec: {like: 'a/\\2'}}\n")),
+    ("a bundle has an empty name", PLANNED, with_rules(
+        "bundles:\n  ' ': [tp]\nrules:\n  - {match: 'w', spec: []}\n")),
+    ("`kv_dtype` is a list, not a dtype", "check --project p.yaml --target a", {
+        **INPUTS, "p.yaml": PROJECT.replace(
+            "m.json", "m.json, kv_dtype: [int8]")}),
+    ("leads out of the project's repository:",
+     "plan --target a --project a/p.yaml",
+     repository(PROJECT.replace("m.json", "../../m.json"))),
+    ("is a link that leads out of its repository",
+     "plan --target a --project a/p.yaml", linked),
+    ("a rules file leads out of the project's repository:",
+     "plan --target a --project a/p.yaml",
+     repository(PROJECT, "version: 1\nextends: [../../r.yaml]\nrules: []\n")),
+    ("`model:` sections extend each other", PLANNED, chain(20)),
+    ("this stack of layers has no `repeat`, neither its own nor an inherited "
+     "one", PLANNED, section(
+         "encoder:", "  length: 4", "  params: {a: ['a$', [d]]}")),
+    ("ops with its blocks inserted", PLANNED, section(
+        "blocks: {b: [" + ", ".join(["x = rope(x)"] * 600) + "]}",
+        "layer: [b, b]")),
+    ("blocks, or blocks in more than", PLANNED, section(
+        "blocks:", *("  b%d: [b%d]" % (i, i + 1) for i in range(40)),
+        "  b40: [x = rope(x)]", "layer: [b0]")),
+    ("operands or results", PLANNED, section(
+        "layer: ['x = add(" + ", ".join("x" for _ in range(100)) + ")']")),
+    ("entries, the inherited ones included", PLANNED, section(
+        "dims:", *("  d%d: 1" % i for i in range(1999)))),
+    ("this is not a step program of `shardc`", "diff a.json b.json", {
+        "a.json": '{"schema": "shardc.step/v2"}',
+        "b.json": '{"schema": "shardc.step/v1"}'}),
+    # models
+    (", a softmax scale out of range", "verify --mesh tp:2 --model c.json", {
+        "c.json": json.dumps({
+            "model_type": "granite", "num_attention_heads": 2, "head_dim": 8,
+            "hidden_size": 16, "attention_multiplier": 1e11})}),
+    # files of sets
+    ("files of a model, not all of it", "manifest --manifest -  < m.gguf",
+     {"m.gguf": gguf({"a": ([32], 0)}, split=(0, 2, 2))}),
+    ("files of a model, and its name does not have the form "
+     "`NAME-00001-of-00005.gguf", "manifest --manifest m.gguf",
+     {"m.gguf": gguf({"a": ([32], 0)}, split=(0, 2, 2))}),
+    ("wait for the run, or run the same command again; to give the run up, "
+     "remove its hidden files", "manifest --manifest d", both(
+         tensors("d/model-00001-of-00001.safetensors", F32),
+         lambda f: put(f, "d/.model.safetensors.part", b""))),
+    ("holds the shards of a checkpoint that was split, not full tensors",
+     "manifest --manifest d", pieces()),
+    ("files of a checkpoint, not all of it",
+     "manifest --manifest d/model-00001-of-00002.safetensors",
+     tensors("d/model-00001-of-00002.safetensors", F32)),
+    ("holds the pieces of one rank of torch.distributed.checkpoint, not full "
+     "tensors", "manifest --manifest d/" + SHARD(1), dcp_file(SHARD(1))),
+    ("holds the shards of one device, process or group, not full tensors",
+     "manifest --manifest d/device-00000.safetensors", pieces()),
+    ("a run was interrupted while it put a new set in place of an earlier one",
+     "manifest --manifest model.safetensors.index.json",
+     {"model.safetensors.index.json": '{"schema": "shardc.unfinished/v1"}'}),
+    ("none of the index's files is present",
+     "merge model.safetensors.index.json -o o.safetensors",
+     {"model.safetensors.index.json":
+      '{"weight_map": {"x": "a.safetensors"}}'}),
+    ("is also in", "manifest --manifest d", both(
+        tensors("d/a.safetensors", F32), tensors("d/b.safetensors", F32))),
+    ("this file is larger than 16 MiB", "import flax m.py",
+     {"m.py": "# " + "x" * (1 << 24)}),
+    # pieces of a split checkpoint
+    (", where the index places it", "merge d -o o.safetensors",
+     pieces(held={"y": ("F32", [4, 2], VALUES)})),
+    ("holds tensors that the index does not list", "merge d -o o.safetensors",
+     pieces(held={**F32, "y": ("F32", [4, 2], VALUES)})),
+    (", but the index has", "merge d -o o.safetensors",
+     pieces(held={"x": ("I32", [4, 2], VALUES)})),
+    (", and the index records", "merge d -o o.safetensors --verify",
+     pieces(piece={"checksum": "crc32c:00000000"})),
+    ("that a checkpoint can be split for",
+     "split --plan p.json --checkpoint m.safetensors --out o", both(
+         tensors("m.safetensors", F32), lambda f: put(
+             f, "p.json", make_plan([("tp", 2), ("dp", 1 << 20)], {
+                 "x": ([4, 2], {"spec": ["tp"], "dtype": "F32"})})))),
+    ("pieces, more than the",
+     "split --plan p.json --checkpoint m.safetensors --out o", both(
+         tensors("m.safetensors",
+                 {"x%d" % i: ("U8", [1], b"0") for i in range(65)}),
+         lambda f: put(f, "p.json", make_plan([("dp", 1 << 20)], {
+             "x%d" % i: ([1], {"spec": [], "dtype": "U8"})
+             for i in range(65)})))),
+    ("its elements are packed: split it along another dimension",
+     "split --plan p.json --checkpoint m.safetensors --out o", both(
+         tensors("m.safetensors", {"x": ("F4", [4, 2], b"1234")}),
+         lambda f: put(f, "p.json", make_plan([("tp", 2)], {
+             "x": ([4, 2], {"spec": [None, "tp"]})})))),
+    # trees
+    (", which safetensors does not have", "merge d -o o.safetensors",
+     sample("orbax_ocdbt")),
+    (", which a safetensors file cannot hold", "merge d -o o.safetensors",
+     sample("orbax_ocdbt")),
+    ("of memory, more than --memory",
+     "merge d -o o.safetensors --memory 1KB", at("d", lambda f: plain(
+         f, bytes(4096 * 8), shape=[4096, 2], chunks=[4096, 2]))),
+    ("the checkpoint's folders are nested too deeply, or there are too many "
+     "of them", "merge d -o o.safetensors", deep),
+    (": the save of this checkpoint has not finished",
+     "merge d.orbax-checkpoint-tmp-1 -o o.safetensors",
+     at("d.orbax-checkpoint-tmp-1", plain)),
+    ("zarr metadata of", "merge d -o o.safetensors",
+     {"d/x/.zarray": json.dumps(ZARRAY) + " " * (1 << 20)}),
+    ("the name of an array,", "merge d -o o.safetensors", lambda f: (
+        plain(f + "/d"), plain(f + "/d/\udcff"))),
+    ("an array has an empty name, which DCP cannot store",
+     "merge d --to dcp -o o", lambda f: (
+         put(f, "d/.zarray", ZARRAY), put(f, "d/0.0", VALUES))),
+    ("has more than 4,096 bytes or is not UTF-8",
+     "merge m.safetensors --to orbax -o o",
+     tensors("m.safetensors", {"x" * 4097: ("F32", [4, 2], VALUES)})),
+    ("two paths have the name", "merge m.safetensors --to orbax -o o",
+     tensors("m.safetensors", {"a.b": F32["x"], "a/b": F32["x"]})),
+    ("is an array or a value, and", "merge m.safetensors --to orbax -o o",
+     tensors("m.safetensors", {"a": F32["x"], "a/b": F32["x"]})),
+    ("has the packed data type", "merge m.safetensors --to orbax -o o",
+     tensors("m.safetensors", {"x": ("F4", [4, 2], b"1234")})),
+    (", which orbax cannot store", "merge m.safetensors --to orbax -o o",
+     tensors("m.safetensors", {"x": ("F8_E8M0", [4], b"1234")})),
+    (", which torch does not have", "merge d --to dcp -o o",
+     sample("orbax_ocdbt")),
+    ("exists and is not an empty folder", "merge d --to orbax -o o", both(
+        at("d", plain), lambda f: put(f, "o/a", b""))),
+    # shards of torch.distributed.checkpoint in safetensors
+    ("the file lacks `DCP_SHARDING_INFO`, which others of the folder have",
+     "merge d -o o.safetensors", both(
+         dcp_file(SHARD(1)), dcp_file(SHARD(2), info=None))),
+    ("`DCP_SHARDING_INFO` is no object", "merge d -o o.safetensors",
+     dcp_file(SHARD(1), info="[]")),
+    ("lacks a data type, a shape, offsets of its bytes, or `saved_offsets` of "
+     "the same rank", "merge d -o o.safetensors",
+     dcp_file(SHARD(1), info='{"x": {"saved_offsets": [0]}}')),
+    ("is at bytes", "merge d -o o.safetensors",
+     dcp_file(SHARD(1), entry={"data_offsets": [0, 31]})),
+    (", which DCP does not divide", "merge d -o o.safetensors",
+     dcp_file(SHARD(1), entry={"dtype": "F4", "shape": [8, 8]})),
+    ("has another rank or data type in a file before it",
+     "merge d -o o.safetensors", both(
+         dcp_file(SHARD(1)), dcp_file(SHARD(2), entry={"dtype": "I32"}))),
+    ("the index has no object `weight_map", "merge d -o o.safetensors", both(
+        dcp_file(SHARD(1)),
+        lambda f: put(f, "d/model.safetensors.index.json", b"{}"))),
+]
+
+
+def refused(command, files):
+    with tempfile.TemporaryDirectory() as folder:
+        if callable(files):
+            files(folder)
+        else:
+            for name, content in files.items():
+                put(folder, name, content.encode()
+                    if isinstance(content, str) else content)
+        command, _, given = command.partition("<")
+        words, env, stdin = command.split(), {}, ""
+        while "=" in words[0]:
+            name, value = words.pop(0).split("=")
+            env[name] = value
+        if given:
+            with open(os.path.join(folder, given.strip()), "rb") as file:
+                stdin = file.read().decode("utf-8", "surrogateescape")
+        return run(*words, cwd=folder, env=env, stdin=stdin, timeout=60)
+
+
+class RefusedInputs(Case):
+    def test_every_row(self):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = pool.map(lambda row: refused(*row[1:]), ROWS)
+            for (message, command, _), done in zip(ROWS, found):
+                with self.subTest(message, command=command):
+                    self.assertEqual(done.rc, 2, done.err[:500])
+                    self.assertIn(message, done.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
