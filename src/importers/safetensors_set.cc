@@ -8,6 +8,7 @@
 #include "importers/safetensors_set.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 #include <string_view>
@@ -277,6 +278,51 @@ std::optional<SafetensorsSet> ReadFiles(const std::vector<std::string>& paths,
   return set;
 }
 
+// Reports a folder without safetensors files, which is of no format of
+// stored/table.h, by the form that its names show.
+void AddNoCheckpoint(const std::string& folder,
+                     const std::vector<std::string>& names,
+                     Findings& findings) {
+  struct Form {
+    std::string_view begin;
+    std::string_view part;  // at the end, or before a number
+    std::string_view name;
+    std::string_view help;
+  };
+  static constexpr std::array<Form, 5> kForms = {{
+      {"pytorch_model", ".bin", "pickled tensors of PyTorch",
+       "save the model with `safe_serialization=True`"},
+      {"", ".pth", "pickled tensors of PyTorch",
+       "save the tensors as safetensors"},
+      {"", ".pt", "pickled tensors of PyTorch",
+       "save the tensors as safetensors"},
+      {"", ".msgpack", "serialised arrays of Flax",
+       "save the tree by orbax, or as safetensors"},
+      {"", ".data-00000-of-", "a checkpoint of TensorFlow",
+       "save the variables as safetensors"},
+  }};
+  const Place place{MakeSource(folder, {})};
+  for (const Form& form : kForms) {
+    for (const std::string& name : names) {
+      const bool has_part = form.part.ends_with('-')
+                                ? name.find(form.part) != std::string::npos
+                                : name.ends_with(form.part);
+      if (name.starts_with(form.begin) && has_part) {
+        findings.Add(code::kMissing, place,
+                     "the folder holds " + std::string(form.name) + " (" +
+                         ShortQuote(name) + "), which shardc does not read",
+                     std::string(form.help));
+        return;
+      }
+    }
+  }
+  findings.Add(code::kMissing, place,
+               "`" + folder +
+                   "` holds no `.safetensors` file and no checkpoint of "
+                   "orbax, zarr or PyTorch DCP",
+               "give the folder in which the checkpoint's files are");
+}
+
 // Reads all safetensors files of a folder that has no index, if their names and
 // the absence of an unfinished run show that none is missing.
 std::optional<SafetensorsSet> ReadUnindexed(
@@ -290,8 +336,7 @@ std::optional<SafetensorsSet> ReadUnindexed(
     return std::nullopt;
   }
   if (files.empty()) {
-    findings.Add(code::kMissing, Place{MakeSource(folder, {})},
-                 "`" + folder + "` holds no `.safetensors` file");
+    AddNoCheckpoint(folder, names, findings);
     return std::nullopt;
   }
   std::vector<std::string> paths;

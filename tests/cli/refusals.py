@@ -563,8 +563,18 @@ READERS = [
     ], file="d/a/.zarray"),
     Reader("set", "manifest --manifest d", [
         ("",
-         "SHD002 - `d` holds no `.safetensors` file"),
+         "SHD002 - `d` holds no `.safetensors` file and no checkpoint of "
+         "orbax, zarr or PyTorch DCP"),
     ], file="d/other"),
+    *(Reader("set", "manifest --manifest d", [
+        ("", f"SHD002 - the folder holds {form} (`{name}`), which shardc does "
+         "not read"),
+    ], file="d/" + name) for name, form in (
+        ("pytorch_model-00001-of-00002.bin", "pickled tensors of PyTorch"),
+        ("consolidated.00.pth", "pickled tensors of PyTorch"),
+        ("model.pt", "pickled tensors of PyTorch"),
+        ("flax_model.msgpack", "serialised arrays of Flax"),
+        ("ckpt-1.data-00000-of-00001", "a checkpoint of TensorFlow"))),
     Reader("families", "manifest --model IN", [
         ('{"model_type": "llama", "vocab_size": null, "hidden_size": 8, '
          '"intermediate_size": 12, "num_hidden_layers": 2, '
