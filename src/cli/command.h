@@ -1,12 +1,12 @@
 // Room: cli. main, one file per command, exit codes. The only room that uses
 // CLI11, in parser.cc.
 // Includes: source, model, devices, parse, families, stored, hlo,
-// importers/rules, match, match/proof, resolve, legalize, step, plan,
+// importers/rules, match, match/proof, resolve, legalize, schedule, step, plan,
 // plan/difference, lint/analysis, lint/rules, lint, checkpoint, target,
 // exec/machine, exec/operations, eval, verify/cases, verify/answers, verify,
 // verify/step, cost, audit, picture, emit, emit/findings, emit/verify,
 // emit/exports, emit/plans, emit/costs, emit/audits, emit/pictures,
-// emit/report, suggest, lsp.
+// emit/schedules, emit/report, suggest, lsp.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
 

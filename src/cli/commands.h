@@ -21,6 +21,7 @@
   COMMAND(kRules)                \
   COMMAND(kCost)                 \
   COMMAND(kFit)                  \
+  COMMAND(kSchedule)             \
   COMMAND(kCalibrate)            \
   COMMAND(kAudit)                \
   COMMAND(kDiff)                 \

@@ -6,6 +6,7 @@
 #include "lint/rules/all.h"
 #include "lint/rules/lint.h"
 #include "source/audit_code.h"
+#include "source/stage_code.h"
 
 namespace shardc {
 namespace {
@@ -19,7 +20,12 @@ constexpr std::array kLints = {
 std::vector<const Code*> MakeCodes() {
   std::vector<const Code*> out(ReadingCodes().begin(), ReadingCodes().end());
   for (const Lint* lint : kLints) out.push_back(&lint->code);
+  out.insert(out.end(), StageCodes().begin(), StageCodes().end());
   out.insert(out.end(), AuditCodes().begin(), AuditCodes().end());
+  // Stage codes stand between lints.
+  std::stable_sort(out.begin(), out.end(), [](const Code* a, const Code* b) {
+    return a->number < b->number;
+  });
   return out;
 }
 

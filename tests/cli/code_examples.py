@@ -20,10 +20,15 @@ def codes(program):
     return re.findall(r"^\| (SHD\d{3}) \|", said(program, "--codes"), re.M)
 
 
+# Schedules of pipelines, which no lint reads.
+SCHEDULES = ("SHD248", "SHD249")
+
+
 def is_lint(code):
-    """Codes from 100 on are lints, whose records have the examples; those from
-    600 on are findings of `shardc audit`, with pages as input errors have."""
-    return "SHD100" <= code < "SHD600"
+    """Codes from 100 on are lints, whose records have the examples; those of
+    schedules, and those from 600 on, which are findings of `shardc audit`, have
+    pages as input errors have."""
+    return "SHD100" <= code < "SHD600" and code not in SCHEDULES
 
 
 def is_finding(code):
@@ -100,7 +105,7 @@ def audit_sections(program, code):
         steps += [Step("hidden", name, lines.splitlines())
                   for name, lines in example.items()]
         steps.append(Step("command", command))
-        if title == "the example":
+        if title == "the example" and code not in SCHEDULES:
             steps += [Step("command", f"{command} --format {form}")
                       for form in ("github", "concise")]
         yield Section(title, steps)
@@ -108,7 +113,7 @@ def audit_sections(program, code):
 
 
 def sections(program, code):
-    if code >= "SHD600":
+    if not is_lint(code):
         yield from audit_sections(program, code)
         return
     text = said(program, code)

@@ -108,8 +108,8 @@ class Completion(Case):
         scripts = {shell: run("completion", shell).out
                    for shell in ("bash", "fish", "zsh")}
         for command in [*commands, "verify step"]:
-            options = re.findall(r"(?m)^  (?:-[a-zA-Z],)?--([a-z-]+)"
-                                 r"(?:,--([a-z-]+))?",
+            options = re.findall(r"(?m)^  (?:-[a-zA-Z],)?--([a-z0-9-]+)"
+                                 r"(?:,--([a-z0-9-]+))?",
                                  run(*command.split(), "--help").out)
             options = [name for names in options for name in names if name]
             self.assertIn("help", options)

@@ -65,7 +65,7 @@ class Man(Case):
             self.assertRegex(sections[command], r"\A[A-Z][^.]*\.")
             help_text = run(command, "--help").out
             section = sections[command].replace("\\-", "-")
-            options = re.findall(r"^  (?:-\w,)?--([a-z-]+)", help_text, re.M)
+            options = re.findall(r"^  (?:-\w,)?--([a-z0-9-]+)", help_text, re.M)
             self.assertTrue(options)
             for option in options:
                 self.assertRegex(section, rf"(?m)^\.It.* Fl -{option}\b")

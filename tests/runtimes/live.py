@@ -24,7 +24,7 @@ FAMILIES = {"jax": "live", "exports": "live", "eformer": "live",
             "package": "live", "states": "live", "package_torch": "record",
             "sources": "sources", "cost": "live", "step": "record",
             "tp_logits": "record", "declared_torch": "record",
-            "declared_jax": "declared",
+            "declared_jax": "declared", "pipelining": "record",
             "xla": "live",
             "levanter": "levanter", "levanter_mesh": "levanter_mesh",
             "maxtext": "maxtext"}

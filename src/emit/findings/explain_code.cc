@@ -103,6 +103,8 @@ void Page(std::string& out, const CodePage& page) {
   Wrap(out, page.code->number < 100
                 ? "An input error cannot be ignored or given another level: "
                   "the command ends with exit status 2."
+            : page.code->number < 600
+                ? "The command that reports it ends with exit status 1."
                 : "`shardc audit --ignore` leaves the finding out.");
   out += "\nExample\n";
   Session(out, page.bad);

@@ -1,0 +1,48 @@
+// Room: emit/schedules. Writes pipeline schedules: their step, bubbles,
+// activations and channels.
+// Includes: source, schedule, emit/pictures.
+#ifndef SHARDC_EMIT_SCHEDULES_SCHEDULE_REPORT_H_
+#define SHARDC_EMIT_SCHEDULES_SCHEDULE_REPORT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/channels.h"
+#include "schedule/schedules.h"
+#include "schedule/simulate.h"
+#include "source/sink.h"
+
+namespace shardc {
+
+// The channels that one way to place receives needs.
+struct ChannelNeed {
+  schedule::Receives receives = schedule::Receives::kSendersTurn;
+  schedule::ChannelScope scope = schedule::ChannelScope::kPair;
+  std::optional<int64_t> capacity;  // messages; none: no capacity is enough
+  std::string reason;               // why none is
+};
+
+struct ScheduleReport {
+  schedule::Table table;
+  schedule::Times times;
+  schedule::Timeline timeline;
+  std::vector<int64_t> held;  // chunks, by rank
+  std::vector<ChannelNeed> channels;
+};
+
+// Runs all proofs on a table whose order is proven.
+ScheduleReport MakeScheduleReport(schedule::Table table,
+                                  const schedule::Times& times);
+
+std::string ScheduleReportText(const ScheduleReport& report);
+// shardc.schedule/v1
+void WriteScheduleJson(const ScheduleReport& report, Sink& out);
+
+// The names of the schedules, one a line, with what each does.
+std::string ScheduleListText();
+void WriteScheduleListJson(Sink& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_SCHEDULES_SCHEDULE_REPORT_H_

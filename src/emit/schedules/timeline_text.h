@@ -1,0 +1,24 @@
+// Draws a schedule as a timeline: a line a rank, a column a tick.
+#ifndef SHARDC_EMIT_SCHEDULES_TIMELINE_TEXT_H_
+#define SHARDC_EMIT_SCHEDULES_TIMELINE_TEXT_H_
+
+#include <optional>
+#include <string>
+
+#include "emit/pictures/line.h"
+#include "schedule/simulate.h"
+
+namespace shardc {
+
+// A tick is the time of the shortest task; dots are the bubble. Blocks of ticks
+// follow each other where the width is not enough. Returns nullopt if the
+// picture would take more than kMostPicture characters.
+std::optional<std::string> TimelineText(const schedule::Table& table,
+                                        const schedule::Timeline& timeline,
+                                        const PictureStyle& style);
+
+inline constexpr double kMostPicture = 1 << 24;
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_SCHEDULES_TIMELINE_TEXT_H_

@@ -1,0 +1,202 @@
+// A run: each rank posts the sends and receives of its next batch, and goes on
+// when all of them are complete. A posted receive takes the oldest send of its
+// channel. A send is complete when it is taken or when the channel has room for
+// it. For a channel of capacity 1 and the programs
+//
+//   rank 0   send a, send b        rank 1   receive b, receive a
+//
+// the first receive takes a: messages of one channel arrive in order, and the
+// run fails because rank 1 expected b.
+#include "schedule/channels.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <tuple>
+
+namespace shardc::schedule {
+namespace {
+
+std::string MessageText(const Message& message) {
+  return std::string(message.forward ? "the activation" : "the gradient") +
+         " of micro-batch " + std::to_string(message.micro) + " from stage " +
+         std::to_string(message.stage);
+}
+
+struct Posted {
+  Message message;
+  int32_t rank = 0;
+  bool complete = false;
+};
+
+struct Channel {
+  std::deque<Posted> sends, receives;
+  int64_t complete_sends = 0;  // waiting sends that the channel has room for
+};
+
+class Runner {
+ public:
+  Runner(const Programs& programs, int64_t capacity, ChannelScope scope)
+      : programs_(programs),
+        capacity_(capacity),
+        scope_(scope),
+        next_(programs.size()),
+        open_(programs.size()) {}
+
+  ChannelRun Run() {
+    for (size_t rank = 0; rank < programs_.size(); ++rank) {
+      ready_.push_back(static_cast<int32_t>(rank));
+    }
+    while (!ready_.empty() && !out_.mismatch) {
+      const int32_t rank = ready_.front();
+      ready_.pop_front();
+      Advance(rank);
+    }
+    if (out_.mismatch) return out_;
+    for (size_t rank = 0; rank < programs_.size(); ++rank) {
+      if (open_[rank] > 0 || next_[rank] < programs_[rank].size()) {
+        AddBlocked(static_cast<int32_t>(rank));
+        return out_;
+      }
+    }
+    out_.passes = LeftOver();
+    return out_;
+  }
+
+ private:
+  using Key = std::tuple<int32_t, int32_t, bool>;
+
+  Channel& ChannelOf(int32_t from, int32_t to, bool forward) {
+    return channels_[Key{from, to,
+                         scope_ == ChannelScope::kPairAndKind && forward}];
+  }
+
+  // Posts batches until one is not complete at once.
+  void Advance(int32_t rank) {
+    const auto r = static_cast<size_t>(rank);
+    const auto& program = programs_[r];
+    while (open_[r] == 0 && next_[r] < program.size()) {
+      const size_t first = next_[r];
+      do {
+        ++next_[r];
+      } while (next_[r] < program.size() && program[next_[r]].batched);
+      // All count as open before one of them completes.
+      for (size_t i = first; i < next_[r]; ++i) {
+        if (program[i].kind != OperationKind::kTask) ++open_[r];
+      }
+      for (size_t i = first; i < next_[r]; ++i) Post(rank, program[i]);
+      if (out_.mismatch) return;
+    }
+  }
+
+  void Post(int32_t rank, const Operation& operation) {
+    if (operation.kind == OperationKind::kTask) return;
+    const bool sends = operation.kind == OperationKind::kSend;
+    Channel& channel =
+        ChannelOf(sends ? rank : operation.peer, sends ? operation.peer : rank,
+                  operation.message.forward);
+    (sends ? channel.sends : channel.receives)
+        .push_back({operation.message, rank, false});
+    Match(channel);
+  }
+
+  void Complete(int32_t rank) {
+    if (--open_[static_cast<size_t>(rank)] == 0) ready_.push_back(rank);
+  }
+
+  void Match(Channel& channel) {
+    while (!channel.sends.empty() && !channel.receives.empty()) {
+      const Posted sent = channel.sends.front();
+      const Posted received = channel.receives.front();
+      if (!(sent.message == received.message)) {
+        out_.mismatch = true;
+        out_.rank = received.rank;
+        out_.text = "rank " + std::to_string(received.rank) + " receives " +
+                    MessageText(sent.message) + " from rank " +
+                    std::to_string(sent.rank) + " where it expects " +
+                    MessageText(received.message);
+        return;
+      }
+      channel.sends.pop_front();
+      channel.receives.pop_front();
+      if (sent.complete) {
+        --channel.complete_sends;
+      } else {
+        Complete(sent.rank);
+      }
+      Complete(received.rank);
+    }
+    const auto waiting = static_cast<int64_t>(channel.sends.size());
+    out_.most_waiting = std::max(out_.most_waiting, waiting);
+    while (channel.complete_sends < std::min(waiting, capacity_)) {
+      Posted& sent =
+          channel.sends[static_cast<size_t>(channel.complete_sends++)];
+      sent.complete = true;
+      Complete(sent.rank);
+    }
+  }
+
+  void AddBlocked(int32_t rank) {
+    const auto r = static_cast<size_t>(rank);
+    // The last operation posted belongs to the batch that is open.
+    size_t at = next_[r];
+    while (at > 0 && programs_[r][at - 1].kind == OperationKind::kTask) --at;
+    const Operation& operation = programs_[r][at - 1];
+    out_.rank = rank;
+    out_.text =
+        "rank " + std::to_string(rank) + " waits for ever to " +
+        (operation.kind == OperationKind::kSend ? "send " : "receive ") +
+        MessageText(operation.message) +
+        (operation.kind == OperationKind::kSend ? " to rank " : " from rank ") +
+        std::to_string(operation.peer);
+  }
+
+  // Whether every message was received.
+  bool LeftOver() {
+    for (const auto& [key, channel] : channels_) {
+      if (channel.sends.empty()) continue;
+      const Posted& sent = channel.sends.front();
+      out_.rank = sent.rank;
+      out_.text = MessageText(sent.message) + ", which rank " +
+                  std::to_string(sent.rank) + " sends to rank " +
+                  std::to_string(std::get<1>(key)) + ", is never received";
+      return false;
+    }
+    return true;
+  }
+
+  const Programs& programs_;
+  int64_t capacity_;
+  ChannelScope scope_;
+  std::vector<size_t> next_;   // operation of each rank
+  std::vector<int64_t> open_;  // operations of its batch that are incomplete
+  std::deque<int32_t> ready_;
+  std::map<Key, Channel> channels_;
+  ChannelRun out_;
+};
+
+}  // namespace
+
+ChannelRun RunChannels(const Programs& programs, int64_t capacity,
+                       ChannelScope scope) {
+  return Runner(programs, capacity, scope).Run();
+}
+
+std::optional<int64_t> LeastCapacity(const Programs& programs,
+                                     ChannelScope scope) {
+  const ChannelRun unbounded = RunChannels(programs, kUnbounded, scope);
+  if (!unbounded.passes) return std::nullopt;
+  // More room never blocks a rank that ran with less.
+  int64_t low = 0, high = unbounded.most_waiting;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (RunChannels(programs, middle, scope).passes) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+}  // namespace shardc::schedule

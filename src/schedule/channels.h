@@ -1,0 +1,88 @@
+// Sends and receives of a table, and the proof that they neither block for ever
+// nor deliver the wrong message.
+//
+// A rank sends blocking, over channels that hold `capacity` messages; with 0 a
+// send waits for its receive. Programs without branches over such channels are
+// confluent: whatever the order in which ranks go on, the same messages match
+// and the same ranks block. One run therefore decides, and no search of
+// interleavings is needed.
+#ifndef SHARDC_SCHEDULE_CHANNELS_H_
+#define SHARDC_SCHEDULE_CHANNELS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/table.h"
+
+namespace shardc::schedule {
+
+// Where the receives of a rank stand in its program.
+enum class Receives : uint8_t {
+  // Where the sender's turn puts them: ranks take turns of one task; a task
+  // that sends appends the receive to the other rank's program. PyTorch's
+  // pipelines do so.
+  kSendersTurn,
+  kAtUse,         // before the task that reads the message
+  kAtUseBatched,  // the same, posted together with the sends before them
+};
+
+enum class ChannelScope : uint8_t {
+  kPair,         // one channel from a rank to another
+  kPairAndKind,  // one for activations and one for gradients
+};
+
+// An activation that stage `stage` sends forward, or a gradient that it sends
+// back.
+struct Message {
+  bool forward = true;
+  int32_t stage = 0;
+  int32_t micro = 0;
+
+  bool operator==(const Message&) const = default;
+};
+
+enum class OperationKind : uint8_t { kTask, kSend, kReceive };
+
+struct Operation {
+  OperationKind kind = OperationKind::kTask;
+  Message message = {};  // of a send or a receive
+  int32_t peer = 0;      // the other rank
+  int32_t position = 0;  // of a task: its cell in the row
+  // Whether it is posted together with the operation before it.
+  bool batched = false;
+};
+
+// By rank.
+using Programs = std::vector<std::vector<Operation>>;
+
+// Returns the programs of a table whose order is proven. Messages between
+// stages of one rank are not sent.
+Programs Lower(const Table& table, Receives receives);
+
+inline constexpr int64_t kUnbounded = INT64_MAX;
+
+struct ChannelRun {
+  bool passes = false;
+  bool mismatch = false;  // a receive got another message
+  int32_t rank = 0;       // where it failed
+  std::string text;       // what failed
+  // Most messages that waited in one channel.
+  int64_t most_waiting = 0;
+};
+ChannelRun RunChannels(const Programs& programs, int64_t capacity,
+                       ChannelScope scope);
+
+// Returns the least capacity with which the programs run, or nullopt if none
+// is enough.
+std::optional<int64_t> LeastCapacity(const Programs& programs,
+                                     ChannelScope scope);
+
+// "3SEND_F1", "4RECV_F1": as PyTorch names them; tasks by CellText.
+std::string OperationText(const Table& table, int32_t rank,
+                          const Operation& operation);
+
+}  // namespace shardc::schedule
+
+#endif  // SHARDC_SCHEDULE_CHANNELS_H_

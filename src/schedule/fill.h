@@ -1,0 +1,36 @@
+// The generators of rows, one for each family of schedules.
+#ifndef SHARDC_SCHEDULE_FILL_H_
+#define SHARDC_SCHEDULE_FILL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "schedule/table.h"
+
+namespace shardc::schedule {
+
+// What distinguishes the schedules that alternate a forward task with a
+// backward one (turns.cc).
+struct Turns {
+  int64_t warm = 0;    // forward tasks before the first backward one
+  bool split = false;  // I and W instead of B
+  int64_t delay = 0;   // turns from the first I to the first W
+};
+void FillTurns(const Extent& extent, int32_t rank, const Turns& turns,
+               std::vector<Cell>& row);
+// Returns the micro-batches in a round, in which a rank runs all of them
+// through one stage before the next: m / max(1, m / p).
+int32_t RoundSize(const Extent& extent);
+
+void FillZeroBubbleH2(const Extent& extent, int32_t rank,
+                      std::vector<Cell>& row);
+void FillBreadthFirst(const Extent& extent, int32_t rank,
+                      std::vector<Cell>& row);
+void FillZeroBubbleV(const Extent& extent, int32_t rank,
+                     std::vector<Cell>& row);
+void FillDualPipe(const Extent& extent, int32_t rank, std::vector<Cell>& row);
+void FillDualPipeV(const Extent& extent, int32_t rank, std::vector<Cell>& row);
+
+}  // namespace shardc::schedule
+
+#endif  // SHARDC_SCHEDULE_FILL_H_

@@ -1,0 +1,157 @@
+// Sends and receives of a table. A send follows its task. For the first rank of
+// 2 with 1 micro-batch:
+//
+//   rank 0   0F0 0SEND_F0 0RECV_B0 0B0
+//   rank 1   1RECV_F0 1F0 1B0 1SEND_B0
+#include <algorithm>
+#include <set>
+
+#include "schedule/channels.h"
+#include "schedule/order.h"
+
+namespace shardc::schedule {
+namespace {
+
+// The message that a task sends to another rank.
+struct Sent {
+  Message message;
+  int32_t to = 0;
+};
+
+std::optional<Sent> SentBy(const Table& table, const Task& task) {
+  const bool forward = task.kind == TaskKind::kForward;
+  const int32_t stage = task.stage + (forward ? 1 : -1);
+  if (stage < 0 || stage >= table.stages) return std::nullopt;
+  if (!forward && !task.SendsBack()) return std::nullopt;
+  const int32_t to = table.RankOf(stage, task.micro);
+  if (to == table.RankOf(task.stage, task.micro)) return std::nullopt;
+  return Sent{{forward, task.stage, task.micro}, to};
+}
+
+// The message from another rank that a task reads, and that rank.
+std::optional<Sent> ReadBy(const Table& table, const Task& task) {
+  const auto needed = NeededFromNeighbour(task, table.stages);
+  if (!needed) return std::nullopt;
+  const int32_t from = table.RankOf(needed->stage, needed->micro);
+  if (from == table.RankOf(task.stage, task.micro)) return std::nullopt;
+  return Sent{
+      {needed->kind == TaskKind::kForward, needed->stage, needed->micro}, from};
+}
+
+Programs LowerAtUse(const Table& table, bool batched) {
+  Programs out(table.rows.size());
+  for (size_t rank = 0; rank < table.rows.size(); ++rank) {
+    auto& program = out[rank];
+    const auto append = [&](OperationKind kind, const Sent& sent) {
+      const bool joins = batched && !program.empty() &&
+                         program.back().kind != OperationKind::kTask;
+      program.push_back({kind, sent.message, sent.to, 0, joins});
+    };
+    for (size_t i = 0; i < table.rows[rank].size(); ++i) {
+      const Cell& cell = table.rows[rank][i];
+      ForEachTask(cell, [&](const Task& task) {
+        const auto read = ReadBy(table, task);
+        if (read) append(OperationKind::kReceive, *read);
+      });
+      program.push_back(
+          {.kind = OperationKind::kTask, .position = static_cast<int32_t>(i)});
+      ForEachTask(cell, [&](const Task& task) {
+        const auto sent = SentBy(table, task);
+        if (sent) append(OperationKind::kSend, *sent);
+      });
+    }
+  }
+  return out;
+}
+
+// Ranks take turns. A task runs if what it reads was computed on its rank or
+// its receive is in the rank's program.
+class TurnLowering {
+ public:
+  explicit TurnLowering(const Table& table)
+      : table_(table),
+        out_(table.rows.size()),
+        next_(table.rows.size()),
+        forward_(table.owners.size()),
+        back_(table.owners.size()) {}
+
+  Programs Run() {
+    bool progress = true;
+    while (progress) {
+      progress = false;
+      for (size_t rank = 0; rank < table_.rows.size(); ++rank) {
+        const auto& row = table_.rows[rank];
+        if (next_[rank] == row.size() || !IsReady(row[next_[rank]])) continue;
+        Place(static_cast<int32_t>(rank), row[next_[rank]]);
+        ++next_[rank];
+        progress = true;
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  bool IsReady(const Cell& cell) const {
+    bool ready = true;
+    ForEachTask(cell, [&](const Task& task) {
+      const auto needed = NeededFromNeighbour(task, table_.stages);
+      if (!needed) return;
+      const size_t at = table_.At(needed->stage, needed->micro);
+      ready = ready &&
+              (needed->kind == TaskKind::kForward ? forward_[at] : back_[at]);
+    });
+    return ready;
+  }
+
+  void Place(int32_t rank, const Cell& cell) {
+    auto& program = out_[static_cast<size_t>(rank)];
+    program.push_back(
+        {.kind = OperationKind::kTask,
+         .position = static_cast<int32_t>(next_[static_cast<size_t>(rank)])});
+    ForEachTask(cell, [&](const Task& task) {
+      const size_t at = table_.At(task.stage, task.micro);
+      if (task.kind == TaskKind::kForward) {
+        forward_[at] = true;
+      } else if (task.SendsBack()) {
+        back_[at] = true;
+      }
+      const auto sent = SentBy(table_, task);
+      if (!sent) return;
+      program.push_back({.kind = OperationKind::kSend,
+                         .message = sent->message,
+                         .peer = sent->to});
+      out_[static_cast<size_t>(sent->to)].push_back(
+          {.kind = OperationKind::kReceive,
+           .message = sent->message,
+           .peer = rank});
+    });
+  }
+
+  const Table& table_;
+  Programs out_;
+  std::vector<size_t> next_;
+  std::vector<bool> forward_, back_;
+};
+
+}  // namespace
+
+Programs Lower(const Table& table, Receives receives) {
+  if (receives == Receives::kSendersTurn) return TurnLowering(table).Run();
+  return LowerAtUse(table, receives == Receives::kAtUseBatched);
+}
+
+std::string OperationText(const Table& table, int32_t rank,
+                          const Operation& operation) {
+  if (operation.kind == OperationKind::kTask) {
+    return CellText(table.rows[static_cast<size_t>(rank)]
+                              [static_cast<size_t>(operation.position)]);
+  }
+  const Message& message = operation.message;
+  const bool sends = operation.kind == OperationKind::kSend;
+  const int32_t stage =
+      sends ? message.stage : message.stage + (message.forward ? 1 : -1);
+  return std::to_string(stage) + (sends ? "SEND_" : "RECV_") +
+         (message.forward ? "F" : "B") + std::to_string(message.micro);
+}
+
+}  // namespace shardc::schedule

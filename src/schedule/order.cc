@@ -1,0 +1,255 @@
+// First each task is looked up in a list by stage and micro-batch, which finds
+// tasks that are missing, doubled, on the wrong rank or in the wrong order
+// within a row. Then the rows are run without times: each rank goes on while
+// what its next cell needs is done. If all ranks stop before their ends, they
+// wait for each other. For 2 ranks and the rows
+//
+//   rank 0   0F0 0B0 0F1 0B1
+//   rank 1   1F0 1F1 1B0 1B1
+//
+// rank 0 waits in `0B0` for `1B0`, before which rank 1 waits in `1F1` for
+// `0F1`, which comes after `0B0`.
+#include "schedule/order.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace shardc::schedule {
+namespace {
+
+constexpr int32_t kNever = -1;
+
+struct Seen {
+  // By TaskKind: the position in the owner's row.
+  std::array<int32_t, 4> at = {kNever, kNever, kNever, kNever};
+};
+
+class OrderCheck {
+ public:
+  OrderCheck(const Table& table, size_t most)
+      : table_(table), most_(most), seen_(table.owners.size()) {}
+
+  std::vector<Fault> Run() {
+    for (int32_t rank = 0; rank < table_.ranks(); ++rank) CheckRow(rank);
+    CheckComplete();
+    if (faults_.empty()) CheckCycles();
+    std::stable_sort(
+        faults_.begin(), faults_.end(), [](const Fault& a, const Fault& b) {
+          return std::tie(a.rank, a.position) < std::tie(b.rank, b.position);
+        });
+    return std::move(faults_);
+  }
+
+ private:
+  void Add(int32_t rank, int32_t position, std::string text) {
+    if (faults_.size() < most_) {
+      faults_.push_back({rank, position, std::move(text)});
+    }
+  }
+
+  static std::string Name(const Task& task, TaskKind kind) {
+    return "`" + TaskText({kind, task.stage, task.micro}) + "`";
+  }
+
+  void CheckRow(int32_t rank) {
+    const auto& row = table_.rows[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < row.size(); ++i) {
+      ForEachTask(row[i], [&](const Task& task) {
+        CheckTask(rank, static_cast<int32_t>(i), task);
+      });
+    }
+  }
+
+  void CheckTask(int32_t rank, int32_t position, const Task& task) {
+    const std::string name = Name(task, task.kind);
+    const int32_t owner = table_.RankOf(task.stage, task.micro);
+    if (owner != rank) {
+      Add(rank, position,
+          name + " is on rank " + std::to_string(rank) + ", but stage " +
+              std::to_string(task.stage) + " of micro-batch " +
+              std::to_string(task.micro) + " is on rank " +
+              std::to_string(owner));
+      return;
+    }
+    auto& at = seen_[table_.At(task.stage, task.micro)].at;
+    const auto done = [&](TaskKind kind) {
+      return at[static_cast<size_t>(kind)] != kNever;
+    };
+    if (done(task.kind)) {
+      Add(rank, position, name + " runs a second time");
+      return;
+    }
+    switch (task.kind) {
+      case TaskKind::kForward:
+        break;
+      case TaskKind::kBackward:
+      case TaskKind::kInput: {
+        const TaskKind other = task.kind == TaskKind::kInput
+                                   ? TaskKind::kBackward
+                                   : TaskKind::kInput;
+        if (done(other)) {
+          Add(rank, position,
+              name + " computes the gradient of the input that " +
+                  Name(task, other) + " computed before");
+        } else if (!done(TaskKind::kForward)) {
+          Add(rank, position,
+              name + " runs before " + Name(task, TaskKind::kForward));
+        }
+        break;
+      }
+      case TaskKind::kWeight:
+        if (done(TaskKind::kBackward)) {
+          Add(rank, position,
+              name + " computes the gradients of the weights that " +
+                  Name(task, TaskKind::kBackward) + " computed before");
+        } else if (!done(TaskKind::kInput)) {
+          Add(rank, position,
+              name + " runs before " + Name(task, TaskKind::kInput));
+        }
+        break;
+    }
+    at[static_cast<size_t>(task.kind)] = position;
+  }
+
+  void CheckComplete() {
+    for (int32_t stage = 0; stage < table_.stages; ++stage) {
+      for (int32_t micro = 0; micro < table_.microbatches; ++micro) {
+        CheckComplete(stage, micro);
+      }
+    }
+  }
+
+  void CheckComplete(int32_t stage, int32_t micro) {
+    const int32_t owner = table_.RankOf(stage, micro);
+    const auto end =
+        static_cast<int32_t>(table_.rows[static_cast<size_t>(owner)].size());
+    const auto& at = seen_[table_.At(stage, micro)].at;
+    const auto done = [&](TaskKind kind) {
+      return at[static_cast<size_t>(kind)] != kNever;
+    };
+    const Task task{TaskKind::kForward, stage, micro};
+    if (!done(TaskKind::kForward)) {
+      Add(owner, end, Name(task, TaskKind::kForward) + " is missing");
+    }
+    if (!done(TaskKind::kBackward) && !done(TaskKind::kInput)) {
+      Add(owner, end,
+          Name(task, TaskKind::kBackward) + " or " +
+              Name(task, TaskKind::kInput) + " is missing");
+    }
+    if (done(TaskKind::kInput) && !done(TaskKind::kWeight)) {
+      Add(owner, end,
+          Name(task, TaskKind::kWeight) +
+              " is missing, which computes the "
+              "gradients of the weights after " +
+              Name(task, TaskKind::kInput));
+    }
+  }
+
+  // Runs the rows until no rank can go on.
+  void CheckCycles() {
+    const auto ranks = static_cast<size_t>(table_.ranks());
+    std::vector<size_t> next(ranks, 0);
+    std::vector<int32_t> waiting(ranks);
+    for (size_t r = 0; r < ranks; ++r) waiting[r] = static_cast<int32_t>(r);
+    forward_.assign(table_.owners.size(), false);
+    back_.assign(table_.owners.size(), false);
+    while (!waiting.empty()) {
+      const auto rank = static_cast<size_t>(waiting.back());
+      waiting.pop_back();
+      const auto& row = table_.rows[rank];
+      for (; next[rank] < row.size() && IsReady(row[next[rank]]);
+           ++next[rank]) {
+        ForEachTask(row[next[rank]], [&](const Task& task) {
+          if (const auto reader = Finish(task)) waiting.push_back(*reader);
+        });
+      }
+    }
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      if (next[rank] < table_.rows[rank].size()) {
+        AddCycle(static_cast<int32_t>(rank), next);
+        return;
+      }
+    }
+  }
+
+  bool IsDone(const Task& task) const {
+    const size_t at = table_.At(task.stage, task.micro);
+    return task.kind == TaskKind::kForward ? forward_[at] : back_[at];
+  }
+
+  bool IsReady(const Cell& cell) const {
+    bool ready = true;
+    ForEachTask(cell, [&](const Task& task) {
+      const auto needed = NeededFromNeighbour(task, table_.stages);
+      ready = ready && (!needed || IsDone(*needed));
+    });
+    return ready;
+  }
+
+  // Notes that a task is done; returns the rank that may wait for it.
+  std::optional<int32_t> Finish(const Task& task) {
+    const size_t at = table_.At(task.stage, task.micro);
+    if (task.kind == TaskKind::kForward) {
+      forward_[at] = true;
+      if (task.stage + 1 == table_.stages) return std::nullopt;
+      return table_.RankOf(task.stage + 1, task.micro);
+    }
+    if (!task.SendsBack()) return std::nullopt;
+    back_[at] = true;
+    if (task.stage == 0) return std::nullopt;
+    return table_.RankOf(task.stage - 1, task.micro);
+  }
+
+  // Follows who waits for whom until a rank repeats, and words that cycle.
+  void AddCycle(int32_t rank, const std::vector<size_t>& next) {
+    std::vector<int32_t> met;
+    std::vector<std::string> words;
+    while (std::find(met.begin(), met.end(), rank) == met.end()) {
+      met.push_back(rank);
+      const Cell& cell =
+          table_
+              .rows[static_cast<size_t>(rank)][next[static_cast<size_t>(rank)]];
+      Task needed;
+      ForEachTask(cell, [&](const Task& task) {
+        const auto one = NeededFromNeighbour(task, table_.stages);
+        if (one && !IsDone(*one)) needed = *one;
+      });
+      words.push_back("rank " + std::to_string(rank) + " waits in `" +
+                      CellText(cell) + "` for `" + TaskText(needed) + "`");
+      rank = table_.RankOf(needed.stage, needed.micro);
+    }
+    const auto first = std::find(met.begin(), met.end(), rank) - met.begin();
+    std::string text = "ranks wait for each other in a cycle: ";
+    for (size_t i = static_cast<size_t>(first); i < words.size(); ++i) {
+      if (i > static_cast<size_t>(first)) text += ", ";
+      text += words[i];
+    }
+    Add(rank, static_cast<int32_t>(next[static_cast<size_t>(rank)]),
+        std::move(text));
+  }
+
+  const Table& table_;
+  size_t most_;
+  std::vector<Seen> seen_;
+  std::vector<bool> forward_, back_;
+  std::vector<Fault> faults_;
+};
+
+}  // namespace
+
+std::optional<Task> NeededFromNeighbour(const Task& task, int32_t stages) {
+  if (task.kind == TaskKind::kForward && task.stage > 0) {
+    return Task{TaskKind::kForward, task.stage - 1, task.micro};
+  }
+  if (task.SendsBack() && task.stage + 1 < stages) {
+    return Task{TaskKind::kBackward, task.stage + 1, task.micro};
+  }
+  return std::nullopt;
+}
+
+std::vector<Fault> CheckOrder(const Table& table, size_t most) {
+  return OrderCheck(table, most).Run();
+}
+
+}  // namespace shardc::schedule

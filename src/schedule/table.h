@@ -1,0 +1,119 @@
+// Room: schedule. Pipeline schedules as tables: their generators, their files,
+// and the proofs of their order, channels, memory and length.
+// Includes: source.
+//
+// A table has a row for each rank of the pipeline: its tasks in order, without
+// times. With `p` ranks and `v` virtual stages on each, the model is divided
+// into p v stages; a batch is divided into m micro-batches. For 2 ranks, 1
+// virtual stage and 2 micro-batches the schedule 1f1b is
+//
+//   rank 0   0F0 0F1 0B0 0B1
+//   rank 1   1F0 1B0 1F1 1B1
+//
+// where 1F0 is the forward pass of micro-batch 0 through stage 1.
+#ifndef SHARDC_SCHEDULE_TABLE_H_
+#define SHARDC_SCHEDULE_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardc::schedule {
+
+enum class TaskKind : uint8_t {
+  kForward,   // F
+  kBackward,  // B: gradients of inputs and of weights
+  kInput,     // I: gradients of inputs only
+  kWeight,    // W: gradients of weights, after an I
+};
+
+struct Task {
+  TaskKind kind = TaskKind::kForward;
+  int32_t stage = 0;
+  int32_t micro = 0;  // micro-batch
+
+  bool operator==(const Task&) const = default;
+  // Whether later tasks of lower stages wait for this one: B and I.
+  bool SendsBack() const {
+    return kind == TaskKind::kBackward || kind == TaskKind::kInput;
+  }
+};
+
+// One task, or a forward and a backward task that run overlapped.
+struct Cell {
+  Task task;
+  std::optional<Task> overlapped = {};
+
+  bool operator==(const Cell&) const = default;
+};
+
+// The rank of stage s of S, on p ranks.
+enum class Placement : uint8_t {
+  kLoop,    // rank s mod p
+  kV,       // rank s, or 2p - 1 - s from the middle on
+  kBoth,    // rank s, and p - 1 - s for the upper half of the micro-batches
+  kListed,  // none of these; only files have it
+};
+
+std::string_view PlacementName(Placement placement);
+
+struct Extent {
+  int32_t ranks = 1;
+  int32_t virtual_stages = 1;  // on each rank
+  int32_t microbatches = 1;
+
+  int32_t Stages() const { return ranks * virtual_stages; }
+  bool operator==(const Extent&) const = default;
+};
+
+// The most tasks that a table may have.
+inline constexpr int64_t kMostTasks = int64_t{1} << 22;
+
+struct Table {
+  std::string name;  // of the schedule, or of the file
+  int32_t stages = 0;
+  int32_t microbatches = 0;
+  Placement placement = Placement::kLoop;
+  std::vector<std::vector<Cell>> rows;  // by rank
+  // The rank that runs the forward task of each stage and micro-batch.
+  std::vector<int32_t> owners;
+
+  int32_t ranks() const { return static_cast<int32_t>(rows.size()); }
+  size_t At(int32_t stage, int32_t micro) const {
+    return static_cast<size_t>(stage) * static_cast<size_t>(microbatches) +
+           static_cast<size_t>(micro);
+  }
+  int32_t RankOf(int32_t stage, int32_t micro) const {
+    return owners[At(stage, micro)];
+  }
+  // Whether a rank holds the parameters of a stage.
+  bool Holds(int32_t rank, int32_t stage) const;
+};
+
+// Returns the rank of a stage and micro-batch in a placement that is not
+// kListed.
+int32_t PlacedRank(Placement placement, int32_t ranks, int32_t stage,
+                   int32_t micro, int32_t microbatches);
+
+// Fills `owners` by the placement.
+void PlaceStages(Table& table);
+
+// "0F3", or "(0F3;3B1)OVERLAP_F_B".
+std::string CellText(const Cell& cell);
+std::string TaskText(const Task& task);
+// "F", "B", "I", "W"
+char KindLetter(TaskKind kind);
+
+// Calls `visit(task)` for the one or two tasks of a cell, in order.
+template <class Visit>
+void ForEachTask(const Cell& cell, const Visit& visit) {
+  visit(cell.task);
+  if (cell.overlapped) visit(*cell.overlapped);
+}
+
+}  // namespace shardc::schedule
+
+#endif  // SHARDC_SCHEDULE_TABLE_H_
