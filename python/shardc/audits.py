@@ -113,6 +113,9 @@ class Audit:
         self.drift: tuple[Mapping[str, Any], ...] = tuple(data.get("drift", ()))
         # What is sent more than in the audit of `against`; empty without one.
         self.growth: tuple[Mapping[str, Any], ...] = tuple(data.get("growth", ()))
+        # How the program differs from the step program of `step`: "routes",
+        # "missing" and "extra"; None without one.
+        self.difference: Mapping[str, Any] | None = data.get("difference")
 
     @property
     def bytes_by_route(self) -> dict[tuple[str, str], int]:
@@ -165,7 +168,7 @@ def audit(
     """Reads what a compiled program sends: `shardc audit`. `program` is a
     `jax.stages.Compiled`, a `Lowered`, which is compiled, the text, or its file.
     `mesh` or the plan's mesh names the axes; other keywords are the command's
-    flags: `profile="h100-sxm"`, `ignore="SHD609"`. Raises ShardcError if the
+    flags: `profile="h100-sxm"`, `step="step.json"`, `ignore="SHD609"`. Raises ShardcError if the
     program cannot be read. Findings do not raise an error."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = ["audit", _program_file(program, folder)]

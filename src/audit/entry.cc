@@ -21,21 +21,37 @@ std::string_view WhatName(What what) {
   return kNames[static_cast<size_t>(what)];
 }
 
+namespace {
+
+// Whether an argument with a path is part of a batch rather than a parameter:
+// by the name that it begins with, or because it holds tokens. States hold
+// counters and keys, which have fewer dimensions.
+bool IsOfBatch(std::string_view path, const std::vector<hlo::Array>& arrays) {
+  constexpr std::string_view kNames[] = {"batch", "data", "examples", "inputs"};
+  const std::string_view name = path.substr(0, path.find_first_of("[."));
+  if (std::ranges::find(kNames, name) != std::end(kNames)) return true;
+  constexpr std::string_view kTokens[] = {"s32", "s64", "u32"};
+  return arrays.size() == 1 && arrays[0].dims.size() > 1 &&
+         std::ranges::find(kTokens, arrays[0].element) != std::end(kTokens);
+}
+
+}  // namespace
+
 Entry::Entry(const Graph& graph) {
   const hlo::Computation& entry = graph.BlockAt(graph.program().entry);
   for (Node node = entry.begin; node < entry.end; ++node) {
     const hlo::Instruction& at = graph.At(node);
     if (at.opcode != "parameter") continue;
-    Param param{std::string(at.name), {}, false};
+    Param param{std::string(at.name), {}, true};
+    const auto arrays = hlo::ArraysOf(at.type);
     if (const auto path = hlo::OpNameOf(at)) {
       param.name = imports::NameOfPath(*path);
-      param.has_path = param.name != *path;
+      param.is_input = param.name == *path || IsOfBatch(*path, arrays);
     }
-    const auto arrays = hlo::ArraysOf(at.type);
     if (arrays.size() == 1) param.array = arrays[0];
     const Param& kept = params_.emplace(node, std::move(param)).first->second;
     Dims dims = kept.array.dims;
-    if (!kept.has_path || dims.empty()) continue;
+    if (kept.is_input || dims.empty()) continue;
     by_dims_[dims].push_back(&kept);
     dims.erase(dims.begin());
     if (!dims.empty()) by_layer_[dims].push_back(&kept);
@@ -46,7 +62,7 @@ Moved Entry::Of(Node parameter) const {
   const auto found = params_.find(parameter);
   if (found == params_.end()) return {};
   const Param& param = found->second;
-  return {param.has_path ? What::kParameter : What::kInput, param.name, {}};
+  return {param.is_input ? What::kInput : What::kParameter, param.name, {}};
 }
 
 void Entry::Look(const Dims& dims, int64_t runs,

@@ -30,7 +30,8 @@ class Entry {
 
   // The name of an entry parameter: its path inside the argument that it is
   // part of (`layers/gate` for `p['layers']['gate']`), or the argument's name.
-  // An argument without a path is an input, others are parameters.
+  // An argument without a path is an input, as are arguments whose name or
+  // dtype is a batch's: `batch['image']`, tokens. Others are parameters.
   Moved Of(Node parameter) const;
   // The parameter whose local shape this is, in a computation that runs
   // `runs` times. A computation that runs once for each entry of a parameter's
@@ -49,7 +50,7 @@ class Entry {
   struct Param {
     std::string name;
     hlo::Array array;
-    bool has_path = false;
+    bool is_input = true;
   };
   using Dims = std::vector<int64_t>;
 

@@ -169,7 +169,9 @@ class Search {
 
   void JudgeGather(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
-    if (one.metadata.empty() && uses_.ReachOutput(one.node)) {
+    // A vector is often replicated on purpose: the gradient of a norm.
+    if (one.metadata.empty() && array.dims.size() > 1 &&
+        uses_.ReachOutput(one.node)) {
       return Add(code::kOutputGathered, one);
     }
     if (uses_.AllSlice(one.node, ElementOf(one))) {

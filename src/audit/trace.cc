@@ -147,6 +147,24 @@ Value Tracer::SourceOf(Value value, std::optional<Block> stop) {
   return value;
 }
 
+Value Tracer::ResultOf(Value value) {
+  constexpr std::string_view kSame[] = {
+      "parameter", "get-tuple-element", "tuple",      "while",       "fusion",
+      "call",      "async-start",       "async-done", "async-update"};
+  while (steps_left_-- > 0) {
+    const std::string_view opcode = graph_.At(value.node).opcode;
+    std::optional<Value> before;
+    if (opcode == "all-reduce-done") {
+      before = OperandOf(value, 0, value.path);
+    } else if (std::ranges::find(kSame, opcode) != std::end(kSame)) {
+      before = Step(value, std::nullopt);
+    }
+    if (!before) break;
+    value = std::move(*before);
+  }
+  return value;
+}
+
 bool Tracer::LeavesUnchanged(Block body, const std::vector<int64_t>& path) {
   const auto [found, added] = unchanged_.try_emplace({body, path}, false);
   if (!added || depth_ >= kDeepest || graph_.BlockAt(body).empty()) {

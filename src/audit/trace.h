@@ -30,6 +30,11 @@ class Tracer {
   // fusions, calls and loops that leave an element unchanged.
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
+  // Returns the result of an instruction that the value is: tuples, elements,
+  // calls, dones, and loops that leave it unchanged are followed, but no
+  // instruction that makes another value.
+  Value ResultOf(Value value);
+
   // Returns the value one step back on that way; nullopt at its end.
   std::optional<Value> Back(const Value& value);
 

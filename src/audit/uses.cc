@@ -116,6 +116,59 @@ bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
   return All(call->from, element, judge, depth + 1);
 }
 
+bool Uses::CollectUse(const Use& use, std::optional<int64_t> element, int depth,
+                      std::vector<Consumer>& out) {
+  const hlo::Instruction& user = graph_.At(use.user);
+  if (user.opcode == "get-tuple-element") {
+    const auto index = hlo::AttributeOf(user.attributes, "index");
+    if (!element || !index) return false;
+    return hlo::LeadingNumber(*index) != element ||
+           Collect(use.user, std::nullopt, depth + 1, out);
+  }
+  if (user.opcode == "tuple") {
+    return !element &&
+           Collect(use.user, static_cast<int64_t>(use.index), depth + 1, out);
+  }
+  if (user.opcode.ends_with("-done") || user.opcode == "async-update") {
+    return Collect(use.user, element, depth + 1, out);
+  }
+  constexpr std::string_view kLeave[] = {"while", "conditional", "opt-barrier",
+                                         "optimization-barrier"};
+  if (std::ranges::find(kLeave, user.opcode) != std::end(kLeave)) return false;
+  const auto calls = graph_.CallsFrom(use.user);
+  if (calls.empty()) {
+    out.push_back({use.user, use.index});
+    return true;
+  }
+  const auto parameter = Parameter(calls[0].to, use.index);
+  return parameter && Collect(*parameter, element, depth + 1, out);
+}
+
+bool Uses::Collect(Node node, std::optional<int64_t> element, int depth,
+                   std::vector<Consumer>& out) {
+  if (depth > kDeepest) return false;
+  const Block block = graph_.BlockOf(node);
+  // A reference to a value of the map stays valid when others are added.
+  const std::vector<Use>& uses = UsesIn(block);
+  auto at = std::ranges::lower_bound(uses, node, {}, &Use::of);
+  for (; at != uses.end() && at->of == node; ++at) {
+    if (--steps_left_ < 0 || !CollectUse(*at, element, depth, out)) {
+      return false;
+    }
+  }
+  if (graph_.BlockAt(block).root != node) return true;
+  const Call* call = graph_.CallOf(block);
+  return call != nullptr && call->kind == CallKind::kOnce &&
+         Collect(call->from, element, depth + 1, out);
+}
+
+std::optional<std::vector<Uses::Consumer>> Uses::ConsumersOf(
+    Node node, std::optional<int64_t> element) {
+  std::vector<Consumer> out;
+  if (!Collect(node, element, 0, out)) return std::nullopt;
+  return out;
+}
+
 bool Uses::AllSlice(Node node, std::optional<int64_t> element) {
   return All(
       node, element,

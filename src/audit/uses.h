@@ -17,6 +17,17 @@ class Uses {
  public:
   explicit Uses(const Graph& graph) : graph_(graph) {}
 
+  // An instruction that computes with a result, as this operand.
+  struct Consumer {
+    Node user = 0;
+    size_t index = 0;
+  };
+  // Returns what computes with the result: tuples, elements, calls, fusions and
+  // dones are looked through. Returns nullopt if the result also leaves the
+  // entry or a loop's body, or if the search is beyond its limit.
+  std::optional<std::vector<Consumer>> ConsumersOf(
+      Node node, std::optional<int64_t> element = std::nullopt);
+
   // Whether every use of the result takes a `dynamic-slice` of it. Copies,
   // casts, reshapes, transposes, further gathers, and fusions are followed.
   // `element` is that of a tuple; nullopt: the result is no tuple.
@@ -40,6 +51,10 @@ class Uses {
   bool All(Node node, std::optional<int64_t> element, const Judge& judge,
            int depth);
   bool AllOf(const Use& use, const Judge& judge, int depth);
+  bool Collect(Node node, std::optional<int64_t> element, int depth,
+               std::vector<Consumer>& out);
+  bool CollectUse(const Use& use, std::optional<int64_t> element, int depth,
+                  std::vector<Consumer>& out);
   const std::vector<Use>& UsesIn(Block block);
   // Returns the parameter with this number of a computation.
   std::optional<Node> Parameter(Block block, size_t number) const;

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "audit/difference.h"
 #include "audit/drift.h"
+#include "audit/equivalent.h"
 #include "audit/growth.h"
+#include "audit/planned_step.h"
 #include "audit/table.h"
 #include "cli/audit_findings.h"
 #include "cli/commands.h"
@@ -30,7 +33,7 @@ namespace {
 
 struct AuditFlags {
   InputFlags inputs;
-  std::string program, plan, against, by = "all", profile, output;
+  std::string program, plan, step, against, by = "all", profile, output;
   std::string mode = "train";
   bool allow_edited = false;
   std::vector<std::string> select, ignore;
@@ -42,6 +45,49 @@ struct Named {
   std::optional<Mesh> mesh;
   std::optional<std::vector<audit::Planned>> plan;
 };
+
+// Reads the step program of `--step`; nullopt if there is none, or after a
+// finding.
+std::optional<audit::PlannedStep> ReadStep(const AuditFlags& flags, Mode mode,
+                                           Findings& findings) {
+  if (flags.step.empty()) return std::nullopt;
+  const SourceRef source = ReadSource(flags.step, findings);
+  if (source == nullptr) return std::nullopt;
+  const auto document = JsonDocument::Parse(source, findings);
+  if (document == nullptr) return std::nullopt;
+  return audit::ReadPlannedStep(*document, ModeName(mode), findings);
+}
+
+// Whether two meshes have the same axes in the same order, of which those of
+// size 1 do not count.
+bool SameAxes(const Mesh& a, const Mesh& b) {
+  const auto wide = [](const Mesh& mesh) {
+    std::vector<std::pair<std::string, int64_t>> out;
+    for (const MeshAxis& axis : mesh.axes) {
+      if (axis.size > 1) out.emplace_back(axis.name, axis.size);
+    }
+    return out;
+  };
+  return wide(a) == wide(b);
+}
+
+// Compares the program with a step program. Returns false after a finding.
+bool CompareStep(const hlo::Program& program, const audit::Report& report,
+                 audit::PlannedStep step, AuditText& how, Findings& findings) {
+  if (!SameAxes(*report.mesh, step.mesh)) {
+    findings.Add(code::kDeviceCount, program.PlaceOf(program.name),
+                 "the mesh of the step of `--step` is " + MeshText(step.mesh) +
+                     ", and the program's is " + MeshText(*report.mesh),
+                 "run `shardc verify step` for the program's mesh");
+    return false;
+  }
+  const auto sends = audit::EquivalentOf(program, report, findings);
+  if (!sends) return false;
+  auto difference = audit::DifferenceOf(step, *sends, report,
+                                        how.drifts.value_or(audit::Drifts()));
+  how.compared = {std::move(step), std::move(difference)};
+  return true;
+}
 
 // Reads `--mesh`, whose axis of size -1 takes the program's devices, or
 // `--plan`; both members are empty without them. Returns nullopt after a
@@ -147,7 +193,10 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   if (!program) return kFailed;
   const auto named = ReadNames(flags, *mode, program->devices, findings);
   if (!named) return kFailed;
-  const std::optional<Mesh>& mesh = named->mesh;
+  auto step = ReadStep(flags, *mode, findings);
+  if (!step && !flags.step.empty()) return kFailed;
+  std::optional<Mesh> mesh = named->mesh;
+  if (!mesh && step) mesh = step->mesh;
   if (profile == nullptr && mesh && mesh->device) {
     profile = FindDeviceProfile(mesh->device->profile);
   }
@@ -158,6 +207,10 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   if (named->plan) how.drifts = audit::DriftsOf(*program, *mesh, *named->plan);
   if (!flags.against.empty() &&
       !Compare(flags.against, *report, how, findings)) {
+    return kFailed;
+  }
+  if (step &&
+      !CompareStep(*program, *report, std::move(*step), how, findings)) {
     return kFailed;
   }
   const Findings found = AuditFindings(*program, *report, *selection);
@@ -180,7 +233,8 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   const bool fails = std::ranges::any_of(
       found.all(),
       [&](const Finding& finding) { return selection->Fails(finding.level); });
-  return grown || drifted || fails ? kFound : kDone;
+  const bool differs = how.compared && !how.compared->difference.extra.empty();
+  return grown || drifted || differs || fails ? kFound : kDone;
 }
 
 Options OptionsOf(AuditFlags& flags) {
@@ -205,6 +259,11 @@ Options OptionsOf(AuditFlags& flags) {
        .value = "FILE",
        .help = "plan file whose mesh names the axes; exit with 1 if the "
                "program shards its parameters in another way"},
+      {.name = "--step",
+       .to = &flags.step,
+       .value = "FILE",
+       .help = "step program (`verify step --format json`); exit with 1 if the "
+               "program sends what is not planned"},
       ModeOption(&flags.mode),
       AllowEditedOption(&flags.allow_edited),
       ProfileOption(&flags.profile),
@@ -252,6 +311,17 @@ A plan's specs are also compared with the shardings of the program's arguments,
 in the mode of `--mode`. An argument is compared with the parameter whose name
 its path ends in, so states of an optimizer are compared with their parameters.
 
+`--step` compares the program with a plan's step program, which `shardc verify
+step --format json` writes for the same batch and sequence; its mesh names the
+axes if there is no `--mesh` and no `--plan`. Before that the program's
+collectives are rewritten as later passes or other back ends do: an all_reduce
+of which each device uses only its slice is a reduce_scatter, partial values are
+reduced after the operations that are linear in them, all_reduces of one value
+over several axes are one, a value that is gathered twice is gathered once, and a
+gather that is only sorted is left out. Layers are added up, in loops and
+unrolled. What is planned and not compiled, or compiled and not planned, is
+listed with the reason if one is known. Single numbers are not compared.
+
 A collective in a loop counts as often as the loop runs. A loop whose number of
 runs is unknown counts once, so the total is a lower bound; of a conditional,
 the branch that sends most counts, so the total is an upper bound. Both are
@@ -280,8 +350,10 @@ a program right after partitioning only, because back ends change dtypes.
 `--format json` is shardc.audit/v1. The other formats have the findings alone,
 as those of `shardc check`.
 
-Exits with 1 if there is a finding of the level of `--fail-on`, if `--against` is given and the program sends more, or if `--plan`
-is given and an argument is sharded in another way.)",
+Exits with 1 if there is a finding of the level of `--fail-on`, if `--against`
+is given and the program sends more, if `--plan` is given and an argument is
+sharded in another way, or if `--step` is given and the program sends what
+is not planned.)",
     .example =
         "shardc audit build/step.hlo.txt --mesh dp:2,fsdp:2,tp:2 --by line",
     .formats = kFindingFormatNames,

@@ -279,6 +279,88 @@ class Audit(Case):
         self.assertGreaterEqual(
             sum(not found for found in expected.values()), 10)
 
+    def test_steps_whose_batch_is_a_dictionary(self):
+        """The recorded steps take `data['ids']`. Those with a constraint on each
+        activation have no finding, whatever the plan has of tp."""
+        folder = os.path.join(FOLDER, "steps")
+        for name, count in {
+                "llama_dp2_fsdp2_tp2.after_spmd": 0,
+                "llama_dp2_fsdp2_tp2_residual_over_tp": 0,
+                "llama_dp2_fsdp2_tp2_scanned_remat": 0,
+                "llama_dp2_fsdp2_tp2_activations_free.after_spmd": 11}.items():
+            with self.subTest(name):
+                program = os.path.join(folder, name + ".hlo.txt.gz")
+                found = self.audit(program, *MESH)["findings"]
+                self.assertEqual(len(found), count, found)
+        self.assertTrue(any("f32[8,128,1024]" in one["message"] and
+                            one["line"] == 148 for one in found))
+
+    def test_two_positions_of_tokens_are_no_weight_gathered_twice(self):
+        program = os.path.join(FOLDER, "steps",
+                               "llama_fsdp2_sp2_tp4.hlo.txt.gz")
+        out = self.audit(program, "--mesh", "fsdp:2,sp:2,tp:4")
+        self.assertEqual(out["findings"], [])
+        self.assertIn(("positions", "input"),
+                      {(one["parameter"], one["what"])
+                       for one in out["collectives"]})
+
+    def test_a_step_program_is_compared(self):
+        with tempfile.TemporaryDirectory() as folder:
+            step = os.path.join(folder, "step.json")
+            report = {
+                "mode": "train", "status": "pass", "batch": 8, "length": 16,
+                "mesh": {"axes": [{"name": axis, "size": 2}
+                                  for axis in ("dp", "fsdp", "tp")]},
+                "element_bytes": 4, "keep_gathered": False, "ops": [
+                    {"part": "layer 0-3", "layers": 4, "phase": "forward",
+                     "op": "linear up", "result": "[b,t,f]",
+                     "collective": "all_gather", "axes": ["fsdp"],
+                     "bytes_per_device": 8192}]}
+
+            def write(**edits):
+                with open(step, "w", encoding="utf-8") as file:
+                    json.dump({"schema": "shardc.step/v1",
+                               "steps": [{**report, **edits}]}, file)
+
+            write()
+            done = self.check(run("audit", path("layers"), "--step", step,
+                                  "--format", "json"), 1).json()
+            self.assertEqual(list(self.schema.iter_errors(done)), [])
+            self.assertEqual(
+                [one["axes"] for one in done["collectives"][:1]],
+                [one["axes"] for one in self.audit(
+                    path("layers"), *MESH)["collectives"][:1]])
+            difference = done["difference"]
+            self.assertEqual(difference["missing"], [])
+            gathers = [one for one in difference["extra"]
+                       if one["collective"] == "all_gather"]
+            self.assertEqual(sum(one["times"] for one in gathers), 12)
+            self.assertEqual({one["line"]["file"] for one in gathers},
+                             {"progs.py"})
+            printed = self.check(run("audit", path("layers"), "--step", step),
+                                 1).out
+            self.assertIn("compiled, not planned", printed)
+            self.assertIn("gathered more often than planned", printed)
+            # What is planned and not compiled alone is no failure.
+            write(ops=[dict(report["ops"][0], op="linear more",
+                            bytes_per_device=size, collective=kind, axes=axes)
+                       for kind, axes, size in (
+                           ("all_to_all", ["tp"], 4),)] + [
+                      {"part": "layer 0", "layers": one["times"],
+                       "phase": "forward", "op": "x", "result": "[b]",
+                       "collective": one["collective"],
+                       "axes": one["over"].split("+"),
+                       "bytes_per_device": one["bytes_per_device"] //
+                       one["times"]} for one in difference["routes"]
+                      if one["times"]])
+            self.check(run("audit", path("layers"), *MESH, "--step", step), 0)
+            write(mode="decode")
+            self.refused(path("layers"), "--step", step,
+                         said="these steps lack the mode `train`")
+            write(mesh={"axes": [{"name": "dp", "size": 8}]}, ops=[])
+            self.refused(path("layers"), *MESH, "--step", step,
+                         said="the mesh of the step of `--step` is dp=8")
+
     def test_findings_have_every_format_and_can_be_left_out(self):
         program = os.path.join(FOLDER, "findings",
                                "wider_dtype.after_spmd.hlo.txt.gz")

@@ -130,8 +130,11 @@ class Asked:
         axes = spec[0] if spec else None
         return [axes] if isinstance(axes, str) else axes or []
 
-    def step(self, batch, length):
-        """The report of shardc for the step."""
-        return self.say("verify", "step", "--mode", "train", "--keep-gathered",
+    def step(self, batch, length, *flags):
+        """The report of shardc for the step; `--regather` leaves out
+        `--keep-gathered`."""
+        flags = [flag for flag in flags if flag != "--regather"] if \
+            "--regather" in flags else ["--keep-gathered", *flags]
+        return self.say("verify", "step", "--mode", "train", *flags,
                         "--format", "json", *self.rules, *self.model,
                         "--batch", str(batch), "--seq", str(length))

@@ -4,12 +4,15 @@ docs/compiler.md has the table; `xla_test.py --write` writes it.
 """
 
 import collections
+import json
 import os
+import re
 import sys
 import tempfile
 import unittest
 
 import records
+import shardc_answers
 import xla_cases
 
 PAGE = os.path.join(records.ROOT, "docs", "compiler.md")
@@ -49,6 +52,36 @@ def ours(case):
     return dict(out)
 
 
+def program(name, stage=""):
+    """A recorded program of a case, and of the same with scanned layers."""
+    slug = re.sub(r"[^a-z0-9]+", "_", name)
+    return os.path.join(records.ROOT, "testdata", "audit", "steps",
+                        f"{slug}{stage}.hlo.txt.gz")
+
+
+def difference(case, path, *flags):
+    """`shardc audit` of a program, compared with the case's step."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked = xla_cases.Asked(case, "counted", folder)
+        if "layers" in case:
+            asked.config["num_hidden_layers"] = case["layers"]
+            shardc_answers.write(asked.path("config.json"), asked.config)
+            shardc_answers.write(asked.path("manifest.json"),
+                                 xla_cases.manifest_of(asked.config))
+        step = asked.step(*xla_cases.TOKENS["counted"], *flags)
+        shardc_answers.write(asked.path("step.json"), step)
+        done = shardc_answers.run(
+            "audit", path, "--step", asked.path("step.json"), "--select",
+            "SHD601", "--format", "json", check=False)
+        return done.returncode, json.loads(done.stdout)["difference"]
+
+
+def compiled(routes):
+    return {(one["collective"], one["over"]):
+            (one["times"], one["bytes_per_device"])
+            for one in routes if one["times"]}
+
+
 def without_numbers(sent):
     return {key: value for key, value in sent.items() if key[0] != NUMBER}
 
@@ -85,6 +118,56 @@ class Steps(unittest.TestCase):
                     self.assertEqual(mine, theirs)
                     told += 1
         self.assertGreaterEqual(told, 8)
+
+    def test_audit_rewrites_as_the_reader_of_the_record_does(self):
+        for case in RECORD["cases"]:
+            with self.subTest(case=case["name"]):
+                path = program(case["name"], ".after_spmd")
+                status, found = difference(case, path)
+                theirs = without_numbers(by_collective(case["told"]))
+                mine = compiled(found["routes"])
+                if "free" in case:
+                    # The record has no axes of permutes.
+                    moved = [key for key in mine if key[0] == "ppermute"]
+                    for key in moved:
+                        mine["ppermute", ""] = mine.pop(key)
+                self.assertEqual(mine, theirs)
+                self.assertEqual(found["equal"], "free" not in case)
+                self.assertEqual(status, 1 if "free" in case else 0)
+                if "free" in case:
+                    self.assertTrue(found["extra"])
+                    for one in found["extra"]:
+                        self.assertEqual(one["line"]["file"], "xla_models.py")
+
+    def test_optimised_programs_are_equal_too(self):
+        told = 0
+        for case in RECORD["cases"]:
+            path = program(case["name"])
+            if not os.path.exists(path):
+                continue
+            with self.subTest(case=case["name"]):
+                self.assertTrue(difference(case, path)[1]["equal"])
+                told += 1
+        self.assertGreaterEqual(told, 3)
+
+    def test_scanned_layers_are_added_up(self):
+        """A loop over four layers gathers their weights again for the backward
+        pass; the head is outside of it, and stays gathered."""
+        (case,) = [case for case in RECORD["cases"]
+                   if case["name"] == "llama dp2 fsdp2 tp2"]
+        for ending, flags in (("scanned", ()), ("scanned_remat", (
+                "--remat", "nothing_saveable"))):
+            for stage in ("", ".after_spmd"):
+                with self.subTest(ending, stage=stage):
+                    path = program(f"{case['name']} {ending}", stage)
+                    status, found = difference({**case, "layers": 4}, path,
+                                               "--regather", *flags)
+                    self.assertEqual((status, found["extra"]), (0, []))
+                    (one,) = found["missing"]
+                    self.assertEqual(
+                        (one["collective"], one["times"], one["what"]),
+                        ("all_gather", 1, "d:linear head of model"))
+                    self.assertIn("--keep-gathered", one["reason"])
 
     def test_the_record_is_of_these_cases(self):
         self.assertEqual(

@@ -167,15 +167,6 @@ void WriteTextOrNull(JsonWriter& json, std::string_view key,
   }
 }
 
-void WriteLine(JsonWriter& json, const hlo::SourceLine& line) {
-  if (line.file.empty()) return json.Null();
-  json.BeginObject();
-  json.Member("file", line.file);
-  json.Member("line", line.line);
-  WriteTextOrNull(json, "function", line.function);
-  json.EndObject();
-}
-
 void WriteTraffic(JsonWriter& json, const Report& report, const Traffic& one) {
   json.BeginObject();
   json.Member("collective", CollectiveName(one.kind));
@@ -197,11 +188,11 @@ void WriteTraffic(JsonWriter& json, const Report& report, const Traffic& one) {
   json.Member("shape", one.moved.shape);
   WriteTextOrNull(json, "scope", one.scope);
   json.Key("line");
-  WriteLine(json, one.line);
+  WriteSourceLine(json, one.line);
   json.Key("stack");
   json.BeginArray();
   for (const auto& line : report.frames->StackOf(one.metadata)) {
-    WriteLine(json, line);
+    WriteSourceLine(json, line);
   }
   json.EndArray();
   json.EndObject();
@@ -215,7 +206,7 @@ void WriteRemarks(JsonWriter& json, std::string_view key,
     json.BeginObject();
     json.Member("instruction", remark.name);
     json.Key("line");
-    WriteLine(json, remark.line);
+    WriteSourceLine(json, remark.line);
     json.EndObject();
   }
   json.EndArray();
@@ -270,6 +261,7 @@ std::string AuditReportText(const Report& report, const AuditText& how) {
   if (report.mesh) out += ", " + MeshText(*report.mesh);
   out += ": " + Counted(report.calls, "collective") + " per device\n";
   out += TableText(report, how.by) + DriftText(how) + GrowthText(how);
+  if (how.compared) out += DifferenceText(*how.compared);
   out += RemarksText(
       "at least: a loop that runs an unknown number of times counts once:",
       report.unknown_loops);
@@ -335,6 +327,7 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   WriteFindings(json, how.findings);
   WriteDrifts(json, how);
   WriteGrowth(json, how);
+  if (how.compared) WriteDifferenceMembers(json, *how.compared);
   json.EndObject();
   out.Put('\n');
 }

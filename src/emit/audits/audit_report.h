@@ -14,6 +14,7 @@
 #include "audit/drift.h"
 #include "audit/growth.h"
 #include "audit/table.h"
+#include "emit/audits/difference_report.h"
 #include "source/finding.h"
 #include "source/sink.h"
 
@@ -25,6 +26,8 @@ struct AuditText {
   std::optional<std::vector<audit::Growth>> growth = std::nullopt;
   // What differs from a plan; nullopt if there is none.
   std::optional<audit::Drifts> drifts = std::nullopt;
+  // What differs from a step program; nullopt if there is none.
+  std::optional<StepCompared> compared = std::nullopt;
   // What to add to the JSON; text shows findings in a form of their own.
   std::span<const Finding> findings = {};
 };

@@ -1,0 +1,54 @@
+// Integers that a program computes from the number of the device that runs it.
+#ifndef SHARDC_AUDIT_DEVICE_NUMBERS_H_
+#define SHARDC_AUDIT_DEVICE_NUMBERS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "audit/graph.h"
+#include "audit/trace.h"
+#include "model/mesh.h"
+#include "model/spec.h"
+
+namespace shardc::audit {
+
+class DeviceNumbers {
+ public:
+  DeviceNumbers(const Graph& graph, Tracer& tracer, const Mesh& mesh)
+      : graph_(graph), tracer_(tracer), mesh_(mesh) {}
+
+  // Returns the mesh axes along which the position of a `dynamic-slice`
+  // differs, in the mesh's order: each device takes its shard over them. If the
+  // position depends on the device in a way that cannot be evaluated, the axes
+  // are those of `among` whose sizes make up the slice. Returns nullopt if the
+  // axes do not make up the slice, or are not known.
+  std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
+
+ private:
+  struct Number {
+    bool depends = false;  // on the device
+    bool known = false;
+    // A constant's elements, or if `depends`, one value for each device.
+    std::vector<int64_t> values = {};
+  };
+
+  const Number& Of(Value value);
+  Number Compute(const Value& value);
+  Number Constant(const hlo::Instruction& at) const;
+  Number Element(Node slice);
+  Number Combine(Node node);
+  std::optional<AxisGroup> KnownAxes(Node slice, size_t operands);
+
+  const Graph& graph_;
+  Tracer& tracer_;
+  const Mesh& mesh_;
+  int depth_ = 0;
+  int64_t steps_left_ = int64_t{1} << 26;
+  std::map<std::pair<Node, std::vector<int64_t>>, Number> known_;
+};
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_DEVICE_NUMBERS_H_

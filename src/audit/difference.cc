@@ -1,0 +1,294 @@
+// Both sides are folded to counts by size:
+//
+//   plan     all_gather fsdp  8 KiB: linear up x4, linear down x4
+//   program  all_gather fsdp  8 KiB: up x4 (one in a loop over 4 layers), down
+//   x4,
+//                             up x4 again in the backward pass
+//   ->       extra: up, 4 times, 32 KiB
+//
+// Then a reason is looked for: a finding at the same line, an argument that is
+// sharded in another way, or the same elements among what the other side lacks.
+#include "audit/difference.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "audit/table.h"
+#include "source/checked.h"
+#include "source/index.h"
+#include "source/wording.h"
+
+namespace shardc::audit {
+namespace {
+
+constexpr int64_t kNumberBytes = 8;  // held by a device
+
+using RouteKey = std::pair<Collective, std::string>;
+
+// One side's piece of a route: so many runs of the same size.
+struct Piece {
+  Phase phase = Phase::kNone;
+  int64_t count = 0;  // left to match
+  const PlannedSend* planned = nullptr;
+  const Sending* sending = nullptr;
+};
+
+// By bytes of one run.
+struct Sides {
+  std::map<int64_t, std::vector<Piece>> planned, compiled;
+};
+
+// What is recomputed belongs to the backward pass.
+Phase PassOf(Phase phase) {
+  return phase == Phase::kRecomputed ? Phase::kBackward : phase;
+}
+
+std::string OverOf(const Sending& one) {
+  return one.named ? AxesText(one.axes) : one.from->members->text;
+}
+
+// Takes runs that both sides have, of the same phase only or of any.
+void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
+           bool same_phase) {
+  for (Piece& one : planned) {
+    for (Piece& other : compiled) {
+      if (same_phase && PassOf(one.phase) != PassOf(other.phase)) continue;
+      const int64_t both = std::min(one.count, other.count);
+      one.count -= both;
+      other.count -= both;
+    }
+  }
+}
+
+class Comparison {
+ public:
+  Comparison(const PlannedStep& step, const Report& report,
+             const Drifts& drifts)
+      : step_(step), report_(report), drifts_(drifts) {}
+
+  Difference Run(std::span<const Sending> program) {
+    for (const PlannedSend& one : step_.sends) AddPlanned(one);
+    for (const Sending& one : program) AddCompiled(one);
+    for (auto& [key, sides] : routes_) Compare(key, sides);
+    Explain();
+    const auto most_first = [](const Unmatched& a, const Unmatched& b) {
+      return a.bytes > b.bytes;
+    };
+    std::ranges::stable_sort(out_.missing, most_first);
+    std::ranges::stable_sort(out_.extra, most_first);
+    return std::move(out_);
+  }
+
+ private:
+  void AddPlanned(const PlannedSend& one) {
+    if (one.number) {
+      out_.numbers += one.layers;
+      return;
+    }
+    if (one.bytes == 0) return;
+    routes_[{one.kind, AxesText(one.axes)}].planned[one.bytes].push_back(
+        {one.phase, one.layers, &one, nullptr});
+  }
+
+  // The bytes that a run would send in the step's dtype.
+  int64_t BytesOf(const Sending& one) const {
+    return one.Sent(one.integral ? one.bits : 8 * step_.element_bytes);
+  }
+
+  void AddCompiled(const Sending& one) {
+    const auto held = CheckedMul(one.elements, one.bits);
+    if (held && *held <= 8 * kNumberBytes) {
+      out_.numbers += one.times;
+      return;
+    }
+    const int64_t bytes = BytesOf(one);
+    if (bytes == 0 || one.times == 0) return;
+    if (!one.integral && one.bits != 8 * step_.element_bytes) {
+      out_.other_bits = std::max(out_.other_bits, one.bits);
+    }
+    routes_[{one.kind, OverOf(one)}].compiled[bytes].push_back(
+        {one.from->phase, one.times, nullptr, &one});
+  }
+
+  void Compare(const RouteKey& key, Sides& sides) {
+    RouteCompared route;
+    std::tie(route.kind, route.over) = key;
+    for (const auto& [bytes, pieces] : sides.planned) {
+      for (const Piece& one : pieces) {
+        route.planned_count += one.count;
+        route.planned_bytes += bytes * one.count;
+      }
+    }
+    for (const auto& [bytes, pieces] : sides.compiled) {
+      for (const Piece& one : pieces) {
+        route.count += one.count;
+        route.bytes = Sum(route.bytes, bytes, one.count);
+        route.rewrites |= one.sending->rewrites;
+      }
+    }
+    // The same bytes in other pieces are the same: compilers combine.
+    route.same = route.bytes == route.planned_bytes;
+    if (!route.same) {
+      for (auto& [bytes, pieces] : sides.planned) {
+        const auto other = sides.compiled.find(bytes);
+        if (other == sides.compiled.end()) continue;
+        Match(pieces, other->second, true);
+        Match(pieces, other->second, false);
+      }
+      Collect(key, sides);
+    }
+    out_.routes.push_back(std::move(route));
+  }
+
+  static int64_t Sum(int64_t sum, int64_t bytes, int64_t count) {
+    const auto more = CheckedMul(bytes, count);
+    const auto all = more ? CheckedAdd(sum, *more) : std::nullopt;
+    return all.value_or(INT64_MAX);
+  }
+
+  void Collect(const RouteKey& key, const Sides& sides) {
+    using What = std::tuple<Phase, std::string, std::string_view, int64_t>;
+    const auto add = [&](std::map<What, size_t>& known,
+                         std::vector<Unmatched>& to, Unmatched one) {
+      const auto [at, added] = known.try_emplace(
+          {one.phase, one.what, one.from == nullptr ? "" : one.from->line.file,
+           one.from == nullptr ? 0 : one.from->line.line},
+          to.size());
+      if (added) {
+        to.push_back(std::move(one));
+        return;
+      }
+      Unmatched& all = to[at->second];
+      all.count += one.count;
+      all.bytes = Sum(all.bytes, one.bytes, 1);
+    };
+    std::map<What, size_t> planned, compiled;
+    for (const auto& [bytes, pieces] : sides.planned) {
+      for (const Piece& one : pieces) {
+        if (one.count == 0) continue;
+        add(planned, out_.missing,
+            {key.first,
+             key.second,
+             one.phase,
+             one.count,
+             Sum(0, bytes, one.count),
+             one.planned->op + " of " + one.planned->part,
+             nullptr,
+             {}});
+      }
+    }
+    for (const auto& [bytes, pieces] : sides.compiled) {
+      for (const Piece& one : pieces) {
+        if (one.count == 0) continue;
+        const Traffic& from = *one.sending->from;
+        add(compiled, out_.extra,
+            {key.first,
+             key.second,
+             one.phase,
+             one.count,
+             Sum(0, bytes, one.count),
+             MovedText(from.moved) + " " + from.moved.shape,
+             &from,
+             {}});
+      }
+    }
+  }
+
+  void Explain() {
+    for (Unmatched& one : out_.extra) one.reason = ReasonOfExtra(one);
+    for (Unmatched& one : out_.missing) one.reason = ReasonOfMissing(one);
+  }
+
+  const Unmatched* FindOther(const std::vector<Unmatched>& among,
+                             const Unmatched& one, Collective kind,
+                             bool same_axes) const {
+    for (const Unmatched& other : among) {
+      // Over other axes, only a weight or a sum that moves as often.
+      const Traffic* from = one.from == nullptr ? other.from : one.from;
+      const bool alike =
+          same_axes || (other.count == one.count &&
+                        (kind != Collective::kAllGather || from == nullptr ||
+                         from->moved.what == What::kParameter));
+      if (other.kind == kind && (other.over == one.over) == same_axes &&
+          alike && PassOf(other.phase) == PassOf(one.phase)) {
+        return &other;
+      }
+    }
+    return nullptr;
+  }
+
+  bool IsPlanned(Collective kind, const std::string& over) const {
+    const auto found = routes_.find({kind, over});
+    return found != routes_.end() && !found->second.planned.empty();
+  }
+
+  std::string ReasonOfExtra(const Unmatched& one) const {
+    for (const Drift& drift : drifts_.all) {
+      if (drift.argument != one.from->moved.name) continue;
+      return "the program shards this argument as " +
+             (drift.actual ? SpecText(*drift.actual) : drift.sharding) +
+             ", the plan as " + SpecText(drift.planned);
+    }
+    for (const Flaw& flaw : report_.flaws) {
+      if (flaw.line.file.empty() || flaw.line != one.from->line) continue;
+      return std::string(flaw.code->name) + " at this line";
+    }
+    if (one.kind == Collective::kAllReduce &&
+        FindOther(out_.missing, one, Collective::kReduceScatter, true)) {
+      return "planned as a reduce_scatter: devices keep the complete sum";
+    }
+    if (one.kind == Collective::kAllGather &&
+        one.from->moved.what == What::kParameter) {
+      if (PassOf(one.phase) == Phase::kBackward && step_.keep_gathered) {
+        return "gathered again for the backward pass, which the step keeps "
+               "gathered (`--keep-gathered`)";
+      }
+      if (IsPlanned(one.kind, one.over)) {
+        return "gathered more often than planned";
+      }
+    }
+    const Unmatched* other = FindOther(out_.missing, one, one.kind, false);
+    if (other != nullptr) return "planned over " + other->over;
+    if (!IsPlanned(one.kind, one.over)) {
+      return "the plan has no " + std::string(CollectiveName(one.kind)) +
+             " over " + one.over;
+    }
+    return {};
+  }
+
+  std::string ReasonOfMissing(const Unmatched& one) const {
+    if (one.kind == Collective::kReduceScatter &&
+        FindOther(out_.extra, one, Collective::kAllReduce, true)) {
+      return "the program all-reduces, and devices keep the complete sum";
+    }
+    if (one.kind == Collective::kAllGather && !step_.keep_gathered &&
+        PassOf(one.phase) == Phase::kBackward) {
+      return "the program keeps what the forward pass gathered (plan it with "
+             "`--keep-gathered`)";
+    }
+    const Unmatched* other = FindOther(out_.extra, one, one.kind, false);
+    if (other != nullptr) return "the program does it over " + other->over;
+    if (!drifts_.all.empty()) {
+      return "arguments are sharded in another way than planned";
+    }
+    return {};
+  }
+
+  const PlannedStep& step_;
+  const Report& report_;
+  const Drifts& drifts_;
+  std::map<RouteKey, Sides> routes_;
+  Difference out_;
+};
+
+}  // namespace
+
+Difference DifferenceOf(const PlannedStep& step,
+                        std::span<const Sending> program, const Report& report,
+                        const Drifts& drifts) {
+  return Comparison(step, report, drifts).Run(program);
+}
+
+}  // namespace shardc::audit

@@ -1,0 +1,58 @@
+// Compares what a program sends with the step program of a plan.
+#ifndef SHARDC_AUDIT_DIFFERENCE_H_
+#define SHARDC_AUDIT_DIFFERENCE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "audit/audit.h"
+#include "audit/drift.h"
+#include "audit/equivalent.h"
+#include "audit/planned_step.h"
+
+namespace shardc::audit {
+
+// Collectives of one side that the other lacks, of one tensor.
+struct Unmatched {
+  Collective kind = Collective::kAllGather;
+  std::string over;  // axes: "dp+fsdp"
+  Phase phase = Phase::kNone;
+  int64_t count = 0, bytes = 0;
+  std::string what;  // "linear q of layer 0-31", "activation f32[8,64]"
+  const Traffic* from = nullptr;  // null if it is planned
+  std::string reason;             // empty: none is known
+};
+
+// Of a kind of collective over the same axes, all layers together. Bytes are
+// those of the step's dtype, after the rewrites.
+struct RouteCompared {
+  Collective kind = Collective::kAllGather;
+  std::string over;
+  int64_t planned_count = 0, planned_bytes = 0;
+  int64_t count = 0, bytes = 0;
+  uint8_t rewrites = 0;  // bits by Rewrite
+  bool same = false;     // the same pieces as often, or the same bytes
+};
+
+struct Difference {
+  std::vector<RouteCompared> routes;
+  std::vector<Unmatched> missing, extra;  // most bytes first
+  int64_t numbers = 0;  // sends of single numbers, which are not compared
+  // Bits of an element that the program sends where the step has others; 0:
+  // none.
+  int64_t other_bits = 0;
+  bool empty() const { return missing.empty() && extra.empty(); }
+};
+
+// `program` is of the report, and so refers to it. Collectives are matched by
+// kind, axes and size, those of the same phase first. Single numbers, such as
+// the loss, are left out: a step program adds before it reduces.
+Difference DifferenceOf(const PlannedStep& step,
+                        std::span<const Sending> program, const Report& report,
+                        const Drifts& drifts);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_DIFFERENCE_H_

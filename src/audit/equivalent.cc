@@ -1,0 +1,461 @@
+// An all_reduce leaves a partial value behind: the sum could as well be reduced
+// later. Each is moved forward along its only consumer while that is linear:
+//
+//   %r1 = all-reduce(%dq), over tp      add: both are partial over tp
+//   %r2 = all-reduce(%dk), over tp  ->  one all_reduce over tp after %a
+//   %a  = add(%r1, %r2)
+//   %s  = dynamic-slice(%a, %i)     ->  if %i is the device's place along tp,
+//                                       a reduce_scatter
+//
+// Where a value can be moved no further, its collective is counted.
+#include "audit/equivalent.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "audit/device_numbers.h"
+#include "audit/trace.h"
+#include "audit/uses.h"
+#include "hlo/shapes.h"
+#include "source/checked.h"
+#include "source/index.h"
+
+namespace shardc::audit {
+namespace {
+
+constexpr int kDeepest = 64;
+
+// Instructions whose result is the same elements in another order or shape.
+bool IsView(std::string_view opcode) {
+  constexpr std::string_view kViews[] = {"bitcast", "convert", "copy",
+                                         "reshape", "transpose"};
+  return std::ranges::find(kViews, opcode) != std::end(kViews);
+}
+
+uint8_t BitOf(Rewrite one) {
+  return static_cast<uint8_t>(1U << static_cast<int>(one));
+}
+
+// A result, or an element of one: -1 if the result is no tuple.
+using Point = std::pair<Node, int64_t>;
+
+std::optional<int64_t> ElementOf(const Point& point) {
+  return point.second < 0 ? std::nullopt : std::optional(point.second);
+}
+
+struct Partial {
+  const Traffic* from = nullptr;
+  AxisGroup axes;
+  AxisGroup taken;  // each device has only its slice over these
+  uint8_t rewrites = 0;
+  // Where the value is. Fusions may compute the same sum several times.
+  std::vector<Point> copies;
+};
+
+class Rewriter {
+ public:
+  Rewriter(const Graph& graph, const Report& report)
+      : graph_(graph),
+        report_(report),
+        tracer_(graph),
+        uses_(graph),
+        numbers_(graph, tracer_, *report.mesh) {}
+
+  std::vector<Sending> Run() {
+    for (const Traffic& one : report_.traffic) {
+      if (one.kind == Collective::kAllReduce && one.members->named &&
+          Adds(one.node)) {
+        owner_.emplace(PointOf(one), partial_.size());
+        partial_.push_back({&one, one.members->axes, {}, 0, {PointOf(one)}});
+      } else if (one.kind == Collective::kAllGather) {
+        AddGather(one);
+      } else {
+        Add(one);
+      }
+    }
+    // The first in the text is moved as far as it can be, then the next.
+    std::set<size_t> waiting;
+    for (size_t i = 0; i < partial_.size(); ++i) waiting.insert(i);
+    while (!waiting.empty()) {
+      const size_t first = *waiting.begin();
+      waiting.erase(waiting.begin());
+      if (partial_[first].copies.empty()) continue;
+      if (const auto moved = Move(first)) waiting.insert(*moved);
+    }
+    for (const Partial& one : partial_) {
+      if (!one.copies.empty()) Reduce(one);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  Point PointOf(const Traffic& one) const {
+    const bool several = graph_.Operands(one.node).size() > 1;
+    return {one.node, several ? one.operand : -1};
+  }
+
+  // Whether an all-reduce or a reduction applies an addition.
+  bool Adds(Node node) const {
+    const auto name = hlo::AttributeOf(graph_.At(node).attributes, "to_apply");
+    if (!name) return false;
+    const auto& all = graph_.program().by_name;
+    const auto found = all.find(hlo::NameOfOperand(*name));
+    if (found == all.end()) return false;
+    const hlo::Computation& applied = graph_.BlockAt(found->second);
+    return !applied.empty() && graph_.At(applied.root).opcode == "add";
+  }
+
+  std::optional<hlo::Array> ArrayAt(const Point& point) const {
+    const auto arrays = hlo::ArraysOf(graph_.At(point.first).type);
+    const size_t index = point.second < 0 ? 0 : AsIndex(point.second);
+    if (index >= arrays.size()) return std::nullopt;
+    return arrays[index];
+  }
+
+  Sending Begin(const Traffic& one) const {
+    Sending out;
+    out.kind = one.kind;
+    out.named = one.members->named;
+    out.axes = one.members->axes;
+    out.members = one.members->size;
+    out.edges = one.members->edges;
+    out.times = one.times.value();
+    out.from = &one;
+    const auto arrays = hlo::ArraysOf(one.moved.shape);
+    if (!arrays.empty()) {
+      const Size elements = arrays[0].Elements();
+      out.elements = elements.Fits() ? elements.value() : 0;
+      out.bits = arrays[0].bits;
+      const char first = arrays[0].element.front();
+      out.integral = first == 's' || first == 'u' || first == 'p';
+    }
+    return out;
+  }
+
+  void Add(const Traffic& one) { out_.push_back(Begin(one)); }
+
+  void AddGather(const Traffic& one) {
+    const auto consumers = uses_.ConsumersOf(one.node, GatherElement(one));
+    if (consumers && OnlySorted(*consumers, 0)) return;
+    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
+    if (operand && one.members->named) {
+      const Value source = Shown({*operand});
+      const auto [at, added] = gathered_.try_emplace(
+          {source.node, source.path, one.members->axes}, out_.size());
+      if (!added) {
+        out_[at->second].rewrites |= BitOf(Rewrite::kAgain);
+        return;
+      }
+    }
+    Add(one);
+  }
+
+  std::optional<int64_t> GatherElement(const Traffic& one) const {
+    // An asynchronous gather's tuple begins with its operands.
+    if (graph_.At(one.node).opcode.ends_with("-start")) return std::nullopt;
+    return ElementOf(PointOf(one));
+  }
+
+  // What a value shows in another shape or order.
+  Value Shown(Value value) {
+    for (int i = 0; i < kDeepest; ++i) {
+      value = tracer_.ResultOf(std::move(value));
+      if (!value.path.empty() || !IsView(graph_.At(value.node).opcode)) break;
+      const auto operand = graph_.Operand(value.node, 0);
+      if (!operand) break;
+      value = {*operand};
+    }
+    return value;
+  }
+
+  bool OnlySorted(std::span<const Uses::Consumer> consumers, int depth) {
+    if (consumers.empty() || depth > kDeepest) return false;
+    return std::ranges::all_of(consumers, [&](const Uses::Consumer& one) {
+      const hlo::Instruction& at = graph_.At(one.user);
+      if (at.opcode == "sort" || at.opcode == "topk" ||
+          at.attributes.find("TopK") != std::string_view::npos) {
+        return true;
+      }
+      if (!IsView(at.opcode)) return false;
+      const auto next = uses_.ConsumersOf(one.user);
+      return next && OnlySorted(*next, depth + 1);
+    });
+  }
+
+  // What computes with any copy of the value; nullopt if nothing does, or if
+  // that is not known.
+  std::optional<std::vector<Uses::Consumer>> ConsumersOf(const Partial& of) {
+    std::vector<Uses::Consumer> out;
+    for (const Point& point : of.copies) {
+      const auto some = uses_.ConsumersOf(point.first, ElementOf(point));
+      if (!some) return std::nullopt;
+      out.insert(out.end(), some->begin(), some->end());
+    }
+    return out.empty() ? std::nullopt : std::optional(std::move(out));
+  }
+
+  // Whether all consumers do the same with the value, as far as the rewrites
+  // need to know.
+  bool AllAlike(std::span<const Uses::Consumer> all) const {
+    const hlo::Instruction& first = graph_.At(all[0].user);
+    return std::ranges::all_of(all, [&](const Uses::Consumer& one) {
+      const hlo::Instruction& at = graph_.At(one.user);
+      const auto name = hlo::OpNameOf(at).value_or("");
+      return at.opcode == first.opcode && one.index == all[0].index &&
+             name.find("sharding_constraint") == std::string::npos;
+    });
+  }
+
+  // Moves a partial value past its consumers. Returns the number of the value
+  // that it is then part of; nullopt if it stays.
+  std::optional<size_t> Move(size_t here) {
+    auto consumers = ConsumersOf(partial_[here]);
+    if (!consumers) return std::nullopt;
+    const std::string_view opcode = graph_.At(consumers->front().user).opcode;
+    // The operands of an addition may be in any order.
+    if (opcode == "add") {
+      for (Uses::Consumer& one : *consumers) one.index = 0;
+    }
+    if (!AllAlike(*consumers)) return std::nullopt;
+    std::vector<Point> next;
+    for (const Uses::Consumer& one : *consumers) {
+      const Point point{one.user, -1};
+      if (std::ranges::find(next, point) == next.end()) next.push_back(point);
+    }
+    if (IsView(opcode)) return MoveTo(here, next);
+    const Uses::Consumer& first = consumers->front();
+    if (opcode == "reduce" && first.index == 0 && AllReduce(next)) {
+      Mark(here, Rewrite::kDeferred);
+      return MoveTo(here, next);
+    }
+    if (opcode == "add") return MoveAdded(here, next);
+    if (opcode == "dynamic-slice" && first.index == 0) {
+      return MoveSliced(here, next);
+    }
+    const bool joins = opcode == "all-reduce" || opcode == "all-reduce-start";
+    return joins && next.size() == 1 ? Join(here, first) : std::nullopt;
+  }
+
+  // Whether these add up the same dimensions of one operand.
+  bool AllReduce(const std::vector<Point>& nodes) const {
+    return std::ranges::all_of(nodes, [&](const Point& point) {
+      return Adds(point.first) && graph_.Operands(point.first).size() == 2 &&
+             graph_.At(point.first).type == graph_.At(nodes[0].first).type;
+    });
+  }
+
+  void Mark(size_t here, Rewrite rewrite) {
+    partial_[here].rewrites |= BitOf(rewrite);
+  }
+
+  size_t MoveTo(size_t here, std::vector<Point> next) {
+    for (const Point& point : partial_[here].copies) owner_.erase(point);
+    for (const Point& point : next) owner_[point] = here;
+    partial_[here].copies = std::move(next);
+    return here;
+  }
+
+  void Drop(size_t here) { MoveTo(here, {}); }
+
+  // The partial values that an instruction adds; empty if an operand is none.
+  std::set<size_t> PartsOf(Node sum) {
+    std::set<size_t> out;
+    for (const auto& operand : graph_.Operands(sum)) {
+      if (!operand) return {};
+      const Value value = tracer_.ResultOf({*operand});
+      if (value.path.size() > 1) return {};
+      const auto found =
+          owner_.find({value.node, value.path.empty() ? -1 : value.path[0]});
+      if (found == owner_.end()) return {};
+      out.insert(found->second);
+    }
+    return out;
+  }
+
+  // The sum of several values that are all partial in the same way.
+  std::optional<size_t> MoveAdded(size_t here, const std::vector<Point>& next) {
+    const std::set<size_t> parts = PartsOf(next[0].first);
+    if (!parts.contains(here)) return std::nullopt;
+    for (const Point& point : next) {
+      if (PartsOf(point.first) != parts) return std::nullopt;
+    }
+    for (const size_t part : parts) {
+      const Partial &a = partial_[here], &b = partial_[part];
+      if (a.axes != b.axes || a.taken != b.taken ||
+          a.from->times.value() != b.from->times.value()) {
+        return std::nullopt;
+      }
+      const auto consumers = ConsumersOf(b);
+      if (!consumers || !std::ranges::all_of(*consumers, [&](const auto& one) {
+            return std::ranges::find(next, Point(one.user, -1)) != next.end();
+          })) {
+        return std::nullopt;
+      }
+    }
+    for (const size_t part : parts) {
+      if (part != here) Drop(part);
+    }
+    Mark(here, Rewrite::kDeferred);
+    return MoveTo(here, next);
+  }
+
+  std::optional<size_t> MoveSliced(size_t here,
+                                   const std::vector<Point>& next) {
+    const Partial& at = partial_[here];
+    if (!at.taken.empty()) return std::nullopt;
+    const auto axes = numbers_.SliceAxes(next[0].first, at.axes);
+    if (!axes || axes->empty() || !Includes(at.axes, *axes)) {
+      return std::nullopt;
+    }
+    for (const Point& point : next) {
+      if (numbers_.SliceAxes(point.first, at.axes) != axes) return std::nullopt;
+    }
+    Mark(here, Rewrite::kSliced);
+    partial_[here].taken = *axes;
+    return MoveTo(here, next);
+  }
+
+  // One all_reduce after another one of the same value.
+  std::optional<size_t> Join(size_t here, const Uses::Consumer& user) {
+    const bool several = graph_.Operands(user.user).size() > 1;
+    const Point next{user.user,
+                     several ? static_cast<int64_t>(user.index) : -1};
+    const auto found = owner_.find(next);
+    if (found == owner_.end() || !partial_[here].taken.empty()) {
+      return std::nullopt;
+    }
+    const Partial& other = partial_[found->second];
+    for (const std::string& axis : partial_[here].axes) {
+      if (Includes(other.axes, {axis})) return std::nullopt;
+    }
+    Mark(here, Rewrite::kJoined);
+    partial_[here].rewrites |= other.rewrites;
+    partial_[here].axes = Together(partial_[here].axes, other.axes);
+    Drop(found->second);
+    return MoveTo(here, {next});
+  }
+
+  static bool Includes(const AxisGroup& all, const AxisGroup& some) {
+    return std::ranges::all_of(some, [&](const std::string& axis) {
+      return std::ranges::find(all, axis) != all.end();
+    });
+  }
+
+  // In the mesh's order.
+  AxisGroup Together(const AxisGroup& a, const AxisGroup& b) const {
+    AxisGroup out;
+    for (const MeshAxis& axis : report_.mesh->axes) {
+      if (Includes(a, {axis.name}) || Includes(b, {axis.name})) {
+        out.push_back(axis.name);
+      }
+    }
+    return out;
+  }
+
+  AxisGroup Rest(const AxisGroup& all, const AxisGroup& some) const {
+    AxisGroup out = all;
+    std::erase_if(
+        out, [&](const std::string& axis) { return Includes(some, {axis}); });
+    return out;
+  }
+
+  // The axes by which every consumer slices the value; nullopt if one needs
+  // more of it.
+  std::optional<AxisGroup> OnlySliced(const std::vector<Point>& copies,
+                                      const AxisGroup& axes, int depth) {
+    const auto all = ConsumersOf({nullptr, {}, {}, 0, copies});
+    if (!all || depth > kDeepest) return std::nullopt;
+    std::optional<AxisGroup> out;
+    for (const Uses::Consumer& one : *all) {
+      const std::string_view opcode = graph_.At(one.user).opcode;
+      std::optional<AxisGroup> by;
+      if (IsView(opcode)) {
+        by = OnlySliced({{one.user, -1}}, axes, depth + 1);
+      } else if (opcode == "dynamic-slice" && one.index == 0) {
+        by = numbers_.SliceAxes(one.user, axes);
+      }
+      if (!by || (out && *out != *by)) return std::nullopt;
+      out = std::move(by);
+    }
+    return out;
+  }
+
+  // The collectives of a sum where it stays.
+  void Reduce(const Partial& partial) {
+    Sending all = Begin(*partial.from);
+    all.rewrites = partial.rewrites;
+    all.axes = partial.axes;
+    all.members = report_.mesh->Parts(all.axes).value_or(1);
+    if (const auto array = ArrayAt(partial.copies[0])) {
+      const Size elements = array->Elements();
+      if (elements.Fits()) all.elements = elements.value();
+    }
+    AxisGroup taken = partial.taken;
+    if (!taken.empty()) {
+      all.elements =
+          CheckedMul(all.elements, report_.mesh->Parts(taken).value_or(1))
+              .value_or(all.elements);
+    } else if (const auto axes = OnlySliced(partial.copies, partial.axes, 0)) {
+      taken = *axes;
+      std::erase_if(taken, [&](const std::string& axis) {
+        return !Includes(partial.axes, {axis});
+      });
+    }
+    if (taken.empty()) {
+      out_.push_back(std::move(all));
+      return;
+    }
+    Sending scatter = all;
+    scatter.kind = Collective::kReduceScatter;
+    scatter.axes = taken;
+    scatter.members = report_.mesh->Parts(taken).value_or(1);
+    scatter.rewrites |= BitOf(Rewrite::kSliced);
+    all.axes = Rest(partial.axes, taken);
+    all.members = report_.mesh->Parts(all.axes).value_or(1);
+    all.elements /= scatter.members;
+    all.rewrites = scatter.rewrites;
+    out_.push_back(std::move(scatter));
+    if (!all.axes.empty()) out_.push_back(std::move(all));
+  }
+
+  const Graph& graph_;
+  const Report& report_;
+  Tracer tracer_;
+  Uses uses_;
+  DeviceNumbers numbers_;
+  std::vector<Partial> partial_;
+  std::map<Point, size_t> owner_;  // of `partial_`
+  std::map<std::tuple<Node, std::vector<int64_t>, AxisGroup>, size_t> gathered_;
+  std::vector<Sending> out_;
+};
+
+}  // namespace
+
+int64_t Sending::Sent(int64_t element_bits) const {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const auto all = CheckedMul(elements, element_bits);
+  if (!all) return kMost;
+  const int64_t bytes = *all / 8 + (*all % 8 != 0 ? 1 : 0);
+  if (kind == Collective::kPpermute) {
+    return CheckedMul(bytes, edges).value_or(kMost);
+  }
+  if (kind == Collective::kBroadcast) return AllToAllSent(bytes, members);
+  return element_bits % 8 == 0
+             ? BusiestSent(kind, elements, element_bits / 8, members)
+             : BusiestSent(kind, bytes, 1, members);
+}
+
+std::optional<std::vector<Sending>> EquivalentOf(const hlo::Program& program,
+                                                 const Report& report,
+                                                 Findings& findings) {
+  const auto graph = Graph::Of(program, findings);
+  if (!graph) return std::nullopt;
+  return Rewriter(*graph, report).Run();
+}
+
+}  // namespace shardc::audit

@@ -1,0 +1,56 @@
+// The collectives of a program as a step program counts them: after rewrites
+// that later passes or other back ends make as well (docs/compiler.md).
+#ifndef SHARDC_AUDIT_EQUIVALENT_H_
+#define SHARDC_AUDIT_EQUIVALENT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "audit/audit.h"
+#include "model/spec.h"
+
+namespace shardc::audit {
+
+// `sliced`    an all_reduce of which each device uses only its slice is a
+//             reduce_scatter;
+// `deferred`  a partial value is reduced after the operations that are linear
+//             in it;
+// `joined`    all_reduces of one value over several axes are one;
+// `again`     a value that is gathered twice is gathered once;
+// `top_k`     a gather whose result is only sorted is left out.
+enum class Rewrite : uint8_t { kSliced, kDeferred, kJoined, kAgain, kTopK };
+inline constexpr std::string_view kRewriteNames[] = {
+    "sliced", "deferred", "joined", "again", "top_k"};
+
+// A collective after the rewrites.
+struct Sending {
+  Collective kind = Collective::kAllGather;
+  bool named = false;  // whether `axes` are exactly the groups
+  AxisGroup axes;      // in the mesh's order
+  int64_t members = 1, edges = 0;
+  int64_t elements = 0, bits = 0;  // that each member starts with
+  bool integral = false;
+  int64_t times = 1;
+  uint8_t rewrites = 0;           // bits by Rewrite
+  const Traffic* from = nullptr;  // of the report, never null
+
+  bool Has(Rewrite one) const {
+    return (rewrites >> static_cast<int>(one) & 1) != 0;
+  }
+  // Returns the bytes that the busiest device sends in one run if an element
+  // has so many bits; INT64_MAX if they do not fit.
+  int64_t Sent(int64_t element_bits) const;
+};
+
+// Returns nullopt after a finding if the program's calls cannot be read. The
+// report is of the program and has a mesh; the result refers to it.
+std::optional<std::vector<Sending>> EquivalentOf(const hlo::Program& program,
+                                                 const Report& report,
+                                                 Findings& findings);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_EQUIVALENT_H_

@@ -1,0 +1,27 @@
+// Writes the difference between a program and a step program.
+#ifndef SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
+#define SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
+
+#include <string>
+
+#include "audit/difference.h"
+#include "audit/planned_step.h"
+#include "source/json_writer.h"
+
+namespace shardc {
+
+// What a program was compared with, and what differs.
+struct StepCompared {
+  audit::PlannedStep step;
+  audit::Difference difference;
+};
+
+std::string DifferenceText(const StepCompared& compared);
+// Writes the members `step` and `difference`.
+void WriteDifferenceMembers(JsonWriter& json, const StepCompared& compared);
+// Writes `{"file", "line", "function"}`, or null if the file is not known.
+void WriteSourceLine(JsonWriter& json, const hlo::SourceLine& line);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
