@@ -13,8 +13,11 @@
 #include "model/mesh_layout.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "source/checked.h"
+#include "source/index.h"
 
 namespace shardc {
 namespace {
@@ -98,6 +101,50 @@ DevicePlace PlaceOf(const Mesh& mesh, int64_t position) {
 
 DevicePlace PlaceOfDevice(const Mesh& mesh, int64_t device) {
   return PlaceOf(mesh, PositionOfDevice(mesh, device));
+}
+
+std::vector<int64_t> DeviceOrder(const Mesh& mesh) {
+  std::vector<int64_t> out;
+  if (mesh.slices == 1) return out;
+  for (int64_t position = 0; position < mesh.devices; ++position) {
+    out.push_back(PlaceOf(mesh, position).device);
+  }
+  if (std::is_sorted(out.begin(), out.end())) out.clear();
+  return out;
+}
+
+// Inside a slice, a step along the last axis adds 1 to the device number, a
+// step along the one before adds that axis's size in a slice, and so on. From
+// the last axis to the first, that gives the part of each that is in one slice.
+bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh) {
+  if (std::ssize(devices) != mesh.devices) return false;
+  Mesh made = mesh;
+  made.slices = 1;
+  made.dcn.assign(mesh.axes.size(), 1);
+  int64_t stride = 1;        // of the axis in the list
+  int64_t local_stride = 1;  // of the axis in a slice's device numbers
+  for (size_t i = mesh.axes.size(); i > 0;) {
+    --i;
+    const int64_t size = mesh.axes[i].size;
+    int64_t inner = 1;
+    while (inner < size &&
+           devices[AsIndex(inner * stride)] == inner * local_stride) {
+      ++inner;
+    }
+    if (size % inner != 0) return false;
+    made.dcn[i] = size / inner;
+    made.slices *= made.dcn[i];
+    stride *= size;
+    local_stride *= inner;
+  }
+  if (made.slices == 1) made.dcn.clear();
+  for (int64_t position = 0; position < made.devices; ++position) {
+    if (devices[AsIndex(position)] != PlaceOf(made, position).device) {
+      return false;
+    }
+  }
+  mesh = std::move(made);
+  return true;
 }
 
 std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process) {

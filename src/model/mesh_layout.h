@@ -38,6 +38,12 @@ int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
 DevicePlace PlaceOf(const Mesh& mesh, int64_t position);
 // Locates a device by its number, 0 <= device < mesh.devices.
 DevicePlace PlaceOfDevice(const Mesh& mesh, int64_t device);
+// Returns the device numbers in row-major order of the mesh. Empty if they are
+// 0, 1, 2 and so on, as they are with one slice.
+std::vector<int64_t> DeviceOrder(const Mesh& mesh);
+// Sets the slices of the mesh so that DeviceOrder() returns these numbers.
+// Returns false, and changes nothing, if no slices give that order.
+bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh);
 // Returns the positions of a process's devices, ascending by device number.
 std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process);
 

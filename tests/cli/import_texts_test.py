@@ -202,7 +202,14 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
         for text, said in (
                 ("", "sdy.mesh"), ("sdy.mesh @m = <", "axes of the mesh"),
                 ('sdy.mesh @m = <["a"=2, "a"=2]>', "name of its own"),
-                ('sdy.mesh @m = <["a"=2], device_ids=[1, 0]>', "in order"),
+                ('sdy.mesh @m = <["a"=2], device_ids=[1, 0]>',
+                 "no mesh of slices has its devices in this order"),
+                ('sdy.mesh @m = <["a"=2], device_ids=[0]>', "no mesh of"),
+                ('sdy.mesh @m = <["a"=2], device_ids=[0, x]>',
+                 "number of a device is missing"),
+                ('sdy.mesh @m = <["a"=2], devices=[0, 1]>',
+                 "devices of the mesh are missing"),
+                ('sdy.mesh @m = <["a"=2] x', "mesh should end here"),
                 (head + "%x: i32)", "type"),
                 (head + "%x: tensor<8xf32> {a = \"", "never ends"),
                 (head + "%x: tensor<8xf32> {sdy.sharding = "
@@ -222,8 +229,49 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
                 (mesh + '"params": {"w": ["R", "P(sum)"]}}', "sums"),
                 (mesh + '"params": {"w": ["R", "_S(0, 2)"]}}', "packed"),
                 (mesh + '"params": {"w": ["R", 3]}}', "text"),
-                (mesh.replace("2]", "0]") + '"params": {}}', "1 or more")):
+                (mesh.replace("2]", "0]") + '"params": {}}', "1 or more"),
+                (mesh.replace("2]", '2], "devices": [0, 1, 2]')
+                 + '"params": {}}', "no mesh of slices"),
+                (mesh.replace("2]", '2], "devices": [0, 1, 3, 2]')
+                 + '"params": {}}', "remove `devices`"),
+                (mesh.replace("2]", '2], "devices": [0, 1, 2, "x"]')
+                 + '"params": {}}', "`devices` is a list of numbers"),
+                (mesh.replace("2]", '2], "devices": 4')
+                 + '"params": {}}', "`devices` is a list of numbers")):
             self.refused("dtensor", text, said, line=1)
+
+    def test_devices_of_several_slices(self):
+        """They are in the order of the mesh, wherever a text lists them."""
+        ids = "0, 1, 4, 5, 2, 3, 6, 7"
+        dtensor = ('{"mesh": {"mesh_dim_names": ["a", "b"], "shape": [2, 4], '
+                   f'"devices": [{ids}]}}, "params": {{"w": ["R", "S(0)"]}}}}')
+        axes = '{"axes": [{"name": "a", "size": 2}, {"name": "b", "size": 4}]'
+        tiles = '"params": {"w": "{devices=[4,1,2]<=[2,2,2]T(0,2,1) ' \
+            'last_tile_dim_replicate}"}}'
+        shardy = f'sdy.mesh @mesh = <["a"=2, "b"=4], device_ids=[{ids}]>\n' \
+            "func.func @main(%arg0: tensor<8x2xf32> {sdy.sharding = " \
+            '#sdy.sharding<@mesh, [{"b"}, {}]>} loc("w"))'
+        named = "\"w\": {mesh['a'=2,'b'=4], device_ids=(%s), [{'b'}, {}]}"
+        for form, text in (
+                ("dtensor", dtensor), ("shardy", shardy),
+                ("hlo", '{"mesh": ' + axes + ', "dcn": [1, 2]}, ' + tiles),
+                ("hlo", named % ids), ("hlo", named % "[2,2,2]T(1,0,2)")):
+            out = self.path("mesh.yaml")
+            rules = self.check(run("import", form, "-", "--mesh-output", out,
+                                   stdin=text), 0).out
+            self.assertRegex(rules, r"spec: \[b(, null)?\]")
+            with open(out, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "axes: {a: 2, b: 4}\ndevices: 8\n"
+                                 "slices: 2\ndcn: {a: 1, b: 2}\n", text)
+        for dcn in ("[1]", "[1, 3]", "[0, 2]", "2", '["x", 2]'):
+            self.refused("hlo", '{"mesh": ' + axes + f', "dcn": {dcn}}}, '
+                         + tiles, "`dcn` has a factor of each axis, which divides its size", line=1)
+        self.refused("hlo", named % "[2,2,2]T(1,0,2", "should end")
+        self.refused("hlo", named.replace("),", ") ") % ids, "should end")
+        self.refused("hlo", named % "0, 1", "no mesh of slices", line=1)
+        many = '{"mesh": {"axes": [{"name": "a", "size": 2097152}], ' \
+            '"dcn": [2]}, "params": {"w": "{replicated}"}}'
+        self.refused("hlo", many, "a mesh of several slices has more than 1,048,576 devices", line=1)
 
     def test_placements_in_every_spelling(self):
         mesh = '{"mesh": {"mesh_dim_names": ["a", "b"], "shape": [2, 4]}, '

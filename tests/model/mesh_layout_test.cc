@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+
+#include "source/index.h"
 
 namespace shardc {
 namespace {
@@ -83,6 +86,56 @@ TEST_CASE("every device stands at one position, whatever the slices") {
     }
   }
   CHECK(positions.size() == 48);
+}
+
+TEST_CASE("the order of devices gives back the slices") {
+  const std::vector<std::vector<int64_t>> sizes = {
+      {4, 6}, {2, 3, 4}, {6}, {1, 4, 1, 6}, {2, 2, 2, 2}};
+  for (const auto& of_mesh : sizes) {
+    std::vector<int64_t> dcn(of_mesh.size(), 1);
+    while (true) {
+      Mesh mesh = Grid(of_mesh);
+      for (const int64_t factor : dcn) mesh.slices *= factor;
+      if (mesh.slices > 1) mesh.dcn = dcn;
+      const std::vector<int64_t> order = DeviceOrder(mesh);
+      Mesh found = Grid(of_mesh);
+      if (order.empty()) {
+        std::vector<int64_t> plain(AsIndex(mesh.devices));
+        std::iota(plain.begin(), plain.end(), int64_t{0});
+        CHECK(SetDeviceOrder(plain, found));
+        CHECK(found.slices == 1);
+      } else {
+        CHECK(SetDeviceOrder(order, found));
+        CHECK(DeviceOrder(found) == order);
+        CHECK(found.slices <= mesh.slices);
+      }
+      size_t i = 0;  // the next factors that divide the sizes
+      while (i < dcn.size()) {
+        do ++dcn[i];
+        while (dcn[i] <= of_mesh[i] && of_mesh[i] % dcn[i] != 0);
+        if (dcn[i] <= of_mesh[i]) break;
+        dcn[i++] = 1;
+      }
+      if (i == dcn.size()) break;
+    }
+  }
+}
+
+TEST_CASE("an order that no slices give is refused") {
+  const std::vector<std::vector<int64_t>> orders = {{0, 2, 1, 3, 4, 5, 6, 7},
+                                                    {7, 6, 5, 4, 3, 2, 1, 0},
+                                                    {0, 1, 2},
+                                                    {0, 0, 0, 0, 0, 0, 0, 0},
+                                                    {1, 2, 3, 4, 5, 6, 7, 0},
+                                                    {0, 1, 2, 4, 3, 5, 6, 7},
+                                                    {},
+                                                    {-1, 9, 1, 3, 4, 5, 6, 7}};
+  for (const auto& order : orders) {
+    Mesh mesh = Grid({2, 4});
+    CHECK_FALSE(SetDeviceOrder(order, mesh));
+    CHECK(mesh.slices == 1);
+    CHECK(mesh.dcn.empty());
+  }
 }
 
 TEST_CASE("processes are taken from the leading axes") {

@@ -79,8 +79,22 @@ def of_groups(mesh, shape, groups):
     return of_spec(mesh, shape, groups)
 
 
+def by_device(held, devices):
+    """By device number, what is listed in the order of the mesh."""
+    out = [None] * len(held)
+    for block, device in zip(held, devices or range(len(held)), strict=True):
+        out[device] = block
+    return out
+
+
 def of_hlo_mesh(text, shape):
-    """Of the form that names axes."""
+    """Of the form that names axes, which may list its devices."""
+    listed = re.search(r", device_ids=\((\[.*?)\)(?=, [\[r])", text)
+    if listed:
+        text = text.replace(listed.group(0), "")
+        count = math.prod(map(int, re.findall(r"=(\d+)", text)))
+        devices = tile_devices("<=" + listed.group(1), count)
+        return by_device(of_hlo_mesh(text, shape), devices)
     head, _, dims = text.partition("], ")
     mesh = {name: int(size)
             for name, size in re.findall(r"'(\w+)'=(\d+)", head)}
@@ -99,7 +113,34 @@ def of_shardy(mesh_text, text, shape):
     groups = [re.findall(r'"(\w+)"', group)
               for group in re.findall(r"\{(.*?)\}", dims)]
     assert len(groups) == len(shape)
-    return of_groups(mesh, shape, groups)
+    listed = re.search(r"device_ids=\[(.*?)\]", mesh_text)
+    return by_device(of_groups(mesh, shape, groups),
+                     listed and ints(listed.group(1)))
+
+
+def of_orbax(sharding, shape):
+    """Of the JSON of one parameter in `_sharding`."""
+    mesh = dict(zip(sharding["axis_names"], sharding["shape"], strict=True))
+    grid = sharding.get("device_mesh", {}).get("mesh")
+    while grid and isinstance(grid[0], list):
+        grid = [one for part in grid for one in part]
+    return by_device(of_spec(mesh, shape, sharding["partition_spec"]),
+                     grid and [one["id"] for one in grid])
+
+
+def sliced_order(mesh, outer):
+    """The device numbers in row-major order of a mesh whose axes are the given
+    number of slices each: slices count before the devices in them."""
+    inner = [size // n for size, n in zip(mesh.values(), outer, strict=True)]
+    order = []
+    for at in positions(mesh.values()):
+        number = 0
+        digits = [(i // n, s) for i, n, s in zip(at, inner, outer)]
+        digits += [(i % n, n) for i, n in zip(at, inner)]
+        for digit, size in digits:
+            number = number * size + digit
+        order.append(number)
+    return order
 
 
 def of_dtensor(sizes, placements, shape):

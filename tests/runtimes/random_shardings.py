@@ -125,3 +125,14 @@ def slice_meshes(count, seed):
         if math.prod(outer) > 1 and devices <= MAX_DEVICES:
             cases.append({"inner": inner, "outer": outer})
     return cases
+
+
+def random_sliced_mesh(rng):
+    """{axis: size} and the number of slices along each axis: two or more in
+    all, along one axis or several."""
+    while True:
+        mesh = random_mesh(rng)
+        outer = [rng.choice([n for n in range(1, size + 1) if size % n == 0])
+                 for size in mesh.values()]
+        if math.prod(outer) > 1:
+            return mesh, outer

@@ -57,15 +57,20 @@ def read_checkpoint(path):
     return tensors
 
 
-def plan(folder, mesh, cases, *more):
-    """The plan of cases that share a mesh: parameters w0, w1, ..."""
+def plan(folder, mesh, cases, *more, slices=None):
+    """The plan of cases that share a mesh: parameters w0, w1, ... `slices`
+    has the number of slices along each axis."""
     checkpoint = os.path.join(folder, "model.safetensors")
     write_checkpoint(checkpoint, [case["shape"] for case in cases])
     rules = os.path.join(folder, "rules.yaml")
     write(rules, {"version": 1, "separator": "/",
                   "rules": [{"match": f"^w{i}$", "spec": case["spec"]}
                             for i, case in enumerate(cases)]})
-    write(os.path.join(folder, "mesh.yaml"), {"axes": mesh})
+    file = {"axes": mesh}
+    if slices and math.prod(slices) > 1:
+        file |= {"slices": math.prod(slices),
+                 "dcn": dict(zip(mesh, slices, strict=True))}
+    write(os.path.join(folder, "mesh.yaml"), file)
     out = os.path.join(folder, "plan.json")
     run("plan", "--no-project", "-q", "--mesh",
         os.path.join(folder, "mesh.yaml"), "--rules", rules, "--manifest",

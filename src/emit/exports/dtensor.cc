@@ -7,10 +7,10 @@
 //   Shard(0)
 #include <algorithm>
 
-#include "emit/exports/device_order.h"
 #include "emit/exports/exporter.h"
 #include "emit/exports/python.h"
 #include "emit/exports/view.h"
+#include "model/mesh_layout.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -175,7 +175,10 @@ void WriteJson(const Request& request, Sink& out) {
 }
 
 void WriteDtensor(const Request& request, Sink& out, Findings& findings) {
-  if (!NoPlacements(request.plan, "dtensor", findings)) return;
+  if (!NoPlacements(request.plan, "dtensor", findings) ||
+      !CanListDevices(request.plan.mesh, "dtensor", findings)) {
+    return;
+  }
   if (request.options.no_strided &&
       !NoneStrided(request.plan, request.options.mode, findings)) {
     return;

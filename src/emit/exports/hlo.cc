@@ -1,12 +1,20 @@
-// XLA's text of a sharding. The device numbers of the tiles come from the
-// mesh's grid: axes of size 1 are dropped, and the others are transposed into
-// the order in which the dimensions use them. Unused axes come last, as one
-// dimension of replicas. Axes that are neighbours in the mesh and in the tiles
-// are merged into one, as XLA prints them:
+// XLA's text of a sharding. The device numbers of the tiles come from the grid
+// of devices, whose dimensions are the mesh's axes: those of size 1 are
+// dropped, and the others are transposed into the order in which the tensor's
+// dimensions use them. Unused ones come last, as one dimension of replicas.
+// Dimensions that are neighbours in the grid and in the tiles are merged into
+// one, as XLA prints them:
 //
 //   dp:2, fsdp:2, tp:4 and ["fsdp", "tp"]: the tiles use fsdp, tp and then dp;
-//   fsdp and tp merge into one axis of 8
+//   fsdp and tp merge into one dimension of 8
 //     ->  {devices=[2,4,2]<=[2,8]T(1,0) last_tile_dim_replicate}
+//
+// An axis that runs over several slices is two dimensions of the grid, because
+// all devices of one slice are numbered before those of the next:
+//
+//   dp:2, tp:4, two slices along tp and [null, "tp"]: the grid is [2,2,2],
+//   slice, dp and the two devices along tp  ->
+//   {devices=[1,4,2]<=[2,2,2]T(0,2,1) last_tile_dim_replicate}
 #include <algorithm>
 #include <numeric>
 
@@ -19,36 +27,58 @@
 namespace shardc::exports {
 namespace {
 
-// The longest list of devices that is written out in a sharding.
-constexpr int64_t kMostListed = 1 << 16;
+// The device numbers as a row-major grid. Each axis of the mesh is one of its
+// dimensions, or two if the axis runs over several slices: slices are numbered
+// before the devices in them. Dimensions of size 1 are dropped.
+struct Grid {
+  std::vector<int64_t> sizes;
+  std::vector<std::vector<size_t>> of_axis;  // indices of `sizes`, major first
+};
+
+Grid GridOf(const Mesh& mesh) {
+  Grid grid;
+  grid.of_axis.resize(mesh.axes.size());
+  const auto add = [&](size_t axis, int64_t size) {
+    if (size == 1) return;
+    grid.of_axis[axis].push_back(grid.sizes.size());
+    grid.sizes.push_back(size);
+  };
+  if (mesh.slices > 1) {
+    for (size_t i = 0; i < mesh.axes.size(); ++i) add(i, mesh.dcn[i]);
+  }
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    add(i, mesh.axes[i].size / (mesh.slices > 1 ? mesh.dcn[i] : 1));
+  }
+  return grid;
+}
 
 struct Tiles {
   std::vector<int64_t> dims;  // one per dimension, then one of replicas
-  std::vector<size_t> order;  // indices of the mesh's axes of size > 1
+  std::vector<size_t> order;  // dimensions of the grid, as the tiles use them
   bool split = false;         // whether any axis shards it
   bool replicated = false;    // the last of `dims` counts replicas
 };
 
-Tiles TilesOf(const Mesh& mesh, const Spec& spec) {
+Tiles TilesOf(const Mesh& mesh, const Grid& grid, const Spec& spec) {
   Tiles tiles;
-  std::vector<bool> used(mesh.axes.size());
+  std::vector<bool> used(grid.sizes.size());
   for (const AxisGroup& group : spec) {
     int64_t parts = 1;
     for (const std::string& axis : group) {
-      const size_t at = mesh.Find(axis).value_or(0);
-      used[at] = true;
-      if (mesh.axes[at].size == 1) continue;
-      parts *= mesh.axes[at].size;
-      tiles.order.push_back(at);
+      for (const size_t at : grid.of_axis[mesh.Find(axis).value_or(0)]) {
+        used[at] = true;
+        parts *= grid.sizes[at];
+        tiles.order.push_back(at);
+      }
     }
     tiles.dims.push_back(parts);
   }
   tiles.split = !tiles.order.empty();
   int64_t copies = 1;
-  for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    if (used[i] || mesh.axes[i].size == 1) continue;
-    copies *= mesh.axes[i].size;
-    tiles.order.push_back(i);
+  for (size_t at = 0; at < used.size(); ++at) {
+    if (used[at]) continue;
+    copies *= grid.sizes[at];
+    tiles.order.push_back(at);
   }
   tiles.replicated = copies > 1;
   if (tiles.replicated) tiles.dims.push_back(copies);
@@ -64,25 +94,19 @@ std::string Listed(const Numbers& numbers) {
   return out;
 }
 
-// `<=[2,8]T(1,0)`
-std::string Iota(const Mesh& mesh, const std::vector<size_t>& order) {
-  // The position of each axis of size > 1 among the axes of size > 1.
-  std::vector<size_t> rank(mesh.axes.size());
-  for (size_t i = 0, next = 0; i < mesh.axes.size(); ++i) {
-    rank[i] = next;
-    next += mesh.axes[i].size > 1 ? 1 : 0;
-  }
+// `[2,8]T(1,0)`
+std::string Iota(const Grid& grid, const std::vector<size_t>& order) {
   struct Run {
-    size_t first;  // rank of its first axis
+    size_t first;  // dimension of the grid
     int64_t size;
   };
   std::vector<Run> runs;
   for (size_t i = 0; i < order.size(); ++i) {
-    const int64_t size = mesh.axes[order[i]].size;
-    if (i > 0 && rank[order[i]] == rank[order[i - 1]] + 1) {
+    const int64_t size = grid.sizes[order[i]];
+    if (i > 0 && order[i] == order[i - 1] + 1) {
       runs.back().size *= size;
     } else {
-      runs.push_back({rank[order[i]], size});
+      runs.push_back({order[i], size});
     }
   }
   std::vector<size_t> by_rank(runs.size());
@@ -95,41 +119,62 @@ std::string Iota(const Mesh& mesh, const std::vector<size_t>& order) {
     sizes.push_back(runs[by_rank[i]].size);
     turned[by_rank[i]] = i;
   }
-  const std::string reshape = "<=[" + Listed(sizes) + "]";
+  const std::string reshape = "[" + Listed(sizes) + "]";
   return runs.size() == 1 ? reshape : reshape + "T(" + Listed(turned) + ")";
 }
 
 // The device numbers in the order of the tiles.
-std::string DeviceList(const Mesh& mesh, const std::vector<size_t>& order) {
-  std::vector<int64_t> coordinates(mesh.axes.size());
+std::string DeviceList(const Grid& grid, const std::vector<size_t>& order) {
+  std::vector<int64_t> strides(grid.sizes.size(), 1);
+  for (size_t i = strides.size(); i > 1; --i) {
+    strides[i - 2] = strides[i - 1] * grid.sizes[i - 1];
+  }
+  std::vector<int64_t> coordinates(grid.sizes.size());
   std::vector<int64_t> devices;
   while (true) {
-    devices.push_back(PositionOf(mesh, coordinates));
+    devices.push_back(std::inner_product(coordinates.begin(), coordinates.end(),
+                                         strides.begin(), int64_t{0}));
     size_t i = order.size();
-    while (i > 0 &&
-           ++coordinates[order[i - 1]] == mesh.axes[order[i - 1]].size) {
+    while (i > 0 && ++coordinates[order[i - 1]] == grid.sizes[order[i - 1]]) {
       coordinates[order[--i]] = 0;
     }
     if (i == 0) return Listed(devices);
   }
 }
 
-std::string TiledText(const Mesh& mesh, const Spec& spec, bool listed) {
-  const Tiles tiles = TilesOf(mesh, spec);
+std::string TiledText(const Mesh& mesh, const Grid& grid, const Spec& spec,
+                      bool listed) {
+  const Tiles tiles = TilesOf(mesh, grid, spec);
   if (!tiles.split) return "{replicated}";
   return "{devices=[" + Listed(tiles.dims) + "]" +
-         (listed ? DeviceList(mesh, tiles.order) : Iota(mesh, tiles.order)) +
+         (listed ? DeviceList(grid, tiles.order)
+                 : "<=" + Iota(grid, tiles.order)) +
          (tiles.replicated ? " last_tile_dim_replicate}" : "}");
 }
 
-std::string NamedText(const Mesh& mesh, const Spec& spec) {
+// `([2,2,2]T(1,0,2))`, the device numbers in row-major order of the mesh. Empty
+// if these are 0, 1, 2 and so on.
+std::string DeviceIds(const Grid& grid) {
+  std::vector<size_t> order;
+  for (const std::vector<size_t>& axis : grid.of_axis) {
+    order.insert(order.end(), axis.begin(), axis.end());
+  }
+  if (std::is_sorted(order.begin(), order.end())) return {};
+  return "(" + Iota(grid, order) + ")";
+}
+
+std::string NamedText(const Mesh& mesh, const Grid& grid, const Spec& spec) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {
     out += (out.empty() ? "{mesh['" : ",'") + axis.name +
            "'=" + std::to_string(axis.size);
   }
-  if (spec.empty()) return out + "], replicated}";
-  out += "], [";
+  out += "]";
+  if (const std::string devices = DeviceIds(grid); !devices.empty()) {
+    out += ", device_ids=" + devices;
+  }
+  if (spec.empty()) return out + ", replicated}";
+  out += ", [";
   for (size_t d = 0; d < spec.size(); ++d) {
     out += d == 0 ? "{" : ", {";
     for (size_t i = 0; i < spec[d].size(); ++i) {
@@ -154,11 +199,12 @@ void WriteHlo(const Request& request, Sink& out, Findings& findings) {
                  "`--form iota` expresses the same list in a few numbers");
     return;
   }
+  const Grid grid = GridOf(plan.mesh);
   const auto text = [&](const ReadParam& param) {
     const Spec spec =
         Padded(param.SpecOf(request.options.mode), param.type.shape->size());
-    return form == "mesh" ? NamedText(plan.mesh, spec)
-                          : TiledText(plan.mesh, spec, form == "list");
+    return form == "mesh" ? NamedText(plan.mesh, grid, spec)
+                          : TiledText(plan.mesh, grid, spec, form == "list");
   };
   if (!request.options.json) {
     for (const ReadParam& param : plan.params) {
@@ -169,7 +215,8 @@ void WriteHlo(const Request& request, Sink& out, Findings& findings) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Key("mesh");
-  WriteMesh(json, plan.mesh, MeshDetail::kSizes);
+  WriteMesh(json, plan.mesh,
+            plan.mesh.slices > 1 ? MeshDetail::kAll : MeshDetail::kSizes);
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);
   for (const ReadParam& param : plan.params) {

@@ -1,6 +1,7 @@
 // Mesh and specs as JSON, for programs that cannot run the Python module.
-#include "emit/exports/device_order.h"
 #include "emit/exports/exporter.h"
+#include "emit/exports/view.h"
+#include "model/mesh_layout.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {
@@ -48,7 +49,8 @@ void WriteParam(JsonWriter& json, const ReadParam& param) {
   json.EndObject();
 }
 
-void WriteJaxJson(const Request& request, Sink& out, Findings&) {
+void WriteJaxJson(const Request& request, Sink& out, Findings& findings) {
+  if (!CanListDevices(request.plan.mesh, "jax-json", findings)) return;
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("fingerprint", request.plan.fingerprint);

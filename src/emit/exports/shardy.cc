@@ -12,6 +12,7 @@
 
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
+#include "model/mesh_layout.h"
 #include "source/index.h"
 #include "source/json_writer.h"
 
@@ -92,13 +93,19 @@ std::string TensorText(const TensorType& type) {
   return out + std::string(ElementType(type.dtype.value_or(Dtype::kF32))) + ">";
 }
 
+// `<["dp"=2, "tp"=2], device_ids=[0, 2, 1, 3]>`: without `device_ids`, Shardy
+// numbers devices in row-major order.
 std::string MeshLiteral(const Mesh& mesh) {
-  std::string out;
+  std::string axes, devices;
   for (const MeshAxis& axis : mesh.axes) {
-    out += (out.empty() ? "" : ", ") + MlirString(axis.name) + "=" +
-           std::to_string(axis.size);
+    axes += (axes.empty() ? "" : ", ") + MlirString(axis.name) + "=" +
+            std::to_string(axis.size);
   }
-  return "<[" + out + "]>";
+  for (const int64_t device : DeviceOrder(mesh)) {
+    devices += (devices.empty() ? "" : ", ") + std::to_string(device);
+  }
+  return "<[" + axes + "]" +
+         (devices.empty() ? "" : ", device_ids=[" + devices + "]") + ">";
 }
 
 // The propagation round of a dimension: that of the first of its axes in
@@ -177,6 +184,7 @@ void WriteShardy(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
   const std::vector<std::string>& priorities = request.options.priorities;
   if (!NoPlacements(plan, "shardy", findings) ||
+      !CanListDevices(plan.mesh, "shardy", findings) ||
       !ShapesKnown(plan, "shardy", findings) ||
       (!request.options.json && !NoBlocks(plan, "shardy", findings)) ||
       !std::all_of(priorities.begin(), priorities.end(),

@@ -70,6 +70,17 @@ std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
   return TensorType{ShardShape(mesh, spec, type.shape), type.dtype}.Bytes();
 }
 
+bool CanListDevices(const Mesh& mesh, std::string_view format,
+                    Findings& findings) {
+  if (mesh.slices == 1 || mesh.devices <= kMostListed) return true;
+  findings.Add(code::kLimit, {},
+               "`" + std::string(format) + "` would list " +
+                   CountText(mesh.devices) +
+                   " devices, because they are in several slices",
+               "`hlo` expresses their order in a few numbers");
+  return false;
+}
+
 bool NoPlacements(const ReadPlan& plan, std::string_view format,
                   Findings& findings) {
   return None(

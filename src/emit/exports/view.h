@@ -2,6 +2,7 @@
 #ifndef SHARDC_EMIT_EXPORTS_VIEW_H_
 #define SHARDC_EMIT_EXPORTS_VIEW_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@
 #include "source/finding.h"
 
 namespace shardc::exports {
+
+// The longest list of devices that is written out.
+constexpr int64_t kMostListed = 1 << 16;
 
 // The separator that most parameter names contain; a slash if none does or two
 // tie.
@@ -36,6 +40,11 @@ bool ShapesKnown(const ReadPlan& plan, std::string_view format,
 // Does the same for dtypes that store elements in blocks.
 bool NoBlocks(const ReadPlan& plan, std::string_view format,
               Findings& findings);
+
+// Returns false and adds a finding (limit) if the mesh has several slices and
+// more devices than a format can list in their order.
+bool CanListDevices(const Mesh& mesh, std::string_view format,
+                    Findings& findings);
 
 // Returns whether the mesh has the axis that an option names; adds a finding
 // (unknown-name) if not.

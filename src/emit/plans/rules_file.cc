@@ -320,8 +320,20 @@ std::string MeshFileYaml(const Mesh& mesh) {
              std::string(AxisTypeName(axis.type));
     all_auto = all_auto && axis.type == AxisType::kAuto;
   }
-  return "axes: {" + axes + "}\ndevices: " + std::to_string(mesh.devices) +
-         "\n" + (all_auto ? "" : "axis_types: {" + types + "}\n");
+  std::string out =
+      "axes: {" + axes + "}\ndevices: " + std::to_string(mesh.devices) + "\n";
+  if (!all_auto) out += "axis_types: {" + types + "}\n";
+  if (mesh.processes > 1) {
+    out += "processes: " + std::to_string(mesh.processes) + "\n";
+  }
+  if (mesh.slices == 1) return out;
+  std::string dcn;
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    dcn += (dcn.empty() ? "" : ", ") + YamlName(mesh.axes[i].name) + ": " +
+           std::to_string(mesh.dcn[i]);
+  }
+  return out + "slices: " + std::to_string(mesh.slices) + "\ndcn: {" + dcn +
+         "}\n";
 }
 
 void WriteAxesFileJson(const AxisRules& axes, Sink& out) {

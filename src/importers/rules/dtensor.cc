@@ -97,6 +97,22 @@ bool ReadParam(const JsonMember& member, const Mesh& mesh, NamedSpec& param,
   return true;
 }
 
+// The devices in row-major order of the mesh.
+bool ReadDevices(JsonValue value, Mesh& mesh, Findings& findings) {
+  std::vector<int64_t> devices;
+  if (value.IsArray()) {
+    for (const JsonValue device : value.items()) {
+      if (device.kind() != JsonKind::kInteger) break;
+      devices.push_back(device.integer());
+    }
+  }
+  if (!value.IsArray() || devices.size() != value.size()) {
+    return Refuse(code::kSchema, value, "`devices` is a list of numbers",
+                  findings);
+  }
+  return AddDeviceOrder(devices, "devices", value.place(), mesh, findings);
+}
+
 std::optional<Mesh> ReadMesh(JsonValue root, Findings& findings) {
   const auto value = root.Find("mesh");
   const auto names = value ? value->Find("mesh_dim_names") : value;
@@ -119,6 +135,8 @@ std::optional<Mesh> ReadMesh(JsonValue root, Findings& findings) {
       return std::nullopt;
     }
   }
+  const auto devices = value->Find("devices");
+  if (devices && !ReadDevices(*devices, mesh, findings)) return std::nullopt;
   return mesh;
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "importers/rules/pattern.h"
+#include "model/mesh_layout.h"
 #include "model/name.h"
 #include "source/checked.h"
 #include "source/wording.h"
@@ -260,6 +261,16 @@ bool AddAxis(std::string_view name, int64_t size, const Place& place,
   mesh.axes.push_back({std::string(name), size});
   mesh.devices = *devices;
   return true;
+}
+
+bool AddDeviceOrder(std::span<const int64_t> devices, std::string_view member,
+                    const Place& place, Mesh& mesh, Findings& findings) {
+  if (SetDeviceOrder(devices, mesh)) return true;
+  findings.Add(code::kInexpressible, place,
+               "no mesh of slices has its devices in this order",
+               "remove `" + std::string(member) +
+                   "` to import the shardings without the order of devices");
+  return false;
 }
 
 }  // namespace shardc::imports

@@ -2,7 +2,9 @@
 #ifndef SHARDC_IMPORTERS_RULES_EXACT_H_
 #define SHARDC_IMPORTERS_RULES_EXACT_H_
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +51,12 @@ std::optional<Spec> JsonSpec(JsonValue value, Findings& findings);
 // or the number of devices overflows (overflow).
 bool AddAxis(std::string_view name, int64_t size, const Place& place,
              Mesh& mesh, Findings& findings);
+
+// Sets the slices of the mesh by the device numbers in its row-major order,
+// which the source lists under `member`. Returns false after a finding
+// (inexpressible) if no slices give that order.
+bool AddDeviceOrder(std::span<const int64_t> devices, std::string_view member,
+                    const Place& place, Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::imports
 

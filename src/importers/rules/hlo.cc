@@ -1,25 +1,20 @@
 // Converts XLA's shardings to specs over a mesh. They are read from the output
 // of `export hlo`, or from the parameters of a compiled program's text. In the
-// iota form and the listed form, the axes are inferred from the devices of
-// neighbouring tiles:
-//
-//   a:2, b:4, {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}: along
-//   dimension 0 the tiles are on devices 0 1 2 3, a step along b  ->  [b, null]
-//
-// A spec is accepted only if it places every tile as the sharding does. Each
-// distinct text is converted once, as a program has many parameters and few
-// shardings.
+// iota form and the listed form, the axes are inferred from the devices of the
+// tiles (hlo_tiles.h). Each distinct text is converted once, as a program has
+// many parameters and few shardings.
 #include "importers/rules/hlo.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 
 #include "hlo/groups.h"
 #include "hlo/instruction.h"
 #include "importers/rules/exact.h"
+#include "importers/rules/hlo_tiles.h"
 #include "importers/rules/importer.h"
+#include "importers/rules/json_mesh.h"
 #include "importers/rules/scan.h"
 #include "model/mesh_layout.h"
 #include "source/checked.h"
@@ -95,7 +90,11 @@ class HloShardings {
       return false;
     }
     const auto mesh = document->root().Find("mesh");
-    if (mesh && !imported_.mesh && !ReadMesh(*mesh)) return false;
+    if (mesh && !imported_.mesh) {
+      imported_.mesh = JsonMesh(*mesh, findings_);
+      if (!imported_.mesh) return false;
+    }
+    if (!NumberDevices(document->root().place())) return false;
     for (const JsonMember member : params->members()) {
       if (!member.value.IsString()) {
         findings_.Add(code::kSchema, member.value.place(),
@@ -111,26 +110,21 @@ class HloShardings {
     return true;
   }
 
-  bool ReadMesh(JsonValue value) {
-    const auto axes = value.Find("axes");
-    Mesh mesh;
-    if (axes && axes->IsArray()) {
-      for (const JsonValue axis : axes->items()) {
-        const auto name = axis.Find("name");
-        const auto size = axis.Find("size");
-        if (!name || !size || !name->IsString() ||
-            size->kind() != JsonKind::kInteger) {
-          findings_.Add(code::kSchema, axis.place(),
-                        "a mesh axis has a `name` and a `size`");
-          return false;
-        }
-        if (!AddAxis(name->string(), size->integer(), axis.place(), mesh,
-                     findings_)) {
-          return false;
-        }
-      }
+  // What `export hlo` writes numbers devices as the plan does, and not by their
+  // position in the mesh, as a program numbers its partitions.
+  bool NumberDevices(const Place& place) {
+    if (!imported_.mesh || imported_.mesh->slices == 1) return true;
+    if (imported_.mesh->devices > kMostDevices) {
+      findings_.Add(code::kLimit, place,
+                    "a mesh of several slices has more than " +
+                        CountText(kMostDevices) + " devices");
+      return false;
     }
-    imported_.mesh = std::move(mesh);
+    const std::vector<int64_t> order = DeviceOrder(*imported_.mesh);
+    positions_.resize(order.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      positions_[AsIndex(order[i])] = static_cast<int64_t>(i);
+    }
     return true;
   }
 
@@ -152,9 +146,13 @@ class HloShardings {
   }
 
   bool ReadLine(Scan& scan) {
+    const size_t begin = scan.at();
     const auto name = scan.Quoted();
     if (!name || !scan.Take(":")) {
       scan.Refuse("a name and a colon are missing here", findings_);
+      return false;
+    }
+    if (params_.empty() && !NumberDevices(scan.PlaceOf(begin, scan.at()))) {
       return false;
     }
     return AddParam(*name, scan);
@@ -230,8 +228,13 @@ class HloShardings {
     }
     const auto dims = Numbers(scan, "]");
     if (!dims) return std::nullopt;
-    const auto devices = Devices(scan);
+    auto devices = Devices(scan);
     if (!devices) return std::nullopt;
+    for (int64_t& device : *devices) {
+      if (device < std::ssize(positions_)) {
+        device = positions_[AsIndex(device)];
+      }
+    }
     if (!Afford(devices->size(), dims->size(), scan)) return std::nullopt;
     size_t rank = dims->size();
     if (scan.Take("last_tile_dim_replicate") ||
@@ -261,6 +264,11 @@ class HloShardings {
       }
       return out;
     }
+    return IotaOf(scan);
+  }
+
+  // Reads `2,4]T(1,0)`.
+  std::optional<std::vector<int64_t>> IotaOf(Scan& scan) {
     const auto sizes = Numbers(scan, "]");
     if (!sizes) return std::nullopt;
     std::vector<int64_t> order(sizes->size());
@@ -315,82 +323,13 @@ class HloShardings {
                         CountText(static_cast<int64_t>(devices.size())));
       return std::nullopt;
     }
-    Spec spec(rank);
-    int64_t stride = *count;
-    for (size_t d = 0; d < rank; ++d) {
-      stride /= dims[d];
-      if (!GroupOf(dims[d], stride, devices, spec[d])) return Unsaid(place);
-    }
-    if (!Holds(dims, devices, spec)) return Unsaid(place);
-    return spec;
-  }
-
-  std::optional<Spec> Unsaid(const Place& place) {
+    auto spec = SpecOfTiles(mesh, {dims, devices, rank});
+    if (spec) return spec;
     Inexpressible(place,
                   "no order of the axes " + MeshText(*imported_.mesh) +
                       " gives the devices these tiles",
                   "whole axes split a dimension; is the mesh the program's?");
     return std::nullopt;
-  }
-
-  // Finds the axes of one dimension, minor axes first: steps of as many tiles
-  // as the axes found so far have parts move along one axis.
-  bool GroupOf(int64_t parts, int64_t stride,
-               const std::vector<int64_t>& devices, AxisGroup& group) const {
-    const Mesh& mesh = *imported_.mesh;
-    for (int64_t step = 1; step < parts;) {
-      const int64_t device = devices[AsIndex(step * stride)];
-      if (device < 0 || device >= mesh.devices) return false;
-      const auto coordinates = CoordinatesOf(mesh, device);
-      size_t axis = 0;
-      while (axis < coordinates.size() && coordinates[axis] == 0) ++axis;
-      if (axis == coordinates.size()) return false;
-      group.insert(group.begin(), mesh.axes[axis].name);
-      step *= mesh.axes[axis].size;
-    }
-    return mesh.Parts(group) == parts;
-  }
-
-  // A device's coordinate along one axis, as a digit of its position.
-  struct Digit {
-    int64_t stride = 1, size = 1;
-  };
-
-  std::vector<Digit> DigitsOf(const AxisGroup& group) const {
-    std::vector<Digit> digits;
-    for (const std::string& name : group) {
-      Digit& digit = digits.emplace_back();
-      for (const MeshAxis& axis : imported_.mesh->axes) {
-        digit.stride *= axis.size;
-        if (axis.name != name) continue;
-        digit = {1, axis.size};
-      }
-    }
-    return digits;
-  }
-
-  // Returns whether the spec places each tile on the device of the sharding.
-  bool Holds(const std::vector<int64_t>& dims,
-             const std::vector<int64_t>& devices, const Spec& spec) const {
-    std::vector<std::vector<Digit>> digits;
-    for (const AxisGroup& group : spec) digits.push_back(DigitsOf(group));
-    for (size_t tile = 0; tile < devices.size(); ++tile) {
-      const int64_t device = devices[tile];
-      if (device < 0 || device >= imported_.mesh->devices) return false;
-      auto rest = static_cast<int64_t>(tile);
-      for (size_t d = dims.size(); d > 0;) {
-        --d;
-        const int64_t tile_index = rest % dims[d];
-        rest /= dims[d];
-        if (d >= spec.size()) continue;
-        int64_t index = 0;
-        for (const Digit& digit : digits[d]) {
-          index = index * digit.size + device / digit.stride % digit.size;
-        }
-        if (index != tile_index) return false;
-      }
-    }
-    return true;
   }
 
   // Reads `{mesh['a'=2,'b'=4], [{'a'}, {}]}`.
@@ -411,15 +350,18 @@ class HloShardings {
         return std::nullopt;
       }
     }
-    if (!imported_.mesh) {
-      imported_.mesh = mesh;
-    } else if (MeshText(*imported_.mesh) != MeshText(mesh)) {
+    if (imported_.mesh && MeshText(*imported_.mesh) != MeshText(mesh)) {
       scan.Refuse("this mesh is not " + MeshText(*imported_.mesh), findings_);
       return std::nullopt;
     }
+    const bool comma = scan.Take(",");
+    if (comma && scan.Take("device_ids=(") && !DeviceIds(scan, mesh)) {
+      return std::nullopt;
+    }
+    if (!imported_.mesh) imported_.mesh = mesh;
     Spec spec;
-    if (scan.Take(", replicated}") || scan.Take(",replicated}")) return spec;
-    if (!scan.Take(",") || !scan.Take("[")) {
+    if (comma && scan.Take("replicated}")) return spec;
+    if (!comma || !scan.Take("[")) {
       scan.Refuse("the dimensions are missing here", findings_);
       return std::nullopt;
     }
@@ -431,6 +373,22 @@ class HloShardings {
     scan.Refuse("a plan has no more to say of a sharding than its dimensions",
                 findings_);
     return std::nullopt;
+  }
+
+  // Reads `[2,2,2]T(1,0,2)),` or `0,2,1,3),`. A mesh that is given already is
+  // not changed.
+  bool DeviceIds(Scan& scan, Mesh& mesh) {
+    const size_t begin = scan.at();
+    const bool iota = scan.Take("[");
+    const auto devices = iota ? IotaOf(scan) : Numbers(scan, ")");
+    if (!devices) return false;
+    if ((iota && !scan.Take(")")) || !scan.Take(",")) {
+      scan.Refuse("the devices should end here", findings_);
+      return false;
+    }
+    return imported_.mesh.has_value() ||
+           AddDeviceOrder(*devices, "device_ids",
+                          scan.PlaceOf(begin, scan.at()), mesh, findings_);
   }
 
   static std::optional<std::string> Name(Scan& scan) {
@@ -462,6 +420,8 @@ class HloShardings {
   Findings& findings_;
   Imported imported_;
   std::vector<NamedSpec> params_;
+  // By device number; empty if devices are numbered by their positions.
+  std::vector<int64_t> positions_;
   std::map<std::string, Spec, std::less<>> known_;  // by the sharding's text
   size_t kept_ = 0;
   int64_t steps_ = 0;

@@ -76,7 +76,7 @@ class ShardyModule {
     return false;
   }
 
-  // Reads `sdy.mesh @mesh = <["a"=2]>`. A second, different mesh is a finding.
+  // Reads `sdy.mesh @mesh = <["a"=2], device_ids=[1, 0]>`.
   bool ReadMesh(Scan& scan) {
     if (!scan.Find("sdy.mesh @")) {
       scan.Refuse("there is no `sdy.mesh` here", findings_);
@@ -103,14 +103,34 @@ class ShardyModule {
         return false;
       }
     }
+    if (scan.Take(",") && !DeviceIds(scan, mesh)) return false;
     if (!scan.Take(">")) {
-      findings_.Add(code::kInexpressible,
-                    scan.PlaceOf(scan.at(), scan.at() + 1),
-                    "the devices of this mesh are not in order");
+      scan.Refuse("the mesh should end here", findings_);
       return false;
     }
     imported_.mesh = std::move(mesh);
     return true;
+  }
+
+  // Reads `device_ids=[0, 2, 1, 3]`: the devices in the order of the mesh.
+  bool DeviceIds(Scan& scan, Mesh& mesh) {
+    const size_t begin = scan.at();
+    if (!scan.Take("device_ids=[")) {
+      scan.Refuse("the devices of the mesh are missing here", findings_);
+      return false;
+    }
+    std::vector<int64_t> devices;
+    while (!scan.Take("]")) {
+      if (!devices.empty()) scan.Take(",");
+      const auto device = scan.Number();
+      if (!device) {
+        scan.Refuse("the number of a device is missing here", findings_);
+        return false;
+      }
+      devices.push_back(*device);
+    }
+    return AddDeviceOrder(devices, "device_ids", scan.PlaceOf(begin, scan.at()),
+                          mesh, findings_);
   }
 
   // Reads `: tensor<8x4xf32> {attributes}` and an optional location.

@@ -1,0 +1,27 @@
+// The spec that places tiles of a tensor on given devices.
+#ifndef SHARDC_IMPORTERS_RULES_HLO_TILES_H_
+#define SHARDC_IMPORTERS_RULES_HLO_TILES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/mesh.h"
+#include "model/spec.h"
+
+namespace shardc::imports {
+
+struct Tiles {
+  const std::vector<int64_t>& dims;     // tiles of each dimension, then copies
+  const std::vector<int64_t>& devices;  // positions in the mesh, by tile
+  size_t rank = 0;                      // of the tensor
+};
+
+// Returns nullopt if no spec over the mesh has these tiles. There is a device
+// of the mesh for each tile.
+std::optional<Spec> SpecOfTiles(const Mesh& mesh, const Tiles& tiles);
+
+}  // namespace shardc::imports
+
+#endif  // SHARDC_IMPORTERS_RULES_HLO_TILES_H_

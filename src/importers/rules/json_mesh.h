@@ -1,0 +1,19 @@
+// The mesh in the JSON that `export hlo` writes.
+#ifndef SHARDC_IMPORTERS_RULES_JSON_MESH_H_
+#define SHARDC_IMPORTERS_RULES_JSON_MESH_H_
+
+#include <optional>
+
+#include "model/mesh.h"
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc::imports {
+
+// Reads {"axes": [{"name", "size"}, ...], "dcn": [...]}; nullopt after a
+// finding.
+std::optional<Mesh> JsonMesh(JsonValue value, Findings& findings);
+
+}  // namespace shardc::imports
+
+#endif  // SHARDC_IMPORTERS_RULES_JSON_MESH_H_
