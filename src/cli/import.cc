@@ -174,6 +174,7 @@ bool WriteMesh(const Imported& imported, const std::string& path,
 }
 
 std::optional<Imported> ReadImport(const ImportFlags& flags,
+                                   const Manifest* manifest,
                                    Findings& findings) {
   const imports::Importer* importer = FindImporter(flags.format, findings);
   if (importer == nullptr || !TakesFlags(*importer, flags, findings)) {
@@ -195,6 +196,7 @@ std::optional<Imported> ReadImport(const ImportFlags& flags,
     request.mesh = LoadMesh(flags.inputs, *target, findings);
     if (!request.mesh) return std::nullopt;
   }
+  request.manifest = manifest;
   auto imported = importer->read(request, findings);
   if (!imported || findings.HasErrors() ||
       !KeepAxisNames(*imported, findings) || !CanBeUsed(*imported, findings)) {
@@ -211,14 +213,17 @@ int RunImport(const ImportFlags& flags, const Common& common,
                  "give two different files");
     return kFailed;
   }
-  const auto imported = ReadImport(flags, findings);
-  if (!imported) return kFailed;
+  std::optional<Manifest> manifest;
   if (!flags.inputs.asked.manifest.empty()) {
-    const auto manifest =
+    manifest =
         LoadManifest(flags.inputs, flags.inputs.asked.manifest, findings);
-    if (!manifest || !Prove(*imported, *manifest, common, findings)) {
-      return kFailed;
-    }
+    if (!manifest) return kFailed;
+  }
+  const auto imported =
+      ReadImport(flags, manifest ? &*manifest : nullptr, findings);
+  if (!imported) return kFailed;
+  if (manifest && !Prove(*imported, *manifest, common, findings)) {
+    return kFailed;
   }
   if (!WriteMesh(*imported, flags.mesh_output, findings)) return kFailed;
   const auto write = [&](Sink& out) {

@@ -20,6 +20,7 @@ class Logits(unittest.TestCase):
                     kept = wanted[case["model_type"]]["plans"][name]
                     self.assertEqual(plan["exported"], kept["exported"])
                     self.assertEqual("error" in plan, "error" in kept)
+                    self.assertEqual(plan.get("sharded"), kept.get("sharded"))
                     self.assertLess(plan.get("logits", 0),
                                     tp_logits_answers.NEAR)
                     plans += 1

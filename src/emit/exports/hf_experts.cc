@@ -54,6 +54,18 @@ ExpertStyles Because(std::string reason) {
 
 }  // namespace
 
+bool HasIdentityExperts(const HfModule& experts) {
+  const HfTensor* const up = experts.Find("gate_up_proj");
+  const HfTensor* const down = experts.Find("down_proj");
+  if (up == nullptr || down == nullptr || up->shapes.size() != 1 ||
+      down->shapes.size() != 1) {
+    return false;
+  }
+  const Shape& in = *up->shapes.begin();
+  const Shape& out = *down->shapes.begin();
+  return in.size() == 3 && out.size() == 3 && in[0] > out[0];
+}
+
 ExpertStyles StylesOfExperts(const HfModule& experts, bool packed) {
   ExpertStyles out;
   bool all_first = true;

@@ -17,6 +17,12 @@ struct ExpertStyles {
   bool by_expert = false;  // each device has some of the experts
 };
 
+// Whether some experts return their input and have no tensors: LongCat-Flash
+// has rows for them in all projections but `down_proj`. Their module inside of
+// the experts' has a style of its own, because the hook of the experts' would
+// add the results of all devices.
+bool HasIdentityExperts(const HfModule& experts);
+
 // `packed` is whether the version of transformers has styles for tensors that
 // hold two projections.
 ExpertStyles StylesOfExperts(const HfModule& experts, bool packed);

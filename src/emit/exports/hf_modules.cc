@@ -88,6 +88,12 @@ Role RoleOfModule(const std::string& name) {
   return Classify(name + ".weight", '.').module_role;
 }
 
+bool HasChildren(const HfModules& modules, std::string_view name) {
+  const std::string inside = std::string(name) + ".";
+  const auto next = modules.of.lower_bound(inside);
+  return next != modules.of.end() && next->first.starts_with(inside);
+}
+
 bool HoldsExperts(std::string_view name) {
   return AfterLast(name, '.') == "experts";
 }

@@ -67,6 +67,9 @@ Role RoleOfModule(const std::string& name);
 // `gate_up_proj` and `down_proj`, which have a leading dimension of experts.
 bool HoldsExperts(std::string_view name);
 
+// Whether there are modules inside of the module.
+bool HasChildren(const HfModules& modules, std::string_view name);
+
 }  // namespace shardc::exports
 
 #endif  // SHARDC_EMIT_EXPORTS_HF_MODULES_H_

@@ -39,6 +39,12 @@ enum class Vocabulary : uint8_t {
   kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
+// The module of experts that return their input, in that of all experts.
+constexpr std::string_view kIdentity = ".identity_expert";
+// The output projection of DeepSeek V4, which has a weight for each group of
+// heads in one tensor.
+constexpr std::string_view kGroupedLinear = "o_a_proj";
+
 // A style, or the reason why none fits.
 struct StyleOrReason {
   std::string style;
@@ -64,6 +70,7 @@ class TpPlanWriter {
         OneModule(name, module, json, findings);
       }
     }
+    ListOfHeads(json);
     TiedHead(json);
     json.EndObject();
     out.Put('\n');
@@ -91,6 +98,7 @@ class TpPlanWriter {
   void OneModule(const std::string& name, const HfModule& module,
                  JsonWriter& json, Findings& findings) const {
     bool is_module = false;  // or only the owner of parameters
+    bool replicated = false;
     for (const auto& [leaf, tensor] : module.tensors) {
       const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;
       const auto hook = blocks_.hooks.find(of_leaf);
@@ -104,6 +112,7 @@ class TpPlanWriter {
                            module.place, findings);
         }
         Replicate(of_leaf, json);
+        replicated = true;
       }
     }
     const auto hook = blocks_.hooks.find(name);
@@ -111,7 +120,11 @@ class TpPlanWriter {
       if (vocabulary_ == Vocabulary::kMerged) json.Member(name, hook->second);
       return;
     }
-    if (!is_module) return;
+    if (!is_module) {
+      // The model's own plan may have a hook for the sharded parameters.
+      if (replicated && !name.empty()) Replicate(name, json);
+      return;
+    }
     const StyleOrReason answer = StyleOf(name, module);
     if (!answer.reason.empty()) {
       ReportReplicated(name, answer.reason, module.place, findings);
@@ -147,10 +160,15 @@ class TpPlanWriter {
       }
     }
     // The hook sums what devices compute, so replicated experts have none.
+    const bool identity =
+        HasIdentityExperts(module) && !(styled && styles.by_expert);
     if (!styled) {
       Replicate(name, json);
+      if (identity) Replicate(name + std::string(kIdentity), json);
     } else if (renamed()) {
       json.Member(name, styles.module);
+      if (identity)
+        json.Member(name + std::string(kIdentity), "moe_identity_expert");
     }
   }
 
@@ -161,6 +179,16 @@ class TpPlanWriter {
         });
   }
 
+  // The model's own plan may have a style for a list of heads as a whole, which
+  // is none for a list.
+  void ListOfHeads(JsonWriter& json) const {
+    for (const std::string& name : modules_.order) {
+      const std::string list(ParentOf(name));
+      if (name != list + ".*" || modules_.of.contains(list)) continue;
+      if (RoleOfModule(list) == Role::kHead) Replicate(list, json);
+    }
+  }
+
   // A head that shares the embedding's weight is not in the plan, but it is in
   // the model's own plan, with a style for a sharded vocabulary.
   void TiedHead(JsonWriter& json) const {
@@ -168,7 +196,10 @@ class TpPlanWriter {
     const HfModule* embedding = nullptr;
     for (const auto& [name, module] : modules_.of) {
       const Role role = RoleOfModule(name);
-      if (role == Role::kHead) return;
+      if (role == Role::kHead || name.ends_with("head") ||
+          name.ends_with("head.*")) {
+        return;
+      }
       if (role == Role::kEmbedding && name.starts_with("model.") &&
           AfterLast(name, '.') == "embed_tokens") {
         embedding = &module;
@@ -203,6 +234,12 @@ class TpPlanWriter {
     const HfTensor* const bias = module.Find("bias");
     if (weight == nullptr || !weight->Same()->split()) {
       return {"", "only its bias is sharded"};
+    }
+    if (HasChildren(modules_, name)) {
+      return {"", "it has modules inside, whose code a style does not cover"};
+    }
+    if (AfterLast(name, '.') == kGroupedLinear) {
+      return {"", "styles shard linear layers, and it multiplies groups"};
     }
     if (IsConv1d(name, *weight, bias)) {
       return {"", "styles shard linear layers, and it is a `Conv1D`"};

@@ -4,13 +4,19 @@
 //   {"layers.*.mlp.down_proj": "rowwise"}
 //     ->  layers\.[0-9]+\.mlp\.down_proj\.bias$ [], ...\.[^.]+$ [null, tp]
 //
-// The dimension that a style shards counts from the last. The tensors of
-// experts that are parameters of their module have three dimensions. Embeddings
-// are recognised by name, as their weights are transposed.
+// The dimension that a style shards counts from the last. With a manifest, the
+// number of dimensions is known, and only rules that a parameter matches are
+// written. Without one, the tensors of experts that are parameters of their
+// module have three dimensions. Embeddings are recognised by name, as their
+// weights are transposed.
+#include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -93,7 +99,7 @@ const Style* FindStyle(std::string_view name) {
 
 bool HasExperts(std::string_view key) {
   for (const std::string_view part : SplitName(key, '.')) {
-    if (part == "experts") return true;
+    if (part.ends_with("experts")) return true;
   }
   return false;
 }
@@ -131,11 +137,18 @@ std::string KeyPattern(std::string_view key) {
   return out;
 }
 
+struct Key {
+  std::string name;
+  Cut cut = Cut::kWhole;
+  Place place;
+};
+
 class TpPlan {
  public:
   explicit TpPlan(const Request& request)
       : axis_(request.axis.empty() ? "tp" : request.axis),
-        symbol_(request.symbol) {}
+        symbol_(request.symbol),
+        manifest_(request.manifest) {}
 
   std::optional<Imported> Read(JsonValue root, Findings& findings) {
     const auto plan = PlanIn(root, findings);
@@ -143,12 +156,19 @@ class TpPlan {
     for (const JsonMember member : plan->members()) {
       if (!Add(member, findings)) return std::nullopt;
     }
-    // A parameter's own key has priority over its module's.
     Imported out;
     out.separator = '.';
-    for (auto* rules : {&of_params_, &of_modules_}) {
-      for (ImportedRule& rule : *rules) out.rules.push_back(std::move(rule));
+    bool all = false;
+    if (manifest_ != nullptr) {
+      if (!AddMatching(out, all, findings)) return std::nullopt;
+    } else {
+      for (const Key& key : keys_) AddRules(key);
+      // A parameter's own key has priority over its module's.
+      for (auto* rules : {&of_params_, &of_modules_}) {
+        for (ImportedRule& rule : *rules) out.rules.push_back(std::move(rule));
+      }
     }
+    if (all) return out;
     out.rules.push_back(RuleOf(".*", std::nullopt, plan->place()));
     out.rules.back().comments = {"What no key names is replicated."};
     return out;
@@ -190,7 +210,12 @@ class TpPlan {
       if (cut == Cut::kOut) cut = Cut::kEmbeddingColumns;
       if (cut == Cut::kIn) cut = Cut::kEmbeddingRows;
     }
-    const Place place = member.key.place();
+    keys_.push_back({key, cut, member.key.place()});
+    return true;
+  }
+
+  void AddRules(const Key& one) {
+    const auto& [key, cut, place] = one;
     const std::string pattern = KeyPattern(key);
     // Only experts are tensors without a module of their own.
     const size_t own_rank = !HasExperts(key)        ? 1
@@ -199,20 +224,152 @@ class TpPlan {
     Put(of_params_, pattern + "$", cut, own_rank, place);
     if (cut == Cut::kIn || cut == Cut::kPackedIn) {
       of_modules_.push_back(RuleOf(pattern + "\\.bias$", std::nullopt, place));
-    } else if (DimOf(cut, 2) == 0) {
+    } else if (imports::DimOf(cut, 2) == 0) {
       of_modules_.push_back(RuleOf(pattern + "\\.bias$", 0, place));
     }
     Put(of_modules_, pattern + "\\.[^.]+$", cut, 2, place);
+  }
+
+  // The key of a parameter or module: the longest one that its name ends with,
+  // itself or with `*` for numbers.
+  const Key* KeyOf(std::string_view name) const {
+    const std::string generic = NameTemplate(name, '.');
+    for (const std::string_view whole : {name, std::string_view(generic)}) {
+      for (size_t at = 0; at != std::string_view::npos;) {
+        const auto found = by_name_.find(whole.substr(at));
+        if (found != by_name_.end()) return &keys_[found->second];
+        const size_t dot = whole.find('.', at);
+        at = dot == std::string_view::npos ? dot : dot + 1;
+      }
+    }
+    return nullptr;
+  }
+
+  // The rule of the parameters that have one key and the same last part.
+  struct Match {
+    const Key* key = nullptr;
+    std::string leaf;  // ".weight" if the key is the module's; else empty
+    size_t rank = 0;
+  };
+
+  // Adds the rules that parameters of the manifest match, for their ranks.
+  // `all` becomes whether each parameter has one.
+  bool AddMatching(Imported& out, bool& all, Findings& findings) {
+    bool numbered = false;  // whether a key is of one layer only
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      by_name_[keys_[i].name] = i;
+      numbered = numbered || NameTemplate(keys_[i].name, '.') != keys_[i].name;
+    }
+    std::map<std::string, Match> matches;  // by pattern
+    std::set<std::string> seen;
+    std::set<const Key*> used;
+    all = true;
+    for (const Tensor& tensor : manifest_->tensors) {
+      std::string name =
+          numbered ? std::string(tensor.name) : NameTemplate(tensor.name, '.');
+      const auto& shape = manifest_->TypeOf(tensor).shape;
+      Match match = MatchOf(name, used);
+      match.rank = shape ? shape->size() : 2;
+      if (match.key == nullptr) {
+        all = false;
+        continue;
+      }
+      if (!seen.insert(name + "/" + std::to_string(match.rank)).second) {
+        continue;
+      }
+      const std::string pattern =
+          KeyPattern(match.key->name) + Literal(match.leaf) + "$";
+      const auto [at, fresh] = matches.try_emplace(pattern, match);
+      if (fresh || DimOf(at->second) == DimOf(match)) continue;
+      findings.Add(code::kInexpressible, match.key->place,
+                   "the style of " + ShortQuote(match.key->name) +
+                       " shards parameters with different numbers of "
+                       "dimensions, such as " +
+                       ShortQuote(tensor.name));
+      return false;
+    }
+    PutInOrder(matches, out);
+    NameUnused(used, out);
     return true;
+  }
+
+  // Adds to `used` the keys of all modules around the parameter.
+  Match MatchOf(const std::string& name, std::set<const Key*>& used) const {
+    Match match;
+    match.key = KeyOf(name);
+    used.insert(match.key);
+    size_t dot = name.rfind('.');
+    if (match.key == nullptr && dot != std::string::npos) {
+      match.key = KeyOf(std::string_view(name).substr(0, dot));
+      match.leaf = name.substr(dot);
+    }
+    while (dot != std::string::npos && dot > 0) {
+      used.insert(KeyOf(std::string_view(name).substr(0, dot)));
+      dot = name.rfind('.', dot - 1);
+    }
+    return match;
+  }
+
+  // A vector has no input dimension: `rowwise` leaves it replicated.
+  static std::optional<size_t> DimOf(const Match& match) {
+    const Cut cut = match.key->cut;
+    const bool by_input = cut == Cut::kIn || cut == Cut::kPackedIn;
+    if (match.rank < (by_input ? size_t{2} : size_t{1})) return std::nullopt;
+    const auto dim = imports::DimOf(cut, match.rank);
+    return dim && *dim < match.rank ? dim : std::nullopt;
+  }
+
+  // In the order of the plan, a parameter's own key before its module's, a
+  // longer key before one that it ends with, and that of one layer before `*`.
+  void PutInOrder(const std::map<std::string, Match>& matches, Imported& out) {
+    std::vector<const std::pair<const std::string, Match>*> sorted;
+    for (const auto& match : matches) sorted.push_back(&match);
+    std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+      const bool a_module = !a->second.leaf.empty();
+      const bool b_module = !b->second.leaf.empty();
+      return std::tuple(a_module, a->second.key, a->second.leaf) <
+             std::tuple(b_module, b->second.key, b->second.leaf);
+    });
+    std::vector<std::string> keys;
+    for (const auto* one : sorted) {
+      const Key* const key = one->second.key;
+      const std::string generic = NameTemplate(key->name, '.');
+      size_t at = keys.size();
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (key->name != keys[i] &&
+            (generic == keys[i] || generic.ends_with("." + keys[i]))) {
+          at = std::min(at, i);
+        }
+      }
+      keys.insert(keys.begin() + static_cast<std::ptrdiff_t>(at), key->name);
+      out.rules.insert(out.rules.begin() + static_cast<std::ptrdiff_t>(at),
+                       RuleOf(one->first, DimOf(one->second), key->place));
+      NotePacked(key->cut, out.rules[at]);
+    }
+  }
+
+  // Notes the keys that no parameter or module of the manifest has.
+  void NameUnused(const std::set<const Key*>& used, Imported& out) const {
+    std::string names;
+    for (const Key& key : keys_) {
+      if (used.contains(&key)) continue;
+      names += (names.empty() ? "`" : ", `") + key.name + "`";
+    }
+    if (names.empty()) return;
+    out.comments.push_back("Keys that name nothing here: " + names + ".");
   }
 
   void Put(std::vector<ImportedRule>& rules, std::string pattern, Cut cut,
            size_t rank, const Place& place) {
-    rules.push_back(RuleOf(std::move(pattern), DimOf(cut, rank), place));
-    if (cut == Cut::kPackedOut || cut == Cut::kPackedIn) {
-      rules.back().comments = {
-          "Packed one part after the other: a loader cuts part by part."};
-    }
+    rules.push_back(
+        RuleOf(std::move(pattern), imports::DimOf(cut, rank), place));
+    NotePacked(cut, rules.back());
+  }
+
+  static void NotePacked(Cut cut, ImportedRule& rule) {
+    if (cut != Cut::kPackedOut && cut != Cut::kPackedIn) return;
+    rule.comments = {
+        "Packed one part after the other: a loader cuts part by part."};
   }
 
   ImportedRule RuleOf(std::string pattern, std::optional<size_t> dim,
@@ -231,6 +388,9 @@ class TpPlan {
   }
 
   std::string axis_, symbol_;
+  const Manifest* manifest_;
+  std::vector<Key> keys_;  // in the order of the plan
+  std::map<std::string, size_t, std::less<>> by_name_;  // indices of `keys_`
   std::vector<ImportedRule> of_params_, of_modules_;
 };
 

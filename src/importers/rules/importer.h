@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "model/imported.h"
+#include "model/manifest.h"
 #include "source/finding.h"
 #include "source/source.h"
 
@@ -28,6 +29,8 @@ struct Request {
   SourceRef names;           // `--names`: logical names; null if not given
   std::optional<Mesh> mesh;  // `--mesh`
   std::string axis;          // `--axis`
+  // `--manifest`: the parameters that the rules are for; null if not given.
+  const Manifest* manifest = nullptr;
 };
 
 struct Importer {
