@@ -21,7 +21,7 @@ namespace {
 
 struct ExportFlags {
   InputFlags inputs;
-  std::string format, plan, output, mode, names;
+  std::string format, plan, output, mode, names, state;
   exports::Options options;
   bool allow_edited = false;
 };
@@ -50,6 +50,7 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
       {"--axis", !options.axis.empty()},
       {"--transformers", !options.version.empty()},
       {"--names", !flags.names.empty()},
+      {"--state", !flags.state.empty()},
       {"--open", options.open},
       {"--replicated", options.replicated},
       {"--priorities", !options.priorities.empty()},
@@ -149,11 +150,16 @@ int RunExport(const ExportFlags& flags, const Common& common,
   const auto plan = PlanOf(flags, common, status, rules, findings);
   if (!plan) return status;
   if (!HasMode(*plan, options.mode, findings)) return kFailed;
+  std::optional<Manifest> state;
+  if (!flags.state.empty()) {
+    state = LoadManifest(flags.inputs, flags.state, findings);
+    if (!state) return kFailed;
+  }
   Findings said;
   const std::string text = TextOf([&](Sink& out) {
-    exporter->write(
-        {*plan, options, rules ? &*rules : nullptr, names ? &*names : nullptr},
-        out, said);
+    exporter->write({*plan, options, rules ? &*rules : nullptr,
+                     names ? &*names : nullptr, state ? &*state : nullptr},
+                    out, said);
   });
   const bool failed = said.HasErrors();
   findings.Append(std::move(said));
@@ -240,7 +246,12 @@ Options OptionsOf(ExportFlags& flags) {
         .value = "FILE",
         .help = "maxtext: file with the logical names of the parameters' "
                 "dimensions: MaxText's logical_shardings.json, or a list by "
-                "name"}});
+                "name"},
+       {.name = "--state",
+        .to = &flags.state,
+        .value = "CHECKPOINT",
+        .help = "orbax: folder of the checkpoint of a train state, or a "
+                "manifest of its arrays; the file covers all of them"}});
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/logical_axes.h"
+#include "model/manifest.h"
 #include "model/rules.h"
 #include "plan/read.h"
 #include "source/finding.h"
@@ -38,6 +39,7 @@ struct Request {
   Options options;
   const RuleSet* rules = nullptr;  // null when the plan was read from a file
   const std::vector<LogicalNames>* names = nullptr;  // null if not given
+  const Manifest* state = nullptr;  // `--state`; null if not given
 };
 
 struct Exporter {

@@ -1,12 +1,15 @@
 // The `_sharding` file of an orbax checkpoint: a JSON object whose keys are
-// parameter names in base64 and whose values are JSON strings. Device ids are
-// left out of a mesh of one slice, so that the checkpoint restores on any
-// devices of the same number; those of several slices are in their order:
+// names of arrays in base64 and whose values are JSON strings. orbax restores a
+// checkpoint without a target only if each of its arrays has an entry, so that
+// `--state` gives those of a complete train state:
 //
 //   {"dw": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
-#include "emit/exports/device_order.h"
+#include <map>
+
 #include "emit/exports/exporter.h"
+#include "emit/exports/state_arrays.h"
 #include "emit/exports/view.h"
+#include "model/mesh_layout.h"
 #include "source/json_writer.h"
 #include "source/url_base64.h"
 
@@ -37,6 +40,18 @@ void WriteGrid(JsonWriter& json, const Mesh& mesh, size_t axis,
   json.EndArray();
 }
 
+// The devices in the order of the mesh: their numbers are their ids. A mesh of
+// one slice with more devices than can be listed is left out, as orbax takes
+// all devices in the order of their ids then.
+std::vector<int64_t> Devices(const Mesh& mesh) {
+  std::vector<int64_t> devices;
+  if (mesh.devices > kMostListed) return devices;
+  devices = DeviceOrder(mesh);
+  if (!devices.empty()) return devices;
+  for (int64_t n = 0; n < mesh.devices; ++n) devices.push_back(n);
+  return devices;
+}
+
 std::string ShardingText(const Mesh& mesh, const Spec& spec) {
   return JsonText([&](JsonWriter& json) {
     json.BeginObject();
@@ -53,7 +68,8 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec) {
     });
     json.Key("partition_spec");
     WriteSpec(json, spec);
-    if (const auto devices = DeviceOrder(mesh); !devices.empty()) {
+    const std::vector<int64_t> devices = Devices(mesh);
+    if (!mesh.axes.empty() && !devices.empty()) {
       json.Key("device_mesh");
       json.BeginObject();
       json.Key("mesh");
@@ -67,13 +83,29 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec) {
 
 void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   const ReadPlan& plan = request.plan;
-  if (!NoPlacements(plan, "orbax", findings)) return;
-  const char separator = SeparatorOf(plan);
+  if (!NoPlacements(plan, "orbax", findings) ||
+      !CanListDevices(plan.mesh, "orbax", findings)) {
+    return;
+  }
+  const Mode mode = request.options.mode;
+  std::vector<StateArray> arrays;
+  char separator = SeparatorOf(plan);
+  if (request.state != nullptr) {
+    arrays = ArraysOfState(plan, mode, *request.state, findings);
+    if (request.state->separator != 0) separator = request.state->separator;
+  } else {
+    for (const ReadParam& param : plan.params) {
+      arrays.push_back({param.name, param.SpecOf(mode)});
+    }
+  }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  for (const ReadParam& param : plan.params) {
-    json.Member(EncodeUrlBase64(OrbaxName(param.name, separator)),
-                ShardingText(plan.mesh, param.SpecOf(request.options.mode)));
+  std::map<Spec, std::string> texts;  // few are different
+  for (const StateArray& array : arrays) {
+    const auto [text, fresh] = texts.try_emplace(array.spec);
+    if (fresh) text->second = ShardingText(plan.mesh, array.spec);
+    json.Member(EncodeUrlBase64(OrbaxName(array.name, separator)),
+                text->second);
   }
   json.EndObject();
   out.Put('\n');
@@ -83,6 +115,6 @@ void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
 
 constexpr Exporter kOrbax{"orbax",
                           "the `_sharding` file of an orbax checkpoint", "json",
-                          "--mode", WriteOrbax};
+                          "--mode --state", WriteOrbax};
 
 }  // namespace shardc::exports

@@ -124,17 +124,38 @@ TEST_CASE("hlo writes tiles over a device order") {
 )text");
 }
 
+TEST_CASE("a mesh of slices whose devices are too many to list is refused") {
+  ReadPlan plan = Small();
+  plan.mesh.axes = {{"dp", 2}, {"tp", 1 << 16}};
+  plan.mesh.devices = 1 << 17;
+  plan.mesh.slices = 2;
+  plan.mesh.dcn = {1, 2};
+  for (const char* format : {"jax-json", "orbax", "shardy", "dtensor"}) {
+    CHECK(Exported(plan, format) ==
+          "SHD005 `" + std::string(format) +
+              "` would list 131,072 devices, because they are in several "
+              "slices");
+  }
+  CHECK(
+      Exported(plan, "hlo")
+          .starts_with(
+              R"text("layers.0.up.weight": {devices=[65536,1,2]<=[2,2,32768]T(0,2,1))text"));
+  plan.mesh.slices = 1;
+  plan.mesh.dcn.clear();
+  CHECK(Exported(plan, "orbax").find("device_mesh") == std::string::npos);
+}
+
 TEST_CASE("orbax writes names in base64") {
   CHECK(Exported(Small(), "orbax") ==
         R"text({
-  "bGF5ZXJzLjAudXAud2VpZ2h0": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [\"tp\", null]}",
-  "bGF5ZXJzLjEudXAud2VpZ2h0": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [\"tp\", null]}",
-  "bGF5ZXJzLjAuZG93bi53ZWlnaHQ=": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [null, \"tp\"]}",
-  "bGF5ZXJzLjAudXAuYmlhcw==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [\"tp\"]}",
-  "ZW1iZWQud2VpZ2h0": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [[\"dp\", \"tp\"], null]}",
-  "bm9ybS53ZWlnaHQ=": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [null]}",
-  "b2RkXG5hbWUi": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [\"dp\", \"tp\"]}",
-  "c3RlcA==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": []}"
+  "bGF5ZXJzLjAudXAud2VpZ2h0": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [\"tp\", null], \"device_mesh\": {\"mesh\": [[{\"id\": 0}, {\"id\": 1}, {\"id\": 2}, {\"id\": 3}], [{\"id\": 4}, {\"id\": 5}, {\"id\": 6}, {\"id\": 7}]]}}",
+  "bGF5ZXJzLjEudXAud2VpZ2h0": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [\"tp\", null], \"device_mesh\": {\"mesh\": [[{\"id\": 0}, {\"id\": 1}, {\"id\": 2}, {\"id\": 3}], [{\"id\": 4}, {\"id\": 5}, {\"id\": 6}, {\"id\": 7}]]}}",
+  "bGF5ZXJzLjAuZG93bi53ZWlnaHQ=": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [null, \"tp\"], \"device_mesh\": {\"mesh\": [[{\"id\": 0}, {\"id\": 1}, {\"id\": 2}, {\"id\": 3}], [{\"id\": 4}, {\"id\": 5}, {\"id\": 6}, {\"id\": 7}]]}}",
+  "bGF5ZXJzLjAudXAuYmlhcw==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [\"tp\"], \"device_mesh\": {\"mesh\": [[{\"id\": 0}, {\"id\": 1}, {\"id\": 2}, {\"id\": 3}], [{\"id\": 4}, {\"id\": 5}, {\"id\": 6}, {\"id\": 7}]]}}",
+  "ZW1iZWQud2VpZ2h0": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [[\"dp\", \"tp\"], null], \"device_mesh\": {\"mesh\": [[{\"id\": 0}, {\"id\": 1}, {\"id\": 2}, {\"id\": 3}], [{\"id\": 4}, {\"id\": 5}, {\"id\": 6}, {\"id\": 7}]]}}",
+  "bm9ybS53ZWlnaHQ=": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [null], \"device_mesh\": {\"mesh\": [[{\"id\": 0}, {\"id\": 1}, {\"id\": 2}, {\"id\": 3}], [{\"id\": 4}, {\"id\": 5}, {\"id\": 6}, {\"id\": 7}]]}}",
+  "b2RkXG5hbWUi": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [\"dp\", \"tp\"], \"device_mesh\": {\"mesh\": [[{\"id\": 0}, {\"id\": 1}, {\"id\": 2}, {\"id\": 3}], [{\"id\": 4}, {\"id\": 5}, {\"id\": 6}, {\"id\": 7}]]}}",
+  "c3RlcA==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2, 4], \"axis_names\": [\"dp\", \"tp\"], \"axis_types\": [\"AxisType.Auto\", \"AxisType.Auto\"], \"partition_spec\": [], \"device_mesh\": {\"mesh\": [[{\"id\": 0}, {\"id\": 1}, {\"id\": 2}, {\"id\": 3}], [{\"id\": 4}, {\"id\": 5}, {\"id\": 6}, {\"id\": 7}]]}}"
 }
 )text");
 }

@@ -1,0 +1,275 @@
+// An optimizer's state holds trees of the parameters' structure, so that an
+// array belongs to the parameter whose name its path ends with, as in the
+// Python package (python/shardc/arrays.py):
+//
+//   params/up/kernel             [8, 16]  ->  up/kernel, dimensions 0 and 1
+//   opt_state/0/mu/up/kernel     [8, 16]  ->  up/kernel, dimensions 0 and 1
+//   opt_state/0/v_row/up/kernel  [8]      ->  up/kernel, dimension 0
+//   opt_state/0/count            []       ->  no parameter: replicated
+#include "emit/exports/state_arrays.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "emit/exports/view.h"
+#include "model/name.h"
+#include "source/index.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+using Parts = std::vector<std::string>;
+
+// The most dimensions of an array whose dimensions are compared with a
+// parameter's in every way.
+constexpr size_t kMostDimensions = 12;
+
+int64_t Elements(const Shape& shape) {
+  int64_t count = 1;  // 2 stands for more
+  for (const int64_t size : shape) {
+    count = size == 0 || count == 0 ? 0 : count > 1 || size > 1 ? 2 : 1;
+  }
+  return count;
+}
+
+std::string ShapeText(const Shape& shape) {
+  std::string out;
+  for (const int64_t size : shape) {
+    out += (out.empty() ? "" : ", ") + std::to_string(size);
+  }
+  return "[" + out + "]";
+}
+
+// The spec of an array by a subset of dimensions: `few` ascending dimensions of
+// those that `many` has, whose sizes are equal. Collects the different specs.
+class Ways {
+ public:
+  Ways(const Shape& array, const Shape& param, const Spec& spec)
+      : array_(array), param_(param), spec_(spec) {}
+
+  // The spec of the array, empty if several are possible. Returns nullopt if no
+  // dimensions of the parameter make up the array.
+  std::optional<Spec> Only() {
+    if (array_.size() == param_.size()) {
+      SameRank();
+    } else if (std::max(array_.size(), param_.size()) <= kMostDimensions) {
+      Choose({});
+    }
+    if (found_.empty()) return std::nullopt;
+    return found_.size() == 1 ? *found_.begin() : Spec();
+  }
+
+ private:
+  AxisGroup GroupAt(size_t dim) const {
+    return dim < spec_.size() ? spec_[dim] : AxisGroup();
+  }
+
+  // An optimizer may keep one value where a parameter has a dimension.
+  void SameRank() {
+    Spec out(array_.size());
+    for (size_t d = 0; d < array_.size(); ++d) {
+      if (array_[d] != param_[d] && array_[d] != 1) return;
+      if (array_[d] == param_[d]) out[d] = GroupAt(d);
+    }
+    found_.insert(std::move(out));
+  }
+
+  // `taken` are the dimensions of the one with more, for the first of the
+  // other.
+  void Choose(std::vector<size_t> taken) {
+    const bool fewer = array_.size() < param_.size();
+    const Shape& few = fewer ? array_ : param_;
+    const Shape& many = fewer ? param_ : array_;
+    if (taken.size() == few.size()) {
+      Spec out(array_.size());
+      for (size_t i = 0; i < taken.size(); ++i) {
+        out[fewer ? i : taken[i]] = GroupAt(fewer ? taken[i] : i);
+      }
+      found_.insert(std::move(out));
+      return;
+    }
+    const size_t from = taken.empty() ? 0 : taken.back() + 1;
+    for (size_t dim = from; dim < many.size(); ++dim) {
+      if (many[dim] != few[taken.size()]) continue;
+      std::vector<size_t> next = taken;
+      next.push_back(dim);
+      Choose(std::move(next));
+    }
+  }
+
+  const Shape& array_;
+  const Shape& param_;
+  const Spec& spec_;
+  std::set<Spec> found_;
+};
+
+class State {
+ public:
+  State(const ReadPlan& plan, Mode mode)
+      : mode_(mode), separator_(SeparatorOf(plan)) {
+    for (const ReadParam& param : plan.params) {
+      Parts parts = PartsOf(param.name, separator_);
+      longest_ = std::max(longest_, parts.size() + 1);
+      names_.emplace(std::move(parts), &param);
+    }
+  }
+
+  std::vector<StateArray> Arrays(const Manifest& state, Findings& findings) {
+    std::vector<Array> arrays;
+    for (const Tensor& tensor : state.tensors) {
+      Array& array = arrays.emplace_back();
+      array.name = std::string(tensor.name);
+      for (const std::string& part : PartsOf(array.name, state.separator)) {
+        for (std::string& one : PartsOf(part, separator_)) {
+          array.parts.push_back(std::move(one));
+        }
+      }
+      array.shape = state.TypeOf(tensor).shape;
+      Find(array);
+    }
+    std::vector<StateArray> out;
+    for (const Array& array : arrays) {
+      out.push_back({array.name, SpecOf(array, findings)});
+    }
+    Report(state, findings);
+    return out;
+  }
+
+ private:
+  struct Array {
+    std::string name;
+    Parts parts;
+    std::optional<Shape> shape;
+    const ReadParam* param = nullptr;  // whose name the path contains
+    size_t begin = 0, end = 0;         // where
+    bool same = false;                 // of the parameter's shape
+  };
+
+  static Parts PartsOf(std::string_view name, char separator) {
+    Parts out;
+    for (const std::string_view part : SplitName(name, separator)) {
+      out.emplace_back(part);
+    }
+    return out;
+  }
+
+  // A parameter by its name's parts. `params` in front may be there or not.
+  const ReadParam* Known(const Parts& parts) const {
+    const auto find = [&](const Parts& wanted) -> const ReadParam* {
+      const auto found = names_.find(wanted);
+      return found == names_.end() ? nullptr : found->second;
+    };
+    if (const ReadParam* param = find(parts)) return param;
+    Parts other = parts;
+    if (!parts.empty() && parts.front() == "params") {
+      other.erase(other.begin());
+      if (const ReadParam* param = find(other)) return param;
+    }
+    other = parts;
+    other.insert(other.begin(), "params");
+    return find(other);
+  }
+
+  // Finds the name that ends last in the path, and the longest of those.
+  void Find(Array& array) {
+    const Parts& parts = array.parts;
+    for (size_t end = parts.size(); end > 0 && !array.param; --end) {
+      size_t begin = end > longest_ ? end - longest_ : 0;
+      for (; begin < end && !array.param; ++begin) {
+        array.param =
+            Known({parts.begin() + Offset(begin), parts.begin() + Offset(end)});
+        array.begin = begin;
+        array.end = end;
+      }
+    }
+    if (array.param == nullptr) return;
+    const auto& shape = array.param->type.shape;
+    array.same = !shape || !array.shape || *shape == *array.shape;
+    if (!array.same || (array.shape && Elements(*array.shape) < 2)) return;
+    const size_t root = array.begin + (parts[array.begin] == "params" ? 1 : 0);
+    roots_.insert(Parts(parts.begin(), parts.begin() + Offset(root)));
+  }
+
+  static std::ptrdiff_t Offset(size_t index) {
+    return static_cast<std::ptrdiff_t>(index);
+  }
+
+  // Whether the array is in a copy of the parameters' tree.
+  bool AmongParameters(const Array& array) const {
+    for (size_t n = 0; n < array.parts.size(); ++n) {
+      if (roots_.contains(
+              Parts(array.parts.begin(), array.parts.begin() + Offset(n)))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Spec SpecOf(const Array& array, Findings& findings) {
+    if (array.param != nullptr && array.same) return array.param->SpecOf(mode_);
+    if (!array.shape || array.shape->empty()) return {};
+    // Optimizers put arrays of one element where they keep nothing.
+    if (array.param != nullptr && Elements(*array.shape) < 2) return {};
+    if (AmongParameters(array)) {
+      if (array.param == nullptr) {
+        unknown_.push_back(array.name);
+        return {};
+      }
+      findings.Add(code::kInexpressible, array.param->place,
+                   ShortQuote(array.param->name) + " is " +
+                       ShapeText(*array.param->type.shape) +
+                       " in the plan, and " + ShortQuote(array.name) + " is " +
+                       ShapeText(*array.shape) + " in the train state",
+                   "compile the plan from the parameters of this state");
+      return {};
+    }
+    if (array.param == nullptr) return {};
+    return Ways(*array.shape, *array.param->type.shape,
+                array.param->SpecOf(mode_))
+        .Only()
+        .value_or(Spec());
+  }
+
+  void Report(const Manifest& state, Findings& findings) const {
+    if (unknown_.empty()) return;
+    const auto count = static_cast<int64_t>(unknown_.size());
+    Finding finding;
+    finding.code = &code::kInexpressible;
+    finding.level = Level::kWarning;
+    finding.place = {state.source};
+    finding.params = unknown_;
+    finding.message =
+        "the plan lacks " + ShortQuote(unknown_.front()) +
+        (count > 1 ? " and " + CountText(count - 1) + " more" : "") +
+        " among the parameters: the file replicates " +
+        (count > 1 ? "them" : "it");
+    findings.Add(std::move(finding));
+  }
+
+  Mode mode_;
+  char separator_;
+  std::map<Parts, const ReadParam*> names_;
+  size_t longest_ = 1;
+  // Where the copies of the parameters' tree begin.
+  std::set<Parts> roots_;
+  std::vector<std::string> unknown_;
+};
+
+}  // namespace
+
+std::vector<StateArray> ArraysOfState(const ReadPlan& plan, Mode mode,
+                                      const Manifest& state,
+                                      Findings& findings) {
+  Findings found;
+  std::vector<StateArray> out = State(plan, mode).Arrays(state, found);
+  if (found.HasErrors()) out.clear();
+  findings.Append(std::move(found));
+  return out;
+}
+
+}  // namespace shardc::exports

@@ -1,0 +1,30 @@
+// The arrays of a train state, and the parameter that each belongs to.
+#ifndef SHARDC_EMIT_EXPORTS_STATE_ARRAYS_H_
+#define SHARDC_EMIT_EXPORTS_STATE_ARRAYS_H_
+
+#include <string>
+#include <vector>
+
+#include "model/manifest.h"
+#include "model/spec.h"
+#include "plan/read.h"
+#include "source/finding.h"
+
+namespace shardc::exports {
+
+struct StateArray {
+  std::string name;  // as the state has it
+  Spec spec;         // empty if the array is replicated
+};
+
+// Returns the spec of each array of the state, in its order. An array of a
+// parameter's name with another shape than the plan's is a finding; one among
+// the parameters that the plan lacks is replicated, with a warning. Returns an
+// empty list after errors.
+std::vector<StateArray> ArraysOfState(const ReadPlan& plan, Mode mode,
+                                      const Manifest& state,
+                                      Findings& findings);
+
+}  // namespace shardc::exports
+
+#endif  // SHARDC_EMIT_EXPORTS_STATE_ARRAYS_H_
