@@ -115,6 +115,8 @@ def rows():
         found = records.load(name)["cases"]
         yield (name, "shards", what, sum(case["equal"] for case in found),
                sum(case["different"] + case["refusals"] for case in found))
+    yield ("pipelining/torch", "schedules", "actions of pipeline schedules, in their order",
+           len(records.load("pipelining/torch")["cases"]), 0)
     steps = records.load("xla/steps")["cases"]
     yield ("xla/steps", "collectives", "training steps, what XLA's partitioner makes of them",
            len(steps), sum("free" in case for case in steps))
