@@ -58,7 +58,12 @@ class OrbaxTree {
     if (!metadata_) return std::nullopt;
     const auto store = OpenStore();
     if (store == nullptr) return std::nullopt;
-    ZarrTree zarr(folder_.path, store);
+    // A part of an unfinished save may be absent as a whole.
+    const bool all_stored =
+        metadata_->stores_fill_values ||
+        (!folder_.Has(kOcdbtManifest) && !PartsOf(folder_).empty());
+    ZarrTree zarr(folder_.path, store,
+                  all_stored ? AbsentChunks::kLost : AbsentChunks::kFilled);
     if (!metadata_->has_tree) {
       tree_.notes.push_back(
           "`_METADATA` has no `tree_metadata`: arrays are named by their keys");
@@ -67,6 +72,7 @@ class OrbaxTree {
       return std::nullopt;
     }
     if (!AddShardings()) return std::nullopt;
+    AddRandomKeys();
     tree_.reader = zarr.Reader();
     return std::move(tree_);
   }
@@ -212,6 +218,27 @@ class OrbaxTree {
       array.sharding = found->second;
     }
     return true;
+  }
+
+  // Random keys of JAX are listed by the processes that hold them; orbax reads
+  // the first list.
+  void AddRandomKeys() {
+    std::error_code error;
+    const std::string lists = folder_.PathOf(kArrayMetadatas);
+    const auto names = NamesIn(lists, error);
+    if (!names || names->empty()) return;
+    Findings none;
+    const auto keys = ReadOrbaxRandomKeys(PathIn(lists, names->front()), none);
+    if (!keys) {
+      tree_.notes.push_back(
+          "`array_metadatas` cannot be read: random keys are arrays of their "
+          "words");
+      return;
+    }
+    for (Array& array : tree_.arrays) {
+      const auto found = keys->find(array.key);
+      if (found != keys->end()) array.random_key = found->second;
+    }
   }
 
   const Folder& folder_;

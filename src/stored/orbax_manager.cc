@@ -1,14 +1,17 @@
 // The folders above a tree: the root of a CheckpointManager holds one folder
 // for each step, named by its number, a step holds one for each item, and the
-// v1 API keeps a tree in `state`.
+// v1 API keeps a tree in `state`, or each of several in an item.
 //
 //   run/5, run/10/params, run/10/extra  ->  run/10/params
 //
 // If a step has several trees, their arrays are named ITEM/NAME.
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,12 +27,20 @@ constexpr std::string_view kStepFile = "_CHECKPOINT_METADATA";
 constexpr std::string_view kV1File = "orbax.checkpoint";
 constexpr std::string_view kV1Tree = "state";
 
-std::optional<int64_t> StepOf(std::string_view name) {
+// The number of a step's folder: `1000`, `00001000`, or `checkpoint_1000` where
+// the manager has a prefix, which is returned with its underscore.
+struct StepName {
+  std::string prefix;
   int64_t step = 0;
+};
+std::optional<StepName> ParseStepName(std::string_view name) {
+  StepName out;
+  out.prefix = name.substr(0, name.rfind('_') + 1);
+  name.remove_prefix(out.prefix.size());
   const char* end = name.data() + name.size();
-  const auto [at, error] = std::from_chars(name.data(), end, step);
-  if (error != std::errc() || at != end || step < 0) return std::nullopt;
-  return step;
+  const auto [at, error] = std::from_chars(name.data(), end, out.step);
+  if (error != std::errc() || at != end || name[0] == '-') return std::nullopt;
+  return out;
 }
 
 // Items of a step that are trees.
@@ -83,9 +94,9 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
   if (folder.Has(kV1File)) {
     auto state = ReadFolder(folder.PathOf(kV1Tree));
     if (state && IsOrbaxTree(*state)) items.push_back(std::move(*state));
-  } else {
-    items = TreesIn(folder);
   }
+  // `save_checkpointables` of the v1 API has items of any names.
+  if (items.empty()) items = TreesIn(folder);
   if (items.empty()) {
     findings.Add(code::kMissing, {MakeSource(folder.path, {})},
                  "the checkpoint's step has no item with arrays",
@@ -115,13 +126,20 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
   return out;
 }
 
-// The folders of complete steps, in ascending order.
-std::vector<std::pair<int64_t, std::string>> StepsIn(const Folder& folder) {
-  std::vector<std::pair<int64_t, std::string>> out;
+using Steps = std::vector<std::pair<int64_t, std::string>>;
+
+// The folders of complete steps, in ascending order: those without a prefix, or
+// those with the only prefix that there is.
+Steps StepsIn(const Folder& folder) {
+  std::map<std::string, Steps> by_prefix;
   for (const std::string& name : folder.names) {
-    const auto step = StepOf(name);
-    if (step) out.emplace_back(*step, name);
+    const auto parsed = ParseStepName(name);
+    if (parsed) by_prefix[parsed->prefix].emplace_back(parsed->step, name);
   }
+  const auto plain = by_prefix.find("");
+  if (plain == by_prefix.end() && by_prefix.size() != 1) return {};
+  Steps out = plain == by_prefix.end() ? std::move(by_prefix.begin()->second)
+                                       : std::move(plain->second);
   std::sort(out.begin(), out.end());
   return out;
 }

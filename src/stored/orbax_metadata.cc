@@ -138,6 +138,10 @@ std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
   OrbaxMetadata out;
   const auto ocdbt = Member(document->root(), "use_ocdbt", JsonKind::kBool);
   if (ocdbt) out.use_ocdbt = ocdbt->boolean();
+  const auto filled =
+      Member(document->root(), "store_array_data_equal_to_fill_value",
+             JsonKind::kBool);
+  out.stores_fill_values = filled && filled->boolean();
   const auto tree =
       Member(document->root(), "tree_metadata", JsonKind::kObject);
   out.has_tree = tree.has_value();
@@ -176,6 +180,26 @@ std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
                     findings);
     }
     out.emplace(*name, std::move(*sharding));
+  }
+  return out;
+}
+
+std::optional<std::map<std::string, std::string>> ReadOrbaxRandomKeys(
+    const std::string& path, Findings& findings) {
+  const auto document = Parse(path, findings);
+  if (document == nullptr) return std::nullopt;
+  std::map<std::string, std::string> out;
+  const auto list =
+      Member(document->root(), "array_metadatas", JsonKind::kArray);
+  if (!list) return out;
+  for (const JsonValue& item : list->items()) {
+    const auto array = Member(item, "array_metadata", JsonKind::kObject);
+    if (!array) continue;
+    const auto name = Member(*array, "param_name", JsonKind::kString);
+    const auto more = Member(*array, "ext_metadata", JsonKind::kObject);
+    if (!name || !more) continue;
+    const auto type = Member(*more, "random_key_impl", JsonKind::kString);
+    if (type) out.emplace(name->string(), type->string());
   }
   return out;
 }

@@ -25,6 +25,9 @@ struct OrbaxMetadata {
   bool has_tree = false;  // `tree_metadata` is there
   std::vector<OrbaxLeaf> leaves;
   std::optional<bool> use_ocdbt;
+  // Whether chunks that equal the fill value are stored too, so that a chunk
+  // that is absent is lost. orbax before 0.10 does not record it.
+  bool stores_fill_values = false;
 };
 
 // Return nullopt after a finding.
@@ -32,6 +35,10 @@ std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
                                                Findings& findings);
 // By the names in the storage; arrays on a single device are left out.
 std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
+    const std::string& path, Findings& findings);
+// The implementations of the random keys that a file of `array_metadatas`
+// lists, by the names in the storage.
+std::optional<std::map<std::string, std::string>> ReadOrbaxRandomKeys(
     const std::string& path, Findings& findings);
 // The texts of string leaves by their names in the storage.
 std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(

@@ -68,6 +68,7 @@ class PickleValue {
   uint32_t id() const { return id_; }
   std::optional<int64_t> Int() const;
   std::optional<bool> Bool() const;
+  std::optional<double> Float() const;
   std::optional<std::string_view> Text() const;  // UTF-8
 
   // The number of elements of a list or tuple, or of pairs of a dictionary.

@@ -38,6 +38,11 @@ std::optional<bool> PickleValue::Bool() const {
   return pickle_->nodes_[id_].value != 0;
 }
 
+std::optional<double> PickleValue::Float() const {
+  if (type() != Type::kFloat) return std::nullopt;
+  return std::bit_cast<double>(pickle_->nodes_[id_].value);
+}
+
 std::optional<std::string_view> PickleValue::Text() const {
   if (type() != Type::kText) return std::nullopt;
   const Pickle::Node& node = pickle_->nodes_[id_];

@@ -143,13 +143,19 @@ class ArchiveReader {
                 Findings& findings)
       : file_(file), offset_(offset), bytes_(bytes), findings_(findings) {}
 
-  std::optional<TorchTensor> Read() {
+  std::optional<std::string> ReadPickle() {
     auto members = ReadZipDirectory(file_, offset_, bytes_, findings_);
     if (!members) return std::nullopt;
     members_ = std::move(*members);
     std::string pickle;
-    std::string order = "little";
     if (!Small("data.pkl", &pickle)) return std::nullopt;
+    return pickle;
+  }
+
+  std::optional<TorchTensor> Read() {
+    const auto pickle = ReadPickle();
+    if (!pickle) return std::nullopt;
+    std::string order = "little";
     if (Find(members_, "byteorder") != nullptr && !Small("byteorder", &order)) {
       return std::nullopt;
     }
@@ -158,7 +164,7 @@ class ArchiveReader {
     }
     std::string key;
     std::string why;
-    auto tensor = ParseTorchTensor(pickle, &key, &why);
+    auto tensor = ParseTorchTensor(*pickle, &key, &why);
     if (!tensor) return Refuse(why);
     const ZipMember* data = Find(members_, "data/" + key);
     if (data == nullptr) return Refuse("it has no member `data/" + key + "`");
@@ -301,6 +307,12 @@ std::optional<TorchTensor> ReadTorchTensor(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings) {
   return ArchiveReader(file, offset, bytes, findings).Read();
+}
+
+std::optional<std::string> ReadTorchPickle(const InputFile& file,
+                                           int64_t offset, int64_t bytes,
+                                           Findings& findings) {
+  return ArchiveReader(file, offset, bytes, findings).ReadPickle();
 }
 
 std::optional<std::string> ReadTorchData(const InputFile& file,

@@ -35,6 +35,12 @@ std::optional<TorchTensor> ReadTorchTensor(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings);
 
+// Reads the pickle of the archive at `offset` of the file, and checks its
+// CRC-32. Returns nullopt after a finding: header, unreadable.
+std::optional<std::string> ReadTorchPickle(const InputFile& file,
+                                           int64_t offset, int64_t bytes,
+                                           Findings& findings);
+
 // Reads the pickle of an archive, for `storage_bytes` bytes of its storage; all
 // but the place and the checksum of the data is set. `*key` is the name of the
 // storage. Returns nullopt with the message in `*why`.

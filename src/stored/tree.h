@@ -54,6 +54,9 @@ struct Array {
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
+  // Of random keys of JAX, whose words are the elements: the implementation,
+  // such as `threefry2x32`. Empty: the array is none.
+  std::string random_key;
   // Why the bytes cannot be read, as for a codec that shardc lacks: the message
   // of a finding. Empty if they can. Shape and dtype are known all the same.
   std::string unreadable;
@@ -77,14 +80,17 @@ struct ChunkPlace {
 
 // A leaf that is not an array.
 struct Leaf {
-  enum class Kind : uint8_t { kString, kEmpty, kOpaque };
+  enum class Kind : uint8_t { kString, kEmpty, kNumber, kOpaque };
   std::string name;
   Kind kind = Kind::kOpaque;
-  std::string text;  // of kString: the string; of others: what it is
+  // Of kString: the string; of kNumber: its bytes as one element of `dtype`; of
+  // others: what it is.
+  std::string text;
   std::vector<std::string> path = {};  // as in Array; empty: not known
   std::vector<bool> in_sequence = {};  // as in Array
   // Of kOpaque: where the value is, as an archive of `torch.save`.
   std::optional<ChunkPlace> place = {};
+  Dtype dtype = Dtype::kI64;  // of kNumber: I64, F64 or BOOL
 };
 
 // What a format implements for an open tree. Both functions may be called by

@@ -38,6 +38,7 @@ struct ArrayToWrite {
   // As in Array: which keys are of lists. orbax compares them with those of a
   // target. Empty: all keys are of dictionaries.
   std::vector<bool> in_sequence = {};
+  std::string random_key = {};  // as in Array; orbax records it
 };
 
 // Where the elements of the arrays come from. Read is called by several threads
@@ -94,9 +95,10 @@ bool IsWritten(const Leaf& leaf, WriteForm form);
 // What the folder's name ends with until the checkpoint is complete.
 std::string_view UnfinishedEnding(WriteForm form);
 
-// Both write the arrays and the leaves that are strings or empty nodes. Opaque
-// leaves that have a place are copied by WriteDcp; all others are left out, and
-// the caller reports them (IsWritten). Both return false after a
+// Both write the arrays and the leaves that are strings or empty nodes.
+// WriteOrbax writes numbers as well, and WriteDcp copies opaque leaves that
+// have a place; all others are left out, and the caller reports them
+// (IsWritten). Both return false after a
 // finding, and then nothing has the checkpoint's name. Findings: duplicate-key
 // (two paths have one name in the format, or a path leads through an array),
 // name (a key that the format cannot store), dtype (the format has no such

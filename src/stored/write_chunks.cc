@@ -153,8 +153,16 @@ class Batches {
 int64_t StoredBytes(Dtype dtype) { return CeilDiv(DtypeBits(dtype), 8); }
 
 bool IsWritten(const Leaf& leaf, WriteForm form) {
-  return leaf.kind != Leaf::Kind::kOpaque ||
-         (form == WriteForm::kDcp && leaf.place);
+  switch (leaf.kind) {
+    case Leaf::Kind::kString:
+    case Leaf::Kind::kEmpty:
+      return true;
+    case Leaf::Kind::kNumber:
+      return form == WriteForm::kOrbax;
+    case Leaf::Kind::kOpaque:
+      return form == WriteForm::kDcp && leaf.place.has_value();
+  }
+  return false;
 }
 
 std::string_view UnfinishedEnding(WriteForm form) {
@@ -187,6 +195,7 @@ std::optional<std::vector<Array>> DivideArrays(
     divided.dtype = array.dtype;
     divided.element_bytes = StoredBytes(array.dtype);
     divided.sharding = array.sharding;
+    divided.random_key = array.random_key;
     const auto elements = CheckedProduct(array.shape);
     if (!elements || !CheckedMul(*elements, divided.element_bytes)) {
       findings.Add(code::kOverflow, {MakeSource(options.folder, {})},

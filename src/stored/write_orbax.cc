@@ -8,12 +8,13 @@
 // are restored by orbax as arrays of JAX, on the devices of that sharding's
 // mesh unless the caller gives a target; the others as arrays of numpy.
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "source/directory.h"
 #include "source/json_writer.h"
-#include "source/url_base64.h"
 #include "source/wording.h"
 #include "stored/codecs.h"
 #include "stored/gather.h"
@@ -22,6 +23,7 @@
 #include "stored/write.h"
 #include "stored/write_chunks.h"
 #include "stored/write_ocdbt.h"
+#include "stored/write_orbax_metadata.h"
 #include "stored/write_parts.h"
 
 namespace shardc::stored {
@@ -123,125 +125,6 @@ std::string Padded(const Array& array, const Box& box, std::string elements) {
   return out;
 }
 
-// The path as Python prints a tuple of strings. orbax takes it as a label only.
-std::string TupleText(const std::vector<std::string>& path) {
-  std::string out = "(";
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (i > 0) out += ' ';
-    out += '\'';
-    for (const char c : path[i]) {
-      if (c == '\'' || c == '\\') out += '\\';
-      out += c;
-    }
-    out += "',";
-  }
-  // Only a tuple of one string keeps its comma.
-  if (path.size() > 1) out.pop_back();
-  return out + ')';
-}
-
-// Of the key of a list, and of a dictionary.
-constexpr int kSequenceType = 1;
-constexpr int kDictionaryType = 2;
-
-void WriteLeaf(JsonWriter& json, const std::vector<std::string>& path,
-               const std::vector<bool>& in_sequence,
-               std::string_view value_type, bool empty) {
-  json.Key(TupleText(path));
-  json.BeginObject();
-  json.Key("key_metadata");
-  json.BeginArray();
-  for (size_t i = 0; i < path.size(); ++i) {
-    json.BeginObject();
-    json.Member("key", path[i]);
-    json.Member("key_type", i < in_sequence.size() && in_sequence[i]
-                                ? kSequenceType
-                                : kDictionaryType);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("value_metadata");
-  json.BeginObject();
-  json.Member("value_type", value_type);
-  json.Member("skip_deserialize", empty);
-  json.EndObject();
-  json.EndObject();
-}
-
-std::string Metadata(std::span<const Array> arrays,
-                     std::span<const Leaf> leaves) {
-  return JsonText([&](JsonWriter& json) {
-    json.BeginObject();
-    json.Key("tree_metadata");
-    json.BeginObject();
-    for (const Array& array : arrays) {
-      WriteLeaf(json, array.path, array.in_sequence,
-                array.sharding ? "jax.Array" : "np.ndarray", false);
-    }
-    for (const Leaf& leaf : leaves) {
-      if (!IsWritten(leaf, WriteForm::kOrbax)) continue;
-      const bool empty = leaf.kind == Leaf::Kind::kEmpty;
-      WriteLeaf(json, PathOf(leaf), leaf.in_sequence,
-                !empty              ? "string"
-                : leaf.text.empty() ? "None"
-                                    : std::string_view(leaf.text),
-                empty);
-    }
-    json.EndObject();
-    json.Member("use_ocdbt", true);
-    json.Member("use_zarr3", false);
-    json.Member("store_array_data_equal_to_fill_value", true);
-    json.Key("custom_metadata");
-    json.Null();
-    json.EndObject();
-  });
-}
-
-// What orbax writes about a save; without times, so that equal trees give equal
-// bytes.
-constexpr std::string_view kCheckpointMetadata =
-    "{\"item_handlers\": "
-    "\"orbax.checkpoint._src.handlers.pytree_checkpoint_handler."
-    "PyTreeCheckpointHandler\", \"metrics\": {}, "
-    "\"performance_metrics\": {}, \"init_timestamp_nsecs\": null, "
-    "\"commit_timestamp_nsecs\": null, \"custom_metadata\": {}}";
-
-std::string ShardingText(const Sharding& sharding) {
-  return JsonText([&](JsonWriter& json) {
-    json.BeginObject();
-    json.Member("sharding_type", "NamedSharding");
-    json.Key("shape");
-    json.Array(sharding.mesh.axes, &MeshAxis::size);
-    json.Key("axis_names");
-    json.Array(sharding.mesh.axes, &MeshAxis::name);
-    json.Key("partition_spec");
-    WriteSpec(json, sharding.spec);
-    json.EndObject();
-  });
-}
-
-std::string Shardings(std::span<const Array> arrays) {
-  return JsonText([&](JsonWriter& json) {
-    json.BeginObject();
-    for (const Array& array : arrays) {
-      if (!array.sharding) continue;
-      json.Member(EncodeUrlBase64(array.key), ShardingText(*array.sharding));
-    }
-    json.EndObject();
-  });
-}
-
-std::string Strings(std::span<const Leaf> leaves) {
-  return JsonText([&](JsonWriter& json) {
-    json.BeginObject();
-    for (const Leaf& leaf : leaves) {
-      if (leaf.kind != Leaf::Kind::kString) continue;
-      json.Member(StorageName(PathOf(leaf)), leaf.text);
-    }
-    json.EndObject();
-  });
-}
-
 bool WriteText(const NewFolder& folder, std::string_view name,
                std::string_view text, Findings& findings) {
   auto file = NewFile::Create(folder.PathOf(name), findings);
@@ -269,20 +152,25 @@ class OrbaxFormat : public PartsFormat {
   bool Complete(WrittenParts parts, const NewFolder& folder,
                 Findings& findings) override {
     if (!WriteDatabase(std::move(parts), folder, findings)) return false;
-    const bool sharded =
-        std::any_of(arrays_.begin(), arrays_.end(),
-                    [](const Array& array) { return !!array.sharding; });
+    const bool sharded = std::any_of(arrays_.begin(), arrays_.end(), IsOfJax);
+    const bool random_keys = std::any_of(
+        arrays_.begin(), arrays_.end(),
+        [](const Array& array) { return !array.random_key.empty(); });
     const bool strings = std::any_of(
         leaves_.begin(), leaves_.end(),
         [](const Leaf& leaf) { return leaf.kind == Leaf::Kind::kString; });
-    return (!sharded ||
-            WriteText(folder, "_sharding", Shardings(arrays_), findings)) &&
-           (!strings ||
-            WriteText(folder, "_strings.json", Strings(leaves_), findings)) &&
-           WriteText(folder, "_CHECKPOINT_METADATA", kCheckpointMetadata,
+    return (!sharded || WriteText(folder, "_sharding",
+                                  OrbaxShardingsText(arrays_), findings)) &&
+           (!random_keys ||
+            (folder.MakeFolder("array_metadatas", findings) &&
+             WriteText(folder, "array_metadatas/process_0",
+                       OrbaxRandomKeysText(arrays_), findings))) &&
+           (!strings || WriteText(folder, "_strings.json",
+                                  OrbaxStringsText(leaves_), findings)) &&
+           WriteText(folder, "_CHECKPOINT_METADATA", kOrbaxStepText,
                      findings) &&
-           WriteText(folder, kOrbaxMetadata, Metadata(arrays_, leaves_),
-                     findings);
+           WriteText(folder, kOrbaxMetadata,
+                     OrbaxMetadataText(arrays_, leaves_), findings);
   }
 
  private:
@@ -306,7 +194,23 @@ class OrbaxFormat : public PartsFormat {
         }
       }
     }
-    return database.Finish(findings);
+    return WriteNumbers(database, findings) && database.Finish(findings);
+  }
+
+  // Numbers are arrays without dimensions.
+  bool WriteNumbers(OcdbtWriter& database, Findings& findings) const {
+    for (const Leaf& leaf : leaves_) {
+      if (leaf.kind != Leaf::Kind::kNumber) continue;
+      Array array;
+      array.key = StorageName(PathOf(leaf));
+      array.dtype = leaf.dtype;
+      if (!database.Add(PathIn(array.key, ".zarray"), Zarray(array, false),
+                        findings) ||
+          !database.Add(ChunkKey(array, {}), leaf.text, findings)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   std::span<const Array> arrays_;

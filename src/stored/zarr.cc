@@ -12,18 +12,88 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "floats/convert.h"
 #include "source/checked.h"
 #include "source/index.h"
 #include "source/json.h"
 #include "source/wording.h"
+#include "stored/append_integer.h"
 
 namespace shardc::stored {
 namespace {
 
 constexpr size_t kRankLimit = 32;  // as numpy had
+
+// Returns one element of an integer type, or an empty text if the number does
+// not fit in it.
+std::string IntegerBytes(int64_t number, size_t bytes, bool is_signed) {
+  if (bytes < 8) {
+    const int64_t range = int64_t{1} << (8 * bytes);
+    const int64_t least = is_signed ? -range / 2 : 0;
+    if (number < least || number >= least + range) return {};
+  } else if (!is_signed && number < 0) {
+    return {};
+  }
+  std::string out;
+  AppendLittle(out, static_cast<uint64_t>(number), bytes);
+  return out;
+}
+
+std::string FloatBytes(double number, Dtype dtype) {
+  std::string out(AsIndex(DtypeBits(dtype) / 8), '\0');
+  if (dtype == Dtype::kF64) {
+    std::memcpy(out.data(), &number, sizeof(number));
+  } else {
+    ConvertFloats(Dtype::kF64, dtype, &number, out.data(), 1);
+  }
+  return out;
+}
+
+// Returns the bytes of one element that holds a fill value: a number, a truth
+// value or the name of a float that JSON lacks. Returns an empty text for other
+// values and types.
+std::string FillBytes(const JsonValue& fill, Dtype dtype) {
+  const auto size = AsIndex((DtypeBits(dtype) + 7) / 8);
+  if (fill.kind() == JsonKind::kBool) {
+    if (!fill.boolean()) return std::string(size, '\0');
+    return dtype == Dtype::kBool ? std::string(1, '\1') : std::string();
+  }
+  double number = 0;
+  if (fill.kind() == JsonKind::kInteger) {
+    switch (dtype) {
+      case Dtype::kI8:
+      case Dtype::kI16:
+      case Dtype::kI32:
+      case Dtype::kI64:
+        return IntegerBytes(fill.integer(), size, true);
+      case Dtype::kU8:
+      case Dtype::kU16:
+      case Dtype::kU32:
+      case Dtype::kU64:
+        return IntegerBytes(fill.integer(), size, false);
+      default:
+        number = static_cast<double>(fill.integer());
+    }
+  } else if (fill.kind() == JsonKind::kReal) {
+    number = fill.real();
+  } else if (fill.IsString() && fill.string() == "NaN") {
+    number = std::numeric_limits<double>::quiet_NaN();
+  } else if (fill.IsString() && fill.string().ends_with("Infinity")) {
+    number = std::numeric_limits<double>::infinity();
+    if (fill.string() == "-Infinity") number = -number;
+  } else {
+    return {};
+  }
+  if (CanConvert(Dtype::kF64, dtype) || dtype == Dtype::kF64) {
+    return FloatBytes(number, dtype);
+  }
+  const bool zero = number == 0 && !std::signbit(number);
+  return zero ? std::string(size, '\0') : std::string();
+}
 
 class ZarrParser {
  public:
@@ -284,24 +354,11 @@ class ZarrParser {
   }
 
   void ReadFill() {
-    const auto size = AsIndex(out_.element_bytes);
     const auto fill = root_.Find("fill_value");
-    if (!fill || fill->IsNull() ||
-        (fill->kind() == JsonKind::kBool && !fill->boolean())) {
-      out_.fill.assign(size, '\0');
-      return;
-    }
-    const bool integer = fill->kind() == JsonKind::kInteger;
-    if (!integer && fill->kind() != JsonKind::kReal) return;
-    const double number =
-        integer ? static_cast<double>(fill->integer()) : fill->real();
-    if (number == 0 && !std::signbit(number)) {
-      out_.fill.assign(size, '\0');
-    } else if (out_.dtype == Dtype::kF32) {
-      const auto value = static_cast<float>(number);
-      out_.fill.assign(reinterpret_cast<const char*>(&value), sizeof(value));
-    } else if (out_.dtype == Dtype::kF64) {
-      out_.fill.assign(reinterpret_cast<const char*>(&number), sizeof(number));
+    if (!fill || fill->IsNull()) {
+      out_.fill.assign(AsIndex(out_.element_bytes), '\0');
+    } else if (out_.dtype) {
+      out_.fill = FillBytes(*fill, *out_.dtype);
     }
   }
 

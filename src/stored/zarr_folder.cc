@@ -25,7 +25,9 @@ std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,
   Tree tree;
   tree.path = folder.path;
   tree.form = form;
-  ZarrTree zarr(folder.path, std::move(store));
+  // zarr takes the fill value for a chunk that is absent, but nothing shows
+  // that it was not lost.
+  ZarrTree zarr(folder.path, std::move(store), AbsentChunks::kLost);
   if (!zarr.AddAll(tree, findings)) return std::nullopt;
   return tree;
 }

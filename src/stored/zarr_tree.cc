@@ -39,8 +39,9 @@ class ZarrTree::Chunks : public ChunkReader {
     ZarrArray zarr;
   };
 
-  Chunks(std::string root, std::shared_ptr<const Store> store)
-      : root_(std::move(root)), store_(std::move(store)) {}
+  Chunks(std::string root, std::shared_ptr<const Store> store,
+         AbsentChunks absent)
+      : root_(std::move(root)), store_(std::move(store)), absent_(absent) {}
 
   void Add(Member member) { members_.push_back(std::move(member)); }
 
@@ -137,6 +138,10 @@ class ZarrTree::Chunks : public ChunkReader {
     out.key += zarr.KeyOf(place);
     auto value = store_->Find(out.key, findings);
     if (!value) return std::nullopt;
+    if (!value->found && absent_ == AbsentChunks::kFilled) {
+      out.absent = true;
+      return out;
+    }
     if (!value->found) {
       findings.Add(code::kMissing, {MakeSource(root_, {})},
                    "the chunk " + ShortQuote(out.key) + " of " +
@@ -227,15 +232,13 @@ class ZarrTree::Chunks : public ChunkReader {
     const std::string& fill = member.zarr.fill;
     if (elements * member.zarr.element_bytes > kFillLimitBytes) {
       Refuse(member, part, code::kLimit,
-             "lacks an inner chunk that is larger than " +
-                 BytesText(kFillLimitBytes),
+             "is absent, and is larger than " + BytesText(kFillLimitBytes),
              findings);
       return std::nullopt;
     }
     if (fill.empty()) {
       Refuse(member, part, code::kInexpressible,
-             "lacks an inner chunk, and shardc cannot write the array's fill "
-             "value",
+             "is absent, and shardc cannot write the array's fill value",
              findings);
       return std::nullopt;
     }
@@ -247,15 +250,17 @@ class ZarrTree::Chunks : public ChunkReader {
 
   std::string root_;
   std::shared_ptr<const Store> store_;
+  AbsentChunks absent_;
   std::vector<Member> members_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Index> last_;
 };
 
-ZarrTree::ZarrTree(std::string root, std::shared_ptr<const Store> store)
+ZarrTree::ZarrTree(std::string root, std::shared_ptr<const Store> store,
+                   AbsentChunks absent)
     : root_(std::move(root)),
       store_(std::move(store)),
-      chunks_(std::make_shared<Chunks>(root_, store_)) {}
+      chunks_(std::make_shared<Chunks>(root_, store_, absent)) {}
 
 ZarrTree::~ZarrTree() = default;
 

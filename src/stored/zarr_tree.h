@@ -2,6 +2,7 @@
 #ifndef SHARDC_STORED_ZARR_TREE_H_
 #define SHARDC_STORED_ZARR_TREE_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,11 +13,16 @@
 
 namespace shardc::stored {
 
+// What it means that the store has no value for a chunk: an error, if the
+// writer has stored all chunks, or fill values.
+enum class AbsentChunks : uint8_t { kLost, kFilled };
+
 // Adds arrays to a tree and makes the reader of their chunks.
 class ZarrTree {
  public:
   // `root` is the folder that findings name.
-  ZarrTree(std::string root, std::shared_ptr<const Store> store);
+  ZarrTree(std::string root, std::shared_ptr<const Store> store,
+           AbsentChunks absent);
   ~ZarrTree();
 
   // Adds the array that is stored under a name: its metadata is the value of

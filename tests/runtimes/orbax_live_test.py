@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from typing import NamedTuple
 
 import jax
 import ml_dtypes
@@ -162,6 +163,90 @@ class Reads(unittest.TestCase):
         print(f"orbax-checkpoint {ocp.__version__}, jax {jax.__version__}: "
               f"{compared} arrays of {len(forms())} forms read, resharded and "
               "restored")
+
+
+class Moments(NamedTuple):
+    count: jax.Array
+    mu: dict
+
+
+class Empty(NamedTuple):
+    pass
+
+
+def train_state():
+    """Lists of ten and more, empty nodes between arrays, random keys."""
+    arrays = iter(range(1000))
+
+    def array(*shape):
+        return jax.numpy.full(shape, next(arrays), jax.numpy.float32)
+
+    state = {"params": {"layers": [{"w": array(4, 8)} for _ in range(12)]},
+             "opt_state": (Empty(), Moments(array(), {"w": array(3)}), None,
+                           {}, [array(2)], ())}
+    # Before, orbax saved no random keys.
+    version = [int(part) for part in ocp.__version__.split(".")[:3]]
+    if version >= [0, 11, 20]:
+        state.update(rng=jax.random.key(3),
+                     dropout=jax.random.key(5, impl="rbg"))
+    return state
+
+
+def leaves_of(tree):
+    is_key = jax.dtypes.prng_key
+    return [(str(jax.random.key_impl(one)) if jax.dtypes.issubdtype(
+        one.dtype, is_key) else str(one.dtype), np.asarray(
+            jax.random.key_data(one) if jax.dtypes.issubdtype(
+                one.dtype, is_key) else one).tobytes())
+            for one in jax.tree.leaves(tree)]
+
+
+class Trees(unittest.TestCase):
+    def restore(self, path, state, keys):
+        """With the tree as a target, and without one."""
+        if not keys:
+            state = {name: state[name] for name in ("params", "opt_state")}
+        with ocp.PyTreeCheckpointer() as checkpointer:
+            plain = checkpointer.restore(path)
+        with ocp.StandardCheckpointer() as checkpointer:
+            got = checkpointer.restore(path, jax.tree.map(
+                ocp.utils.to_shape_dtype_struct, state)) if keys else None
+        self.assertEqual(len(plain["params"]["layers"]), 12)
+        for index, layer in enumerate(plain["params"]["layers"]):
+            self.assertEqual(float(np.asarray(layer["w"])[0, 0]), index)
+        self.assertIsInstance(plain["opt_state"], list)
+        self.assertEqual(len(plain["opt_state"]), 6)
+        if keys:
+            self.assertEqual(jax.tree.structure(got),
+                             jax.tree.structure(state))
+            self.assertEqual(leaves_of(got), leaves_of(state))
+
+    def test_a_train_state_is_its_own_tree_through_other_formats(self):
+        state = train_state()
+        with tempfile.TemporaryDirectory() as folder:
+            def at(name):
+                return os.path.join(folder, name)
+
+            with ocp.StandardCheckpointer() as checkpointer:
+                checkpointer.save(at("saved"), state)
+                if hasattr(checkpointer, "wait_until_finished"):
+                    checkpointer.wait_until_finished()
+            shardc("merge", at("saved"), "--out", at("m.safetensors"))
+            shardc("merge", at("m.safetensors"), "--to", "dcp", "--out",
+                   at("dcp"))
+            # DCP has no random keys: they are arrays of their words there.
+            for source, keys in (("saved", True), ("m.safetensors", True),
+                                 ("dcp", False)):
+                with self.subTest(source):
+                    shardc("merge", at(source), "--to", "orbax", "--out",
+                           at("from-" + source))
+                    self.restore(at("from-" + source), state, keys)
+            # A list of which an element was left out is a dictionary.
+            shardc("merge", at("saved"), "--select", "params/layers/[13]/",
+                   "--to", "orbax", "--out", at("some"))
+            with ocp.PyTreeCheckpointer() as checkpointer:
+                some = checkpointer.restore(at("some"))
+            self.assertEqual(sorted(some["params"]["layers"]), ["1", "3"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,19 @@
+// Reads values of DCP that are plain: numbers, strings and empty containers,
+// which other formats store by themselves.
+#ifndef SHARDC_STORED_PLAIN_VALUE_H_
+#define SHARDC_STORED_PLAIN_VALUE_H_
+
+#include <optional>
+
+#include "stored/tree.h"
+
+namespace shardc::stored {
+
+// Returns the opaque leaf as a string, a number or an empty node if its pickle
+// holds exactly one of these. Returns nullopt for any other value, and if the
+// archive cannot be read.
+std::optional<Leaf> PlainValueOf(const Leaf& leaf);
+
+}  // namespace shardc::stored
+
+#endif  // SHARDC_STORED_PLAIN_VALUE_H_

@@ -1,0 +1,246 @@
+// `_METADATA` has an entry for each leaf, in the order of the tree:
+//
+//   path [`layers`, `0`], a list  ->  "('layers', '0')": {"key_metadata":
+//     [{"key": "layers", "key_type": 2}, {"key": "0", "key_type": 1}],
+//      "value_metadata": {"value_type": "np.ndarray", ...}}
+#include "stored/write_orbax_metadata.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "source/json_writer.h"
+#include "source/url_base64.h"
+#include "stored/write_chunks.h"
+
+namespace shardc::stored {
+namespace {
+
+// The path as Python prints a tuple of strings. orbax takes it as a label only.
+std::string TupleText(const std::vector<std::string>& path) {
+  std::string out = "(";
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) out += ' ';
+    out += '\'';
+    for (const char c : path[i]) {
+      if (c == '\'' || c == '\\') out += '\\';
+      out += c;
+    }
+    out += "',";
+  }
+  // Only a tuple of one string keeps its comma.
+  if (path.size() > 1) out.pop_back();
+  return out + ')';
+}
+
+// Of the key of a list, and of a dictionary.
+constexpr int kSequenceType = 1;
+constexpr int kDictionaryType = 2;
+
+std::string_view ValueType(const Leaf& leaf) {
+  if (leaf.kind == Leaf::Kind::kString) return "string";
+  if (leaf.kind == Leaf::Kind::kNumber) return "scalar";
+  return leaf.text.empty() ? "None" : std::string_view(leaf.text);
+}
+
+// A member of `tree_metadata`.
+struct Entry {
+  std::vector<std::string> path;
+  std::vector<bool> in_sequence;
+  std::string_view value_type;
+  bool empty = false;
+  std::vector<int64_t> order = {};  // of each key among its siblings
+
+  bool InSequence(size_t key) const {
+    return key < in_sequence.size() && in_sequence[key];
+  }
+  std::vector<std::string> NodeOf(size_t key) const {
+    return {path.begin(), path.begin() + static_cast<std::ptrdiff_t>(key)};
+  }
+};
+
+std::optional<int64_t> NumberOf(const std::string& key) {
+  int64_t number = 0;
+  const char* end = key.data() + key.size();
+  const auto [at, error] = std::from_chars(key.data(), end, number);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
+}
+
+// orbax appends the elements of a list as it meets them, so that none may be
+// absent: a list of which elements were left out is written as a dictionary.
+void CheckLists(std::vector<Entry>& entries) {
+  std::map<std::vector<std::string>, std::set<int64_t>> numbers;
+  for (const Entry& entry : entries) {
+    for (size_t key = 0; key < entry.path.size(); ++key) {
+      if (!entry.InSequence(key)) continue;
+      numbers[entry.NodeOf(key)].insert(
+          NumberOf(entry.path[key]).value_or(INT64_MAX));
+    }
+  }
+  for (Entry& entry : entries) {
+    for (size_t key = 0; key < entry.path.size(); ++key) {
+      if (!entry.InSequence(key)) continue;
+      const std::set<int64_t>& all = numbers[entry.NodeOf(key)];
+      entry.in_sequence[key] =
+          *all.begin() == 0 &&
+          *all.rbegin() == static_cast<int64_t>(all.size()) - 1;
+    }
+  }
+}
+
+// Puts the elements of each list in order, and the children of other nodes in
+// the order in which they first appear.
+void SortLists(std::vector<Entry>& entries) {
+  std::map<std::vector<std::string>, int64_t> first;
+  for (Entry& entry : entries) {
+    for (size_t key = 0; key < entry.path.size(); ++key) {
+      const auto [known, is_new] = first.try_emplace(
+          entry.NodeOf(key + 1), static_cast<int64_t>(first.size()));
+      entry.order.push_back(entry.InSequence(key)
+                                ? NumberOf(entry.path[key]).value_or(0)
+                                : known->second);
+    }
+  }
+  std::stable_sort(
+      entries.begin(), entries.end(),
+      [](const Entry& a, const Entry& b) { return a.order < b.order; });
+}
+
+std::vector<Entry> EntriesOf(std::span<const Array> arrays,
+                             std::span<const Leaf> leaves) {
+  std::vector<Entry> out;
+  for (const Array& array : arrays) {
+    out.push_back({array.path, array.in_sequence,
+                   IsOfJax(array) ? "jax.Array" : "np.ndarray", false});
+  }
+  for (const Leaf& leaf : leaves) {
+    if (!IsWritten(leaf, WriteForm::kOrbax)) continue;
+    out.push_back({PathOf(leaf), leaf.in_sequence, ValueType(leaf),
+                   leaf.kind == Leaf::Kind::kEmpty});
+  }
+  CheckLists(out);
+  SortLists(out);
+  return out;
+}
+
+void WriteEntry(JsonWriter& json, const Entry& entry) {
+  json.Key(TupleText(entry.path));
+  json.BeginObject();
+  json.Key("key_metadata");
+  json.BeginArray();
+  for (size_t i = 0; i < entry.path.size(); ++i) {
+    json.BeginObject();
+    json.Member("key", entry.path[i]);
+    json.Member("key_type",
+                entry.InSequence(i) ? kSequenceType : kDictionaryType);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("value_metadata");
+  json.BeginObject();
+  json.Member("value_type", entry.value_type);
+  json.Member("skip_deserialize", entry.empty);
+  json.EndObject();
+  json.EndObject();
+}
+
+std::string ShardingText(const Sharding& sharding) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Member("sharding_type", "NamedSharding");
+    json.Key("shape");
+    json.Array(sharding.mesh.axes, &MeshAxis::size);
+    json.Key("axis_names");
+    json.Array(sharding.mesh.axes, &MeshAxis::name);
+    json.Key("partition_spec");
+    WriteSpec(json, sharding.spec);
+    json.EndObject();
+  });
+}
+
+// The sharding of an array that is on the first device.
+constexpr std::string_view kOnFirstDevice =
+    "{\"sharding_type\": \"NamedSharding\", \"shape\": [1], "
+    "\"axis_names\": [\"device\"], \"partition_spec\": [], "
+    "\"device_mesh\": {\"mesh\": [{\"id\": 0}]}}";
+
+}  // namespace
+
+bool IsOfJax(const Array& array) {
+  return array.sharding || !array.random_key.empty();
+}
+
+std::string OrbaxMetadataText(std::span<const Array> arrays,
+                              std::span<const Leaf> leaves) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Key("tree_metadata");
+    json.BeginObject();
+    for (const Entry& entry : EntriesOf(arrays, leaves)) {
+      WriteEntry(json, entry);
+    }
+    json.EndObject();
+    json.Member("use_ocdbt", true);
+    json.Member("use_zarr3", false);
+    json.Member("store_array_data_equal_to_fill_value", true);
+    json.Key("custom_metadata");
+    json.Null();
+    json.EndObject();
+  });
+}
+
+std::string OrbaxShardingsText(std::span<const Array> arrays) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    for (const Array& array : arrays) {
+      if (!IsOfJax(array)) continue;
+      json.Key(EncodeUrlBase64(array.key));
+      json.String(array.sharding ? ShardingText(*array.sharding)
+                                 : std::string(kOnFirstDevice));
+    }
+    json.EndObject();
+  });
+}
+
+std::string OrbaxStringsText(std::span<const Leaf> leaves) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    for (const Leaf& leaf : leaves) {
+      if (leaf.kind != Leaf::Kind::kString) continue;
+      json.Member(StorageName(PathOf(leaf)), leaf.text);
+    }
+    json.EndObject();
+  });
+}
+
+std::string OrbaxRandomKeysText(std::span<const Array> arrays) {
+  return JsonText([&](JsonWriter& json) {
+    json.BeginObject();
+    json.Key("array_metadatas");
+    json.BeginArray();
+    for (const Array& array : arrays) {
+      if (array.random_key.empty()) continue;
+      json.BeginObject();
+      json.Key("array_metadata");
+      json.BeginObject();
+      json.Member("param_name", array.key);
+      json.Member("write_shape", array.shape);
+      json.Member("chunk_shape", array.chunk);
+      json.Key("ext_metadata");
+      json.BeginObject();
+      json.Member("random_key_impl", array.random_key);
+      json.EndObject();
+      json.EndObject();
+      json.EndObject();
+    }
+    json.EndArray();
+    json.EndObject();
+  });
+}
+
+}  // namespace shardc::stored
