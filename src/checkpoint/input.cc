@@ -21,12 +21,14 @@
 
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/tree_copy.h"
+#include "checkpoint/tree_record.h"
 #include "importers/set_folder.h"
 #include "source/digest.h"
 #include "source/file.h"
 #include "source/index.h"
 #include "source/wording.h"
 #include "stored/format.h"
+#include "stored/plain_value.h"
 
 namespace shardc {
 namespace {
@@ -91,10 +93,24 @@ class TreeInput {
     for (const size_t array : arrays) {
       if (!AddTensor(array)) return std::nullopt;
     }
+    if (absent_ > 0) {
+      out_.notes.push_back(Counted(absent_, "chunk is absent, and holds",
+                                   "chunks are absent, and hold") +
+                           " the fill value that the array's metadata states");
+    }
+    if (!options_.form) KeepTree();
     return std::move(out_);
   }
 
  private:
+  // Keeps the tree in the metadata of the files that are written.
+  void KeepTree() {
+    std::string record = TreeRecordText(out_.tensors, out_.leaves);
+    out_.leaves.clear();
+    if (record.empty()) return;
+    out_.metadata.emplace_back(kTreeRecordKey, std::move(record));
+  }
+
   bool Selected(const std::string& name) const {
     return !options_.select || options_.select(name);
   }
@@ -104,12 +120,34 @@ class TreeInput {
                   std::move(help));
   }
 
+  // Whether the output holds the leaf. Files of safetensors have it in their
+  // metadata.
+  bool IsWritten(const stored::Leaf& leaf) const {
+    if (options_.arrays_only && leaf.kind == stored::Leaf::Kind::kNumber) {
+      return false;
+    }
+    if (options_.form) return stored::IsWritten(leaf, *options_.form);
+    return leaf.kind == stored::Leaf::Kind::kEmpty ||
+           (leaf.kind == stored::Leaf::Kind::kString && !options_.arrays_only);
+  }
+
+  // Returns the leaf in the form in which it is written: DCP pickles strings,
+  // numbers and empty nodes, which others store by themselves.
+  stored::Leaf Unpickled(const stored::Leaf& leaf) const {
+    const bool pickled = leaf.kind == stored::Leaf::Kind::kOpaque &&
+                         options_.form != stored::WriteForm::kDcp &&
+                         (options_.form || !options_.arrays_only);
+    auto plain = pickled ? stored::PlainValueOf(leaf) : std::nullopt;
+    return plain && IsWritten(*plain) ? std::move(*plain) : leaf;
+  }
+
   // Empty nodes, such as `None`, hold no value that could be lost.
   void CheckLeaves() {
-    for (const stored::Leaf& leaf : tree_->leaves) {
-      if (!Selected(leaf.name)) continue;
-      if (options_.form && stored::IsWritten(leaf, *options_.form)) {
-        out_.leaves.push_back(leaf);
+    for (const stored::Leaf& listed : tree_->leaves) {
+      if (!Selected(listed.name)) continue;
+      stored::Leaf leaf = Unpickled(listed);
+      if (IsWritten(leaf)) {
+        out_.leaves.push_back(std::move(leaf));
       } else if (leaf.kind != stored::Leaf::Kind::kEmpty) {
         ++left_out_;
         if (!options_.arrays_only && !findings_.Full()) RefuseLeaf(leaf);
@@ -241,6 +279,7 @@ class TreeInput {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const auto place = tree_->reader->Find(index, chunk, findings_);
       if (!place) return false;
+      if (place->file.empty() && place->bytes == 0) ++absent_;
       std::optional<uint32_t> file = 0;
       if (!place->file.empty()) file = FileOf(place->file);
       if (!file) return false;
@@ -255,6 +294,7 @@ class TreeInput {
     tensor.dtype = *array.dtype;
     tensor.array = index;
     tensor.places = places.Take();
+    tensor.in_tree = {array.path, array.in_sequence, array.random_key};
     out_.tensors.push_back(std::move(tensor));
     return true;
   }
@@ -264,17 +304,23 @@ class TreeInput {
   std::shared_ptr<const stored::Tree> tree_;
   Stored out_;
   int64_t left_out_ = 0;  // leaves, unless they are empty nodes
+  int64_t absent_ = 0;    // chunks without a value in the checkpoint
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, uint32_t> files_;
 };
 
-// Whether a folder holds safetensors files or an index of them.
-bool HoldsSafetensors(const stored::Folder& folder) {
-  return std::any_of(folder.names.begin(), folder.names.end(),
-                     [](const std::string& name) {
-                       return name.ends_with(".safetensors") ||
-                              name.ends_with(".safetensors.index.json");
-                     });
+// Gives what was read from files of safetensors the tree that their metadata
+// records, where a tree is written.
+std::optional<Stored> InItsTree(std::optional<Stored> stored,
+                                const InputOptions& options,
+                                Findings& findings) {
+  if (!stored || !options.form) return stored;
+  if (!ReadTreeRecord(*stored, findings)) return std::nullopt;
+  std::erase_if(stored->leaves, [&](const stored::Leaf& leaf) {
+    return (options.select && !options.select(leaf.name)) ||
+           (options.arrays_only && leaf.kind == stored::Leaf::Kind::kString);
+  });
+  return stored;
 }
 
 }  // namespace
@@ -289,18 +335,17 @@ std::optional<Stored> ReadInput(const std::string& path,
                                 const InputOptions& options,
                                 Findings& findings) {
   const auto folder = stored::ReadFolder(path);
-  std::error_code error;
   if (folder && folder->Has(kShardsName)) {
-    return ReadStoredPieces(path, findings);
+    return InItsTree(ReadStoredPieces(path, findings), options, findings);
   }
-  if (folder && stored::FormatOf(*folder) != nullptr) {
-    return ReadStoredTree(path, options, findings);
-  }
-  if (folder ? HoldsSafetensors(*folder)
-             : std::filesystem::is_regular_file(path, error)) {
-    return ReadStored(path, findings);
-  }
-  return ReadStoredPieces(path, findings);
+  return ReadFullInput(path, options, findings);
+}
+
+std::optional<Stored> ReadFullInput(const std::string& path,
+                                    const InputOptions& options,
+                                    Findings& findings) {
+  if (stored::IsTree(path)) return ReadStoredTree(path, options, findings);
+  return InItsTree(ReadStored(path, findings), options, findings);
 }
 
 }  // namespace shardc

@@ -17,8 +17,7 @@ namespace shardc {
 struct InputOptions {
   std::function<bool(const std::string&)> select;  // null: all
   // The form of tree that is to be written; nullopt: safetensors files, which
-  // hold neither strings nor elements that a tree stores unlike safetensors,
-  // such as int4.
+  // hold no elements that a tree stores unlike safetensors, such as int4.
   std::optional<stored::WriteForm> form;
   // Leaves of a tree that cannot be written are left out instead of refused.
   bool arrays_only = false;
@@ -36,8 +35,13 @@ std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,
                                      Findings& findings);
 
-// Opens a tree, or as ReadStoredPieces or ReadStored do. If the path is none of
-// these, the finding is that of ReadStoredPieces.
+// Opens a tree or files of safetensors (ReadStored). The leaves of files are
+// those that their metadata records (tree_record.h).
+std::optional<Stored> ReadFullInput(const std::string& path,
+                                    const InputOptions& options,
+                                    Findings& findings);
+
+// The same, or a folder of pieces that an earlier split has written.
 std::optional<Stored> ReadInput(const std::string& path,
                                 const InputOptions& options,
                                 Findings& findings);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/shard_plan.h"
+#include "checkpoint/tree_record.h"
 #include "model/safetensors_header.h"
 #include "source/json_writer.h"
 
@@ -93,6 +94,7 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     moved.sources = tensor.pieces;
     moved.array = tensor.array;
     moved.places = tensor.places;
+    moved.in_tree = tensor.in_tree;
     moved.parts = {WholeBox(tensor.shape)};
     if (const auto fault = CheckByteCuts(moved)) {
       findings.Add(code::kSize, {}, *fault);
@@ -105,6 +107,7 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     return std::nullopt;
   }
   const auto files = Deal(transfer, options.max_file_bytes);
+  const Metadata rest = WithoutTreeRecord(stored.metadata);
   for (size_t i = 0; i < files.size(); ++i) {
     std::string name =
         options.max_file_bytes ? "model.safetensors" : transfer.tag;
@@ -112,8 +115,8 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
       name = "model-" + Digits(i + 1) + "-of-" + Digits(files.size()) +
              ".safetensors";
     }
-    transfer.outputs.push_back(
-        MakeOutput(transfer, std::move(name), files[i], stored.metadata));
+    transfer.outputs.push_back(MakeOutput(transfer, std::move(name), files[i],
+                                          i == 0 ? stored.metadata : rest));
   }
   if (files.size() > 1) transfer.index_name = std::string(kIndexName);
   return transfer;

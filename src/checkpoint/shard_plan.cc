@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint/layout.h"
+#include "checkpoint/tree_record.h"
 #include "floats/convert.h"
 #include "model/safetensors_header.h"
 #include "source/wording.h"
@@ -45,6 +46,7 @@ class Planner {
         plan_(plan),
         options_(options),
         findings_(findings),
+        file_metadata_(WithoutTreeRecord(stored.metadata)),
         mode_(options.mode.value_or(plan.modes.size() == 1 ? plan.modes.front()
                                                            : Mode::kTrain)) {}
 
@@ -178,6 +180,7 @@ class Planner {
     moved.sources = tensor.pieces;
     moved.array = tensor.array;
     moved.places = tensor.places;
+    moved.in_tree = tensor.in_tree;
     for (int64_t i = 0; i < cut->parts(); ++i) {
       moved.parts.push_back(cut->BoxOf(i));
     }
@@ -239,7 +242,7 @@ class Planner {
       offset += bytes;
     }
     output.header =
-        SafetensorsHeaderText(entries, stored_.metadata, kDataAlignment);
+        SafetensorsHeaderText(entries, file_metadata_, kDataAlignment);
     const auto data = static_cast<int64_t>(output.header.size());
     for (OutputPiece& piece : output.pieces) piece.offset += data;
     output.size = indexed.bytes = data + offset;
@@ -252,6 +255,7 @@ class Planner {
   const ReadPlan& plan_;
   const ShardOptions& options_;
   Findings& findings_;
+  const Metadata file_metadata_;  // the index has the tree's record
   Mode mode_;
   ShardJob job_;
   std::vector<std::pair<const StoredTensor*, const ReadParam*>> chosen_;

@@ -28,6 +28,7 @@ struct StoredTensor {
   // As in TransferTensor; `pieces` is empty if `array` is set.
   std::optional<size_t> array = {};
   std::string places = {};
+  TreePlace in_tree = {};
 };
 
 struct Stored {
@@ -35,7 +36,7 @@ struct Stored {
   std::vector<SourceFile> files;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have pieces
   std::vector<std::string> notes;
-  // Strings and empty nodes of the tree, for formats that have them.
+  // Leaves of the tree that the form to be written has.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
   Metadata metadata;                  // of each key, the first file's

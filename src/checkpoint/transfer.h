@@ -44,6 +44,13 @@ struct SourcePiece {
   std::optional<uint32_t> checksum;  // if an index records one
 };
 
+// Where a tensor is in a tree. No keys: its name, divided at `/`, has them.
+struct TreePlace {
+  std::vector<std::string> keys;
+  std::vector<bool> in_sequence;  // as in stored::Array
+  std::string random_key;         // as in stored::Array
+};
+
 struct TransferTensor {
   std::string name;
   Shape shape;
@@ -55,6 +62,7 @@ struct TransferTensor {
   // tree. `places` is a digest of where its chunks are.
   std::optional<size_t> array;  // index into Transfer::tree's arrays
   std::string places;
+  TreePlace in_tree;
 };
 
 // A part in an output file.

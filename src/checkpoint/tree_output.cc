@@ -150,14 +150,19 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
                              const TreeOutput& output) {
   const TransferTensor& tensor = transfer.tensors[index];
   stored::ArrayToWrite out;
+  out.path = tensor.in_tree.keys;
+  out.in_sequence = tensor.in_tree.in_sequence;
+  out.random_key = tensor.in_tree.random_key;
+  if (out.path.empty() && !tensor.array) {
+    const auto keys = SplitName(tensor.name, '/');
+    out.path.assign(keys.begin(), keys.end());
+  }
   out.shape = tensor.shape;
   out.dtype = tensor.to;
   out.chunk = tensor.parts[0].shape;
   for (int64_t& size : out.chunk) size = std::max<int64_t>(size, 1);
   if (tensor.array) {
     const stored::Array& array = transfer.tree->arrays[*tensor.array];
-    out.path = array.path;
-    out.in_sequence = array.in_sequence;
     if (array.pieces.empty() && array.Chunks() > 1) {
       for (size_t dim = 0; dim < out.chunk.size(); ++dim) {
         out.chunk[dim] =
@@ -169,9 +174,6 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
                    output.memory_bytes / 8, out);
       }
     }
-  } else {
-    const auto keys = SplitName(tensor.name, '/');
-    out.path.assign(keys.begin(), keys.end());
   }
   if (output.index != nullptr) {
     out.sharding = {output.index->mesh, output.index->params[index].spec};

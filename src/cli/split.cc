@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/shard_flags.h"
-#include "stored/tree.h"
+#include "cli/tree_flags.h"
 
 namespace shardc::cli {
 namespace {
@@ -16,14 +16,6 @@ struct SplitFlags {
   ShardFlags shards;
   std::string checkpoint;
 };
-
-// A tree, or a set of safetensors files.
-std::optional<Stored> ReadFull(const std::string& path,
-                               const InputOptions& options,
-                               Findings& findings) {
-  return stored::IsTree(path) ? ReadStoredTree(path, options, findings)
-                              : ReadStored(path, findings);
-}
 
 int RunSplit(const SplitFlags& flags, const Common& common,
              Findings& findings) {
@@ -40,7 +32,8 @@ int RunSplit(const SplitFlags& flags, const Common& common,
   if (RefuseItsOwn(flags.checkpoint, flags.shards.checkpoint, findings)) {
     return kFailed;
   }
-  return RunShards(flags.checkpoint, ReadFull, flags.shards, common, findings);
+  return RunShards(flags.checkpoint, ReadFullInput, flags.shards, common,
+                   findings);
 }
 
 Options OptionsOf(SplitFlags& flags) {
@@ -52,6 +45,7 @@ Options OptionsOf(SplitFlags& flags) {
                "folder of an orbax, zarr or PyTorch DCP checkpoint",
        .required = true,
        .also = "--from"}};
+  options.push_back(ToOption(flags.shards.checkpoint));
   Append(options, OptionsOf(flags.shards));
   return options;
 }
@@ -64,8 +58,9 @@ const Command kSplit = {
     .about = R"(
 Splits a checkpoint of safetensors, orbax or PyTorch DCP by a plan into one file
 per device, `device-00000.safetensors` and so on in row-major order, with an
-index `shards.json`. shardc-shards(5) describes the files, runs on several
-machines and interrupted runs.)",
+index `shards.json`. With `--to orbax` or `--to dcp` the result is a checkpoint
+of that library, whose chunks are the plan's shards. shardc-shards(5) describes
+the files, runs on several machines and interrupted runs.)",
     .example =
         "shardc split --plan plan.json --checkpoint model.safetensors "
         "--out pieces",

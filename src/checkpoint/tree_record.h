@@ -1,0 +1,35 @@
+// Keeps in the metadata of safetensors files what their names do not show of a
+// tree: lists, keys that contain `/`, strings, empty nodes and random keys. A
+// checkpoint of orbax that is converted to safetensors and back is then the
+// same tree.
+#ifndef SHARDC_CHECKPOINT_TREE_RECORD_H_
+#define SHARDC_CHECKPOINT_TREE_RECORD_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/stored.h"
+#include "source/finding.h"
+#include "stored/tree.h"
+
+namespace shardc {
+
+// The key of the metadata.
+inline constexpr std::string_view kTreeRecordKey = "shardc.tree";
+
+// Returns the record as JSON; empty if the names of the tensors show the tree.
+// The leaves are strings and empty nodes.
+std::string TreeRecordText(const std::vector<StoredTensor>& tensors,
+                           const std::vector<stored::Leaf>& leaves);
+
+// Reads the record, if there is one: sets the places of the tensors, and adds
+// the leaves. Returns false after a finding (schema) if it is malformed.
+bool ReadTreeRecord(Stored& stored, Findings& findings);
+
+// The metadata for files that hold a part of the tensors.
+Metadata WithoutTreeRecord(const Metadata& metadata);
+
+}  // namespace shardc
+
+#endif  // SHARDC_CHECKPOINT_TREE_RECORD_H_
