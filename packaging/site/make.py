@@ -274,7 +274,7 @@ def navigation(manual, playground):
             {"From JAX to PyTorch and back": guide("jax-pytorch")},
             {"Verification": guide("verification")},
             {"A complete step": guide("step")},
-            {"Pipeline schedules": guide("pipelines")},
+            {"Pipelines": guide("pipelines")},
             {"The model section": guide("model-section")},
             {"Editors": guide("editors")},
             {"The playground": guide("playground")},

@@ -9,8 +9,11 @@
 #include "cli/plan_findings.h"
 #include "cli/plan_table.h"
 #include "cli/program_traffic.h"
+#include "cli/schedule_table.h"
+#include "cli/stage_flags.h"
 #include "cost/report.h"
 #include "emit/costs/cost_report.h"
+#include "emit/costs/pipeline_report.h"
 #include "emit/costs/profile_list.h"
 #include "parse/project.h"
 #include "plan/view.h"
@@ -22,6 +25,7 @@ namespace {
 
 struct CostCommand {
   CostFlags flags;
+  StageFlags stages;
   std::string plan, output;
   bool explain = false, profiles = false, allow_edited = false;
 };
@@ -77,6 +81,32 @@ int ListProfiles(const CostCommand& command, const Common& common,
   return PutResult(write, command.output, findings) ? kDone : kFailed;
 }
 
+// The cost of the stages of a pipeline, in place of that of all layers.
+int RunStages(const CostCommand& command, const Inputs& inputs,
+              const cost::CostInputs& work, const cost::Settings& settings,
+              const Target& target, const Common& common, Findings& findings) {
+  const auto request =
+      StageRequestOf(command.stages, work.mesh, settings, work.mode, findings);
+  if (!request) return StageStatus(findings);
+  cost::Settings own = settings;
+  if (own.profile == nullptr && work.mesh.device) {
+    own.profile = FindDeviceProfile(work.mesh.device->profile);
+  }
+  const auto cost =
+      cost::PipelineCostOf(*inputs.compiled, work, own, *request, findings);
+  if (!cost) return StageStatus(findings);
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WritePipelineJson(*cost, target.name, out);
+    } else {
+      out.Append(
+          PipelineReportText(*cost, MeshText(work.mesh), command.explain));
+    }
+  };
+  if (!PutResult(write, command.output, findings)) return kFailed;
+  return cost->Fits().value_or(true) ? kDone : kFound;
+}
+
 int RunCost(const CostCommand& command, const Common& common,
             Findings& findings) {
   if (command.profiles) return ListProfiles(command, common, findings);
@@ -84,6 +114,13 @@ int RunCost(const CostCommand& command, const Common& common,
   const auto target =
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target || !mode) return kFailed;
+  if (!command.stages.axis.empty() && !command.plan.empty()) {
+    findings.Add(code::kUsage, FlagPlace("--stages", command.stages.axis),
+                 "stages are made of the inputs: a plan file does not say how "
+                 "layers are named and counted",
+                 "give the inputs in place of `--plan`");
+    return kFailed;
+  }
   const auto settings = CostSettings(command.flags, *target, *mode, findings);
   bool found = false;
   Inputs inputs;
@@ -92,6 +129,10 @@ int RunCost(const CostCommand& command, const Common& common,
                                       inputs, findings)
                         : ReadWork(command, target->model, *mode, findings);
   if (!settings || !work) return found ? kFound : kFailed;
+  if (!command.stages.axis.empty()) {
+    return RunStages(command, inputs, *work, *settings, *target, common,
+                     findings);
+  }
   cost::Report report =
       CostOf(inputs.compiled.get(), inputs.model, *work, *settings);
   report.target = target->name;
@@ -122,6 +163,7 @@ Options OptionsOf(CostCommand& command) {
         .to = &command.profiles,
         .help =
             "list the known accelerators, with the sources of their figures"}});
+  Append(options, OptionsOf(command.stages));
   Append(options, OptionsOfCost(command.flags));
   Append(options, {OutputOption(&command.output)});
   return options;
@@ -157,7 +199,14 @@ Unknown parts are listed and left out of the total, never guessed: activations
 need `--batch` and `--seq`, the KV cache needs `--model`, `--batch` and
 `--kv-len`. `--explain` lists the assumptions of each figure.
 
-`--format json` is shardc.cost/v1.
+With `--stages AXIS` the layers are divided into the stages of a pipeline over
+an axis that no spec uses. Each rank is printed with its layers and bytes, then
+the time of a step: the schedule's table (`shardc schedule`) is run with the
+times of each stage's own program, and what all ranks do after their tasks is
+added. `--assign cost` searches for the division whose longest stage is
+shortest; `--microbatches` is that of the schedule.
+
+`--format json` is shardc.cost/v1, and shardc.pipeline/v1 with `--stages`.
 
 Exits with 1 if a device's memory is known and a step may take more.)",
     .example =

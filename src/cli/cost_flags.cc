@@ -231,7 +231,7 @@ Options OptionsOfCost(CostFlags& flags) {
       {.name = "--pipeline-axis",
        .to = &flags.pipeline_axis,
        .value = "AXIS",
-       .help = "refused: a plan has no pipeline stages"},
+       .help = "refused: `cost --stages` divides layers into stages"},
       ProfileOption(&flags.profile),
       StackOption(&flags.stack),
       {.name = "--loss",
@@ -281,12 +281,11 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   ReadActivations(flags, out, findings);
   ReadOperation(flags, target, mode, out, findings);
   if (!flags.pipeline_axis.empty()) {
-    findings.Add(code::kUsage,
-                 FlagPlace("--pipeline-axis", flags.pipeline_axis),
-                 "pipeline stages are not supported: a plan does not divide "
-                 "layers into stages, so that memory, communication and time "
-                 "of a stage are unknown",
-                 "leave out `--pipeline-axis`");
+    findings.Add(
+        code::kUsage, FlagPlace("--pipeline-axis", flags.pipeline_axis),
+        "`--pipeline-axis` was replaced by `--stages` of `shardc cost`, "
+        "which divides layers into stages",
+        "write `shardc cost --stages " + flags.pipeline_axis + "`");
   }
   if (!flags.memory.empty()) {
     out.memory = ParseBytes("--memory", flags.memory, findings);

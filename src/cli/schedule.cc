@@ -8,22 +8,17 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/picture_flags.h"
+#include "cli/schedule_table.h"
 #include "emit/schedules/schedule_report.h"
 #include "emit/schedules/timeline_text.h"
 #include "schedule/csv.h"
-#include "source/file.h"
-#include "source/stage_code.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
 
-using schedule::Extent;
-using schedule::Schedule;
-using schedule::Table;
 using schedule::Times;
 
-constexpr int64_t kMostSize = 1 << 20;
 constexpr std::string_view kExposed = "exposed";
 
 struct ScheduleFlags {
@@ -32,21 +27,6 @@ struct ScheduleFlags {
   bool csv = false, picture = false;
   PictureFlags drawing;
 };
-
-// Reads a number of at least 1; `fallback` if the flag is not given.
-std::optional<int32_t> SizeOf(std::string_view flag, const std::string& text,
-                              int32_t fallback, Findings& findings) {
-  if (text.empty()) return fallback;
-  const auto value = ParseInteger(flag, text, 1, findings);
-  if (!value) return std::nullopt;
-  if (*value > kMostSize) {
-    findings.Add(
-        code::kLimit, FlagPlace(flag, text),
-        "`" + std::string(flag) + "` is more than " + CountText(kMostSize));
-    return std::nullopt;
-  }
-  return static_cast<int32_t>(*value);
-}
 
 // Reads a time or a factor: finite and at least 0.
 std::optional<double> RealOf(std::string_view flag, const std::string& text,
@@ -99,102 +79,15 @@ bool ReadTimes(const ScheduleFlags& flags, Times& times, Findings& findings) {
   return true;
 }
 
-// A name without a path's characters is a schedule's.
-bool IsFile(const std::string& name) {
-  return name.find_first_of("./\\") != std::string::npos;
-}
-
-std::optional<Table> ReadFile(const ScheduleFlags& flags, Findings& findings) {
-  schedule::Expected expected;
-  const auto ranks = SizeOf("--ranks", flags.ranks, 0, findings);
-  const auto micros = SizeOf("--microbatches", flags.microbatches, 0, findings);
-  if (!ranks || !micros) return std::nullopt;
-  if (!flags.virtual_stages.empty()) {
-    findings.Add(code::kUsage, FlagPlace("--virtual", flags.virtual_stages),
-                 "`--virtual` is for schedules by name: the rows of a file "
-                 "say which stages a rank has",
-                 "leave out `--virtual`");
-    return std::nullopt;
-  }
-  expected.ranks = *ranks;
-  expected.microbatches = *micros;
-  const SourceRef source = ReadSource(flags.name, findings);
-  if (source == nullptr) return std::nullopt;
-  return schedule::ReadCsv(source, expected, findings);
-}
-
-void AddRefusal(const Schedule& schedule, const Extent& extent,
-                const ScheduleFlags& flags, const std::string& why,
-                Findings& findings) {
-  std::string help;
-  Extent tried = extent;
-  if (schedule.fixed_virtual &&
-      extent.virtual_stages != schedule.virtual_stages) {
-    help = "write `--virtual " + std::to_string(schedule.virtual_stages) + "`";
-    tried.virtual_stages = schedule.virtual_stages;
-  } else if (const auto nearest = NearestMicrobatches(schedule, tried)) {
-    help = "write `--microbatches " + std::to_string(*nearest) + "`";
-  } else {
-    help =
-        "take another number of ranks, or another schedule: `shardc "
-        "schedule` lists them";
-  }
-  findings.Add(code::kScheduleRefuses, FlagPlace("NAME", flags.name), why,
-               help);
-}
-
-std::optional<Table> MakeByName(const ScheduleFlags& flags,
-                                Findings& findings) {
-  const Schedule* schedule = schedule::FindSchedule(flags.name);
-  if (schedule == nullptr) {
-    std::vector<std::string_view> names;
-    for (const Schedule& one : schedule::Schedules()) names.push_back(one.name);
-    findings.Add(code::kUsage, FlagPlace("NAME", flags.name),
-                 "there is no schedule " + ShortQuote(flags.name),
-                 DidYouMean(flags.name, names,
-                            "`shardc schedule` lists the schedules; the name "
-                            "of a file has a `.` or a `/`"));
-    return std::nullopt;
-  }
-  for (const auto& [flag, text] :
-       {std::pair{"--ranks", &flags.ranks},
-        std::pair{"--microbatches", &flags.microbatches}}) {
-    if (!text->empty()) continue;
-    findings.Add(code::kUsage, {}, "`" + std::string(flag) + "` is missing",
-                 "write `shardc schedule " + flags.name +
-                     " --ranks 4 --microbatches 8`");
-    return std::nullopt;
-  }
-  const auto ranks = SizeOf("--ranks", flags.ranks, 0, findings);
-  const auto micros = SizeOf("--microbatches", flags.microbatches, 0, findings);
-  const auto chunks = SizeOf("--virtual", flags.virtual_stages,
-                             schedule->virtual_stages, findings);
-  if (!ranks || !micros || !chunks) return std::nullopt;
-  const Extent extent{*ranks, *chunks, *micros};
-  if (const int64_t tasks = schedule::TaskCount(extent);
-      tasks > schedule::kMostTasks) {
-    findings.Add(code::kLimit, FlagPlace("NAME", flags.name),
-                 "the schedule has " + CountText(tasks) + " tasks, more than " +
-                     CountText(schedule::kMostTasks),
-                 "give fewer micro-batches, ranks or virtual stages");
-    return std::nullopt;
-  }
-  if (const auto why = Refusal(*schedule, extent)) {
-    AddRefusal(*schedule, extent, flags, *why, findings);
-    return std::nullopt;
-  }
-  return schedule::MakeTable(*schedule, extent);
-}
-
-// 1 for a schedule that was understood and is refused, else 2.
-int StatusOf(const Findings& findings) {
-  for (const Finding& finding : findings.all()) {
-    if (finding.code != &code::kScheduleRefuses &&
-        finding.code != &code::kScheduleUnsafe) {
-      return kFailed;
-    }
-  }
-  return kFound;
+bool ReadSizes(const ScheduleFlags& flags, ScheduleChoice& out,
+               Findings& findings) {
+  const size_t before = findings.errors();
+  out.ranks = ScheduleSize("--ranks", flags.ranks, findings);
+  out.virtual_stages =
+      ScheduleSize("--virtual", flags.virtual_stages, findings);
+  out.microbatches =
+      ScheduleSize("--microbatches", flags.microbatches, findings);
+  return findings.errors() == before;
 }
 
 int ListSchedules(const ScheduleFlags& flags, const Common& common,
@@ -221,9 +114,10 @@ int RunSchedule(const ScheduleFlags& flags, const Common& common,
         "leave out one of them");
     return kFailed;
   }
-  auto table = IsFile(flags.name) ? ReadFile(flags, findings)
-                                  : MakeByName(flags, findings);
-  if (!table) return StatusOf(findings);
+  ScheduleChoice choice{flags.name, "NAME"};
+  if (!ReadSizes(flags, choice, findings)) return kFailed;
+  auto table = ScheduleTable(choice, findings);
+  if (!table) return StageStatus(findings);
   Times times;
   times.stages.resize(static_cast<size_t>(table->stages));
   const auto style = StyleOf(flags.drawing, common, findings);
@@ -253,12 +147,6 @@ int RunSchedule(const ScheduleFlags& flags, const Common& common,
     return PutResult(write, flags.output, findings) ? kDone : kFailed;
   }
   return PutResult(text, flags.output, findings) ? kDone : kFailed;
-}
-
-Strings ScheduleNames() {
-  Strings out;
-  for (const Schedule& one : schedule::Schedules()) out.emplace_back(one.name);
-  return out;
 }
 
 Options OptionsOf(ScheduleFlags& flags) {

@@ -1,7 +1,7 @@
 // Room: cost. The bytes that devices hold and send under a plan, and the time
 // of a step. The formulas of collectives, of shards and of caches are in comm;
 // this room decides which of them a step of a model needs.
-// Includes: source, model, devices, resolve, roles, comm, step, plan,
+// Includes: source, model, devices, resolve, roles, comm, schedule, step, plan,
 // exec/machine, exec/attention, exec/operations.
 //
 // This file holds the input of the cost model: a plan's parameters by class,

@@ -5,8 +5,11 @@
 namespace shardc {
 
 std::span<const Code* const> StageCodes() {
-  static constexpr std::array<const Code*, 2> kCodes = {&code::kScheduleRefuses,
-                                                        &code::kScheduleUnsafe};
+  static constexpr std::array kCodes = {
+      &code::kStageAxisInSpec,        &code::kLayerWithoutStage,
+      &code::kParameterOutsideStages, &code::kMicrobatchesIndivisible,
+      &code::kScheduleRefuses,        &code::kScheduleUnsafe,
+  };
   return kCodes;
 }
 

@@ -1,5 +1,6 @@
-// The codes SHD248 and SHD249: schedules of pipelines that cannot be used. They
-// stand between lints, but are reported while a schedule is made or read.
+// The codes SHD241 to SHD249 of pipelines: stages and schedules that cannot be
+// used. They stand between lints, but are reported while stages are made or a
+// schedule is read.
 #ifndef SHARDC_SOURCE_STAGE_CODE_H_
 #define SHARDC_SOURCE_STAGE_CODE_H_
 
@@ -10,6 +11,18 @@
 namespace shardc {
 
 namespace code {
+inline constexpr Code kStageAxisInSpec{
+    241, "stage-axis-in-spec", Level::kError,
+    "a spec splits over the axis of the pipeline's stages"};
+inline constexpr Code kLayerWithoutStage{
+    242, "layer-without-stage", Level::kError,
+    "the stages of a pipeline do not have exactly the model's layers"};
+inline constexpr Code kParameterOutsideStages{
+    243, "parameter-outside-stages", Level::kError,
+    "a parameter is of no layer, and of neither end of the model"};
+inline constexpr Code kMicrobatchesIndivisible{
+    247, "microbatches-indivisible", Level::kError,
+    "the rows of a replica are not divided by the micro-batches"};
 inline constexpr Code kScheduleRefuses{
     248, "schedule-refuses", Level::kError,
     "a pipeline schedule does not accept these sizes"};

@@ -95,7 +95,7 @@ class Cost(Case):
                     arguments += ["--mesh", "fsdp:2,tp:2"]
                 got = self.check(run(*arguments), 2)
                 self.assertEqual(got.out, "")
-                self.assertIn("pipeline stages are not supported", got.err)
+                self.assertIn("`--pipeline-axis` was replaced by `--stages`", got.err)
 
     def test_formulas_where_there_is_no_program(self):
         for more, why in ((["--zero", "1"], "--zero"),

@@ -109,7 +109,8 @@ class Schedule(Case):
                  "are two formats of one result"),
                 (["1f1b", *sizes(4, 1 << 21)],
                  "`--microbatches` is more than 1,048,576"),
-                (["1f1b", *sizes(1024, 1 << 20)], "more than 4,194,304"),
+                (["1f1b", *sizes(1024, 1 << 20)],
+                 "the schedule has 3,221,225,472 tasks, more than 4,194,304"),
                 (["gpipe", *sizes(2, 600000), "--picture"],
                  "the picture of this schedule is too large"),
                 (["./none.csv"], "none.csv")):

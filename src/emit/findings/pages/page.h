@@ -3,9 +3,9 @@
 // Includes: source.
 //
 // Explanations of the codes below SHD100 (an input or the command line cannot
-// be used, and the command ends with status 2), of SHD248 and SHD249 (schedules
-// of pipelines) and of those from SHD600 on, which `shardc audit` reports. Lints
-// carry their explanation in their own record (lint/rules/lint.h).
+// be used, and the command ends with status 2), of SHD241 to SHD249 (stages
+// of pipelines) and of those from SHD600 on, which `shardc audit` reports.
+// Lints carry their explanation in their own record (lint/rules/lint.h).
 //
 // An example is the text of a shell session: `--- NAME` begins a file, whose
 // lines follow; `$ ` begins a command. tests/cli/explain_test.py runs every
@@ -36,7 +36,7 @@ std::span<const CodePage> SyntaxPages();    // YAML, JSON, keys and values
 std::span<const CodePage> RulePages();      // names, specs, patterns, meshes
 std::span<const CodePage> TensorPages();    // headers and data of checkpoints
 std::span<const CodePage> ExchangePages();  // formats of other systems
-std::span<const CodePage> SchedulePages();  // SHD248-249
+std::span<const CodePage> SchedulePages();  // SHD241-249
 std::span<const CodePage> ProgramPages();   // SHD601-610
 
 // Null for a code that is a lint.

@@ -1,4 +1,5 @@
-// Pages of schedules of pipelines, which stand between those of lints.
+// Pages of the stages and schedules of pipelines, which stand between those of
+// lints.
 //
 //   SHD248: `interleaved` with 13 micro-batches on 4 ranks
 #include <array>
@@ -10,6 +11,147 @@ namespace shardc {
 
 std::span<const CodePage> SchedulePages() {
   static constexpr std::array kPages = {
+      CodePage{
+          .code = &code::kStageAxisInSpec,
+          .what = "Finds a spec, or an axis rule for the tokens, that splits "
+                  "over the axis that `--stages` names.",
+          .why = "A rank of a pipeline holds all of a parameter of its stages, "
+                 "or nothing of it. An axis that divides layers into stages "
+                 "cannot divide a dimension as well.",
+          .fix = "Take the axis out of the rules. A rank then holds the shard "
+                 "that the spec gives on the mesh without that axis.",
+          .bad = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "lm_head.weight": {"shape": [64, 16], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+rules:
+  - match: '.*'
+    spec: [pp]
+$ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4
+)",
+          .good = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "lm_head.weight": {"shape": [64, 16], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4
+)"},
+      CodePage{.code = &code::kLayerWithoutStage,
+               .what = "Finds a list of `--assign` whose numbers are not one "
+                       "for each stage or do not sum to the number of layers, "
+                       "and names of layers with a gap between their numbers.",
+               .why = "A layer would be in no stage, or in two, and the model "
+                      "that runs would be another one.",
+               .fix = "Give a number of layers for each stage, with the sum of "
+                      "the layers, or let `--assign cost` choose.",
+               .bad = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "lm_head.weight": {"shape": [64, 16], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4 --assign 1,2
+)",
+               .good = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "lm_head.weight": {"shape": [64, 16], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4 --assign 1,1
+)"},
+      CodePage{
+          .code = &code::kParameterOutsideStages,
+          .what =
+              "Finds a parameter whose name has no layer, and whose role is "
+              "none of those that the ends of the model have: embeddings in "
+              "the first stage, norms and heads in the last one.",
+          .why =
+              "Its stage decides which rank holds it and which task uses it. A "
+              "guess may be wrong for models with more than one input.",
+          .fix = "Plan such a model without stages, or give the parameter a "
+                 "name that states what it does.",
+          .bad = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "vision.proj.weight": {"shape": [16, 16], "dtype": "BF16"},
+  "lm_head.weight": {"shape": [64, 16], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4
+)",
+          .good = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "vision.embed.weight": {"shape": [16, 16], "dtype": "BF16"},
+  "lm_head.weight": {"shape": [64, 16], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4
+)"},
+      CodePage{.code = &code::kMicrobatchesIndivisible,
+               .what = "Finds a batch whose rows on a replica are not divided "
+                       "by the number of micro-batches.",
+               .why = "Each micro-batch has the same number of rows, which the "
+                      "schedule sends from stage to stage.",
+               .fix = "Give a batch that is a multiple of the replicas times "
+                      "the micro-batches, which the message names.",
+               .bad = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "lm_head.weight": {"shape": [64, 16], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 3
+)",
+               .good = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "lm_head.weight": {"shape": [64, 16], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4
+)"},
       CodePage{
           .code = &code::kScheduleRefuses,
           .what = "Finds a schedule that is not defined for the numbers of "

@@ -1,0 +1,42 @@
+// The table of a schedule that a flag or an argument names.
+#ifndef SHARDC_CLI_SCHEDULE_TABLE_H_
+#define SHARDC_CLI_SCHEDULE_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/option.h"
+#include "schedule/table.h"
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+struct ScheduleChoice {
+  std::string name;       // of a schedule, or a path: it has a `.` or a `/`
+  std::string_view flag;  // that gives the name, for messages
+  std::optional<int32_t> ranks = {}, virtual_stages = {}, microbatches = {};
+};
+
+// Reads a size of a schedule from 1 to 2^20; nullopt if the text is empty, or
+// after a finding.
+std::optional<int32_t> ScheduleSize(std::string_view flag,
+                                    const std::string& text,
+                                    Findings& findings);
+
+// Makes or reads the table. Findings: usage, limit, schedule-refuses, and those
+// of reading a file.
+std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
+                                             Findings& findings);
+
+// The exit status after findings: 1 if they are those of stages that were
+// understood and are refused, else 2.
+int StageStatus(const Findings& findings);
+
+// For completions.
+Strings ScheduleNames();
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_SCHEDULE_TABLE_H_

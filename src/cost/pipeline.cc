@@ -1,0 +1,439 @@
+// Each stage is the model with fewer layers on the mesh without the pipeline's
+// axis, so that its bytes and times are those of the other figures of `cost`. A
+// rank has the sums over its stages; its activations are the most that a prefix
+// of its row of the table keeps.
+//
+//   Llama 3 8B on pp:4,tp:2, bfloat16, 8 layers a rank: parameters
+//   2,270,298,112 on rank 0, which has the embedding, 1,744,961,536 on ranks 1
+//   and 2, 2,270,306,304 on rank 3, which has the final norm and the head.
+#include "cost/pipeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "comm/memory.h"
+#include "cost/time.h"
+#include "source/index.h"
+#include "source/stage_code.h"
+#include "source/wording.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr int64_t kBuffers = 2;  // messages: one received, one to be sent
+// A division is called better if it takes less than this part of the step.
+constexpr double kClearlyBetter = 0.99;
+
+class Pipeline {
+ public:
+  Pipeline(const Compiled& compiled, const CostInputs& work,
+           const Settings& settings, const StageRequest& request,
+           Findings& findings)
+      : compiled_(compiled),
+        work_(work),
+        settings_(settings),
+        request_(request),
+        findings_(findings) {}
+
+  std::optional<PipelineCost> Run() {
+    if (!CheckAxis() || !CheckRows()) return std::nullopt;
+    auto units = StageUnitsOf(compiled_, work_.model, findings_);
+    if (!units) return std::nullopt;
+    units_ = std::move(*units);
+    out_.axis = request_.axis;
+    out_.layers = units_.layers;
+    out_.table = request_.table;
+    out_.capacity = CapacityOf();
+    if (!CheckStages()) return std::nullopt;
+    FindBoundary();
+    const auto cuts = Choose();
+    if (!cuts) return std::nullopt;
+    Fill(*cuts, out_);
+    Suggest(*cuts);
+    AddAssumptions();
+    return std::move(out_);
+  }
+
+ private:
+  using Cuts = schedule::Cuts;
+
+  int64_t Stages() const { return request_.table.stages; }
+
+  bool CheckAxis() {
+    for (size_t i = 0; i < compiled_.plan.params.size(); ++i) {
+      const ParamLayout& layout =
+          compiled_.plan.layouts[compiled_.plan.params[i].layout];
+      for (const AxisGroup& axes : layout.modes.front().spec) {
+        if (std::find(axes.begin(), axes.end(), request_.axis) == axes.end()) {
+          continue;
+        }
+        findings_.Add(code::kStageAxisInSpec, {},
+                      "`" + request_.axis +
+                          "` is the axis of the stages, and the spec of " +
+                          ShortQuote(compiled_.plan.names[i]) +
+                          " splits over it",
+                      "a stage holds its parameters on the mesh without that "
+                      "axis: take the axis out of the rules");
+        return false;
+      }
+    }
+    const AxisGroup tokens = work_.TokenAxes();
+    if (std::find(tokens.begin(), tokens.end(), request_.axis) !=
+        tokens.end()) {
+      findings_.Add(code::kStageAxisInSpec, {},
+                    "`" + request_.axis +
+                        "` is the axis of the stages, and the axis rules "
+                        "split the tokens over it",
+                    "take the axis out of `batch` and `sequence`");
+      return false;
+    }
+    return true;
+  }
+
+  // Micro-batches divide the rows of a replica.
+  bool CheckRows() {
+    const int64_t parts = work_.Parts(work_.Batch());
+    const int64_t rows = *settings_.batch / parts;
+    if (*settings_.batch % parts == 0 && rows % settings_.microbatches == 0) {
+      return true;
+    }
+    findings_.Add(
+        code::kMicrobatchesIndivisible, {},
+        Counted(*settings_.batch, "row") + " over " + GroupText(work_.Batch()) +
+            " are " + CountText(rows) + " a replica, not divided by " +
+            Counted(settings_.microbatches, "micro-batch", "micro-batches"),
+        "give a `--batch` that is a multiple of " +
+            CountText(Times(parts, settings_.microbatches)));
+    return false;
+  }
+
+  bool CheckStages() {
+    if (!request_.layers.empty()) {
+      const int64_t sum = std::accumulate(request_.layers.begin(),
+                                          request_.layers.end(), int64_t{0});
+      if (std::ssize(request_.layers) != Stages() || sum != units_.layers) {
+        findings_.Add(code::kLayerWithoutStage, {},
+                      "`--assign` has " + CountText(sum) + " layers in " +
+                          Counted(std::ssize(request_.layers), "stage") +
+                          ", and the model has " + CountText(units_.layers) +
+                          " for " + Counted(Stages(), "stage"));
+        return false;
+      }
+    }
+    if (Stages() > units_.count()) {
+      findings_.Add(code::kScheduleRefuses, {},
+                    Counted(Stages(), "stage") + " are more than " +
+                        CountText(units_.layers) +
+                        " layers, an embedding and a head",
+                    "give fewer ranks or virtual stages");
+      return false;
+    }
+    return true;
+  }
+
+  std::optional<int64_t> CapacityOf() const {
+    if (settings_.memory) return settings_.memory;
+    if (work_.mesh.device && work_.mesh.device->memory_bytes) {
+      return work_.mesh.device->memory_bytes;
+    }
+    if (settings_.profile == nullptr) return std::nullopt;
+    return settings_.profile->DeviceMemory();
+  }
+
+  // The bytes and seconds of the hidden state of a micro-batch between stages.
+  void FindBoundary() {
+    const auto tokens = TokensOf(work_, settings_);
+    const auto hidden = work_.Hidden();
+    if (!tokens || !hidden) return;
+    out_.boundary =
+        Times(tokens->All(), ShareOf(*hidden, work_.Parts(work_.hidden)),
+              int64_t{DtypeBits(settings_.activations) / 8});
+    if (settings_.profile == nullptr) return;
+    const Network network = NetworkOf(*settings_.profile, work_.mesh);
+    out_.hop = CollectiveSeconds(network,
+                                 PlaceOf(work_.mesh, network, {request_.axis}),
+                                 Collective::kPpermute, Real(out_.boundary));
+  }
+
+  StageCost CostOf(int64_t begin, int64_t end) {
+    return StageCostOf(
+        StageInputs(compiled_, work_, units_, request_.axis, begin, end),
+        settings_, units_, begin, end);
+  }
+
+  // Whether every rank with the last stage has the first one as well, and with
+  // it the embedding that the head shares.
+  bool SharesEnds() const {
+    const schedule::Table& table = request_.table;
+    if (table.stages == 1) return false;
+    for (int32_t r = 0; r < table.ranks(); ++r) {
+      if (table.Holds(r, table.stages - 1) && !table.Holds(r, 0)) return false;
+    }
+    return true;
+  }
+
+  void DropCopies(StageCost& last) const {
+    const Memory memory =
+        MemoryOf(StageInputs(compiled_, work_, units_, request_.axis,
+                             last.begin, last.end, false),
+                 settings_);
+    last.parameters = memory.most.Of(Component::kParameters);
+    last.gradients = memory.most.Of(Component::kGradients);
+    last.optimizer = memory.most.Of(Component::kOptimizer);
+  }
+
+  // Units of one kind have one cost.
+  std::vector<schedule::Unit> Units() {
+    const std::vector<size_t> kinds = KindsOfUnits(compiled_, units_);
+    std::map<size_t, schedule::Unit> known;
+    std::vector<schedule::Unit> out;
+    for (int64_t u = 0; u < units_.count(); ++u) {
+      const auto [at, fresh] = known.try_emplace(kinds[AsIndex(u)]);
+      if (fresh) {
+        const StageCost cost = CostOf(u, u + 1);
+        at->second = {cost.times.forward + cost.times.input + cost.times.weight,
+                      (Size(cost.parameters.value_or(0)) +
+                       cost.gradients.value_or(0) + cost.optimizer.value_or(0))
+                          .value(),
+                      cost.kept};
+      }
+      out.push_back(at->second);
+    }
+    return out;
+  }
+
+  // The most micro-batches whose activations each stage keeps.
+  std::vector<int64_t> InFlight() const {
+    const schedule::Table& table = request_.table;
+    std::vector<int64_t> out;
+    for (int32_t stage = 0; stage < table.stages; ++stage) {
+      std::vector<int64_t> weights(AsIndex(table.stages), 0);
+      weights[AsIndex(stage)] = 1;
+      const auto held = schedule::HeldByRank(table, weights);
+      out.push_back(*std::max_element(held.begin(), held.end()));
+    }
+    return out;
+  }
+
+  std::optional<Cuts> Choose() {
+    if (!request_.layers.empty()) {
+      Cuts cuts = {0};
+      int64_t end = 1;
+      for (const int64_t layers : request_.layers) {
+        end += layers;
+        cuts.push_back(end);
+      }
+      cuts.back() = units_.count();
+      return cuts;
+    }
+    Cuts even = schedule::EvenCuts(units_.layers, Stages());
+    if (!request_.balance) return even;
+    balanced_ = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
+    if (!balanced_) {
+      balanced_ = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
+    }
+    // The longest stage is not all: the schedule decides between the two.
+    return balanced_ && StepOf(*balanced_) <= StepOf(even) ? balanced_ : even;
+  }
+
+  double StepOf(const Cuts& cuts) {
+    PipelineCost cost;
+    cost.table = out_.table;
+    cost.boundary = out_.boundary;
+    cost.hop = out_.hop;
+    Fill(cuts, cost);
+    return cost.Step();
+  }
+
+  void Fill(const Cuts& cuts, PipelineCost& out) {
+    std::map<std::pair<std::vector<size_t>, bool>, StageCost> known;
+    const std::vector<size_t> kinds = KindsOfUnits(compiled_, units_);
+    for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+      const std::vector<size_t> own(kinds.begin() + cuts[s],
+                                    kinds.begin() + cuts[s + 1]);
+      const auto [at, fresh] =
+          known.try_emplace({own, cuts[s + 1] == units_.count()});
+      if (fresh) at->second = CostOf(cuts[s], cuts[s + 1]);
+      StageCost cost = at->second;
+      cost.begin = cuts[s];
+      cost.end = cuts[s + 1];
+      out.stages.push_back(std::move(cost));
+    }
+    if (SharesEnds()) DropCopies(out.stages.back());
+    timed_ = timed_ ||
+             std::any_of(out.stages.begin(), out.stages.end(),
+                         [](const StageCost& stage) { return stage.timed; });
+    out.timed = timed_;
+    RunTable(out);
+    FillRanks(out);
+  }
+
+  void RunTable(PipelineCost& out) const {
+    schedule::Times times;
+    for (const StageCost& stage : out.stages) {
+      times.stages.push_back(stage.times);
+    }
+    if (timed_) {
+      times.hop_forward.assign(out.stages.size(), out.hop);
+      times.hop_back = times.hop_forward;
+    }
+    times.exposed = request_.exposed;
+    out.timeline = schedule::Simulate(out.table, times);
+  }
+
+  void FillRanks(PipelineCost& out) const {
+    std::vector<int64_t> kept;
+    for (const StageCost& stage : out.stages) kept.push_back(stage.kept);
+    const auto held = schedule::HeldByRank(out.table, kept);
+    for (int32_t r = 0; r < out.table.ranks(); ++r) {
+      RankCost rank;
+      Size parameters = 0, gradients = 0, optimizer = 0;
+      int64_t working = 0, logits = 0, gathered = 0;
+      double after = 0;
+      bool known = true;
+      for (int32_t s = 0; s < out.table.stages; ++s) {
+        if (!out.table.Holds(r, s)) continue;
+        const StageCost& stage = out.stages[AsIndex(s)];
+        rank.stages.push_back(s);
+        known = known && stage.parameters && stage.gradients && stage.optimizer;
+        parameters += stage.parameters.value_or(0);
+        gradients += stage.gradients.value_or(0);
+        optimizer += stage.optimizer.value_or(0);
+        working = std::max(working, stage.working);
+        logits = std::max(logits, stage.logits);
+        gathered = std::max(gathered, stage.gathered);
+        after += stage.after;
+      }
+      CountSends(r, out, rank);
+      const bool sends = rank.sent_forward + rank.sent_back > 0;
+      Size activations = Size(held[AsIndex(r)]) + working;
+      if (sends) activations += Times(kBuffers, out.boundary);
+      const auto set = [&](Component one, std::optional<int64_t> bytes) {
+        rank.held.by[static_cast<size_t>(one)] = bytes;
+      };
+      const auto if_known = [&](Size size) {
+        return known ? size.Checked() : std::nullopt;
+      };
+      set(Component::kParameters, if_known(parameters));
+      set(Component::kGradients, if_known(gradients));
+      set(Component::kOptimizer, if_known(optimizer));
+      set(Component::kCache, 0);
+      set(Component::kActivations, activations.Checked());
+      set(Component::kLogits, logits);
+      set(Component::kGathered, gathered);
+      rank.held.total = if_known(parameters + gradients + optimizer +
+                                 activations + logits + gathered);
+      out.after = std::max(out.after, after);
+      out.ranks.push_back(std::move(rank));
+    }
+  }
+
+  static void CountSends(int32_t r, const PipelineCost& out, RankCost& rank) {
+    for (const schedule::Cell& cell : out.table.rows[AsIndex(r)]) {
+      schedule::ForEachTask(cell, [&](const schedule::Task& task) {
+        const bool forward = task.kind == schedule::TaskKind::kForward;
+        const int32_t to = task.stage + (forward ? 1 : -1);
+        if (to < 0 || to >= out.table.stages ||
+            (!forward && !task.SendsBack()) ||
+            out.table.RankOf(to, task.micro) == r) {
+          return;
+        }
+        int64_t& sent = forward ? rank.sent_forward : rank.sent_back;
+        sent = (Size(sent) + out.boundary).value();
+      });
+    }
+  }
+
+  // Notes a division that is clearly faster than the requested one.
+  void Suggest(const Cuts& cuts) {
+    if (request_.balance && request_.layers.empty()) return;
+    const auto best = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
+    if (!best || *best == cuts) return;
+    const double step = StepOf(*best);
+    if (step >= kClearlyBetter * out_.Step()) return;
+    out_.better_step = step;
+    for (size_t s = 0; s + 1 < best->size(); ++s) {
+      StageCost stage;
+      stage.begin = (*best)[s];
+      stage.end = (*best)[s + 1];
+      out_.better.push_back(std::max<int64_t>(
+          0, stage.EndLayer(units_.layers) - stage.FirstLayer()));
+    }
+  }
+
+  void AddAssumptions() {
+    auto& out = out_.assumptions;
+    out.push_back(timed_ ? "a task takes its part of the expected time of its "
+                           "stage's own program"
+                         : "without a profile, a task takes the time of its "
+                           "floating-point operations, and messages none");
+    out.emplace_back(request_.exposed ? "a rank computes nothing while it sends"
+                                      : "messages overlap with computation");
+    out.emplace_back(
+        "the optimizer waits for all ranks, so that the bubble of a step "
+        "counts");
+    out.emplace_back(
+        "a rank keeps a message that it received and one that it "
+        "sends");
+    const auto at = work_.mesh.Find(request_.axis);
+    if (at && std::any_of(work_.mesh.axes.begin(),
+                          work_.mesh.axes.begin() + static_cast<ptrdiff_t>(*at),
+                          [](const MeshAxis& axis) { return axis.size > 1; })) {
+      out.push_back(
+          "the devices of a stage are taken as neighbours, although `" +
+          request_.axis + "` is not the outermost axis");
+    }
+  }
+
+  const Compiled& compiled_;
+  const CostInputs& work_;
+  const Settings& settings_;
+  const StageRequest& request_;
+  Findings& findings_;
+  StageUnits units_;
+  PipelineCost out_;
+  std::optional<Cuts> balanced_;
+  bool timed_ = false;
+};
+
+}  // namespace
+
+double PipelineCost::Unevenness() const {
+  double longest = 0, sum = 0;
+  for (const StageCost& stage : stages) {
+    const double time =
+        stage.times.forward + stage.times.input + stage.times.weight;
+    longest = std::max(longest, time);
+    sum += time;
+  }
+  return sum > 0 ? longest * Real(std::ssize(stages)) / sum : 1;
+}
+
+std::optional<int64_t> PipelineCost::Fullest() const {
+  std::optional<int64_t> out = 0;
+  for (const RankCost& rank : ranks) {
+    out = out && rank.held.total
+              ? std::optional(std::max(*out, *rank.held.total))
+              : std::nullopt;
+  }
+  return out;
+}
+
+std::optional<bool> PipelineCost::Fits() const {
+  const auto fullest = Fullest();
+  if (!capacity || !fullest) return std::nullopt;
+  return *fullest <= *capacity;
+}
+
+std::optional<PipelineCost> PipelineCostOf(const Compiled& compiled,
+                                           const CostInputs& work,
+                                           const Settings& settings,
+                                           const StageRequest& request,
+                                           Findings& findings) {
+  return Pipeline(compiled, work, settings, request, findings).Run();
+}
+
+}  // namespace shardc::cost

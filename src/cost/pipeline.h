@@ -1,0 +1,74 @@
+// What a pipeline costs: the bytes of each rank, and the time of a step by
+// running its schedule's table with the times of each stage's own program.
+#ifndef SHARDC_COST_PIPELINE_H_
+#define SHARDC_COST_PIPELINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/inputs.h"
+#include "cost/memory.h"
+#include "cost/settings.h"
+#include "cost/stage_cost.h"
+#include "cost/stage_units.h"
+#include "plan/compile.h"
+#include "schedule/assign.h"
+#include "schedule/simulate.h"
+#include "schedule/table.h"
+#include "source/finding.h"
+
+namespace shardc::cost {
+
+struct StageRequest {
+  std::string axis;
+  schedule::Table table;  // of settings.microbatches micro-batches
+  // Layers of each stage; empty: by `balance`.
+  std::vector<int64_t> layers;
+  bool balance = true;   // the shortest longest stage, else an even division
+  bool exposed = false;  // a rank computes nothing while it sends
+};
+
+struct RankCost {
+  std::vector<int32_t> stages;
+  Held held;
+  int64_t sent_forward = 0, sent_back = 0;  // bytes to other ranks in a step
+};
+
+struct PipelineCost {
+  std::string axis;
+  int64_t layers = 0;
+  schedule::Table table;
+  std::vector<StageCost> stages;
+  std::vector<RankCost> ranks;
+  int64_t boundary = 0;  // bytes of a message
+  double hop = 0;        // seconds of a message
+  bool timed = false;    // times are seconds; else floating-point operations
+  schedule::Timeline timeline;
+  double after = 0;  // the longest `StageCost::after` of a rank
+  std::optional<int64_t> capacity;
+  // The layers of each stage that the search for the shortest longest stage
+  // gives, and its step, if this division is another one that takes longer.
+  std::vector<int64_t> better;
+  double better_step = 0;
+  std::vector<std::string> assumptions;
+
+  double Step() const { return timeline.step + after; }
+  // The time of the longest stage as a multiple of the mean.
+  double Unevenness() const;
+  std::optional<int64_t> Fullest() const;
+  std::optional<bool> Fits() const;
+};
+
+// Findings: stage-axis-in-spec, layer-without-stage, parameter-outside-stages,
+// microbatches-indivisible, schedule-refuses, usage.
+std::optional<PipelineCost> PipelineCostOf(const Compiled& compiled,
+                                           const CostInputs& work,
+                                           const Settings& settings,
+                                           const StageRequest& request,
+                                           Findings& findings);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_PIPELINE_H_

@@ -1,0 +1,96 @@
+// The expected time of a stage's own program, divided into the tasks of a
+// micro-batch. Of a product, the forward pass, the gradient of its input and
+// that of its weight take the same time:
+//
+//   products 3 s in 10 micro-batches  ->  F 0.1 s, I 0.1 s, W 0.1 s
+//
+// Attention and what is computed again belong to F and I. Half of the
+// collectives belong to F, and half to I.
+#include "cost/stage_cost.h"
+
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "cost/communication.h"
+#include "cost/expected.h"
+#include "cost/memory.h"
+#include "cost/peak.h"
+#include "cost/rates.h"
+#include "cost/stack.h"
+#include "cost/time.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr double kFlashBackward = 2.5, kUnfusedBackward = 2;
+
+// Splits the seconds of all micro-batches of a stage into tasks.
+void SetTimes(const CostInputs& work, const Settings& settings,
+              const Memory& memory, bool has_layers, StageCost& out) {
+  Communication moves = CommunicationOf(work, settings);
+  TimeOf(work, settings, memory, moves);
+  const double micro = Real(settings.microbatches);
+  const auto expected = ExpectedTimeOf(work, settings, memory, moves);
+  if (!expected) {
+    const double flops = FlopsOf(work, settings, memory).value_or(0) / micro;
+    out.times = {flops / 3, flops / 3, flops / 3};
+    return;
+  }
+  out.timed = true;
+  std::map<std::string_view, double> parts;
+  for (const TimePart& part : expected->parts) {
+    parts[part.name] = part.seconds;
+  }
+  const double scale =
+      1 + parts["scale"] / std::max(1e-30, expected->seconds - parts["scale"]);
+  const bool unfused = IsUnfused(settings, StackOf(work, settings));
+  const double back = unfused ? kUnfusedBackward : kFlashBackward;
+  const double head = parts["head_and_loss"] / 3;
+  double forward = head, weight = head, all = parts["head_and_loss"];
+  if (has_layers) {
+    const double moved =
+        parts["tensor_collectives"] + parts["weight_collectives"] +
+        parts["context_collectives"] + parts["expert_collectives"];
+    forward += parts["products"] / 3 + parts["attention"] / (1 + back) +
+               parts["other_operations"] / 3 + moved / 2;
+    weight += parts["products"] / 3;
+    all += parts["products"] + parts["attention"] + parts["other_operations"] +
+           parts["recomputation"] + moved;
+  }
+  out.times = {forward * scale / micro,
+               (all - forward - weight) * scale / micro,
+               weight * scale / micro};
+  out.after = (parts["gradients"] + parts["optimizer"]) * scale;
+}
+
+}  // namespace
+
+StageCost StageCostOf(const CostInputs& work, const Settings& settings,
+                      const StageUnits& units, int64_t begin, int64_t end) {
+  StageCost out;
+  out.begin = begin;
+  out.end = end;
+  const Memory memory = MemoryOf(work, settings);
+  out.parameters = memory.most.Of(Component::kParameters);
+  out.gradients = memory.most.Of(Component::kGradients);
+  out.optimizer = memory.most.Of(Component::kOptimizer);
+  const bool has_layers =
+      std::min(end, units.layers + 1) > std::max<int64_t>(begin, 1);
+  if (memory.activations && has_layers) {
+    const double factor =
+        settings.remat.Recomputes() ? 1 : StackOf(work, settings).memory.kept;
+    out.kept = std::llround(Real(memory.activations->kept) * factor);
+    out.working = memory.activations->working;
+  }
+  if (memory.activations && end == units.count()) {
+    const double copies = LossCopies(settings, StackOf(work, settings).memory);
+    out.logits =
+        std::llround(Real(memory.activations->logits.value_or(0)) * copies);
+  }
+  out.gathered = memory.most.Of(Component::kGathered).value_or(0);
+  SetTimes(work, settings, memory, has_layers, out);
+  return out;
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,38 @@
+// The bytes and the times of one stage of a pipeline.
+#ifndef SHARDC_COST_STAGE_COST_H_
+#define SHARDC_COST_STAGE_COST_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "cost/inputs.h"
+#include "cost/settings.h"
+#include "cost/stage_units.h"
+#include "schedule/simulate.h"
+
+namespace shardc::cost {
+
+// One stage on one device. Bytes and times are of one micro-batch where they
+// depend on it.
+struct StageCost {
+  int64_t begin = 0, end = 0;  // units
+  std::optional<int64_t> parameters, gradients, optimizer;
+  int64_t kept = 0;     // activations, from forward to backward
+  int64_t working = 0;  // of the layer that is computed
+  int64_t logits = 0, gathered = 0;
+  schedule::StageTimes times;  // seconds, or floating-point operations
+  double after = 0;            // seconds after the tasks: gradients, update
+  bool timed = false;          // `times` are seconds
+
+  int64_t FirstLayer() const { return begin > 0 ? begin - 1 : 0; }
+  int64_t EndLayer(int64_t layers) const { return std::min(end - 1, layers); }
+};
+
+// `work` are the inputs of the stage's own program (StageInputs).
+StageCost StageCostOf(const CostInputs& work, const Settings& settings,
+                      const StageUnits& units, int64_t begin, int64_t end);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_STAGE_COST_H_

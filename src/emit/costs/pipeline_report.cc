@@ -1,0 +1,232 @@
+// A line a rank, with the layers of its stages and the bytes of a device. The
+// step is that of the schedule's table, and what all ranks do after it:
+//
+//   step  1.71 s, 27.3 % of the table's time is bubble
+#include "emit/costs/pipeline_report.h"
+
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include "emit/costs/columns.h"
+#include "emit/costs/figures.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+using cost::Component;
+using cost::PipelineCost;
+using cost::StageCost;
+
+std::string PercentText(double part) {
+  std::array<char, 64> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(),
+                                 100 * part, std::chars_format::fixed, 1);
+  return std::string(text.data(), end.ptr) + " %";
+}
+
+std::string FactorText(double factor) {
+  std::array<char, 64> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), factor,
+                                 std::chars_format::fixed, 2);
+  return {text.data(), end.ptr};
+}
+
+// "embedding 0-8", "18-25, 26-31 head"
+std::string LayersText(const PipelineCost& cost,
+                       const std::vector<int32_t>& stages) {
+  std::string out;
+  for (const int32_t s : stages) {
+    const StageCost& stage = cost.stages[static_cast<size_t>(s)];
+    const int64_t first = stage.FirstLayer(), end = stage.EndLayer(cost.layers);
+    std::string text;
+    if (stage.begin == 0) text = "embedding";
+    if (end > first) {
+      if (!text.empty()) text += ' ';
+      text += std::to_string(first);
+      if (end > first + 1) text += '-' + std::to_string(end - 1);
+    }
+    if (stage.end == cost.layers + 2) text += text.empty() ? "head" : " head";
+    if (text.empty()) text = "none";
+    out += (out.empty() ? "" : ", ") + text;
+  }
+  return out;
+}
+
+std::string BytesOr(const std::optional<int64_t>& bytes) {
+  return bytes ? BytesText(*bytes) : "-";
+}
+
+std::string CountsText(const std::vector<int64_t>& layers) {
+  std::string out;
+  for (const int64_t one : layers) {
+    out += (out.empty() ? "" : ",") + std::to_string(one);
+  }
+  return out;
+}
+
+std::string RanksText(const PipelineCost& cost) {
+  Columns table;
+  table.Row({"rank", "layers", "parameters", "gradients", "optimizer",
+             "activations", "logits", "gathered", "total", "sent", "idle"});
+  for (size_t r = 0; r < cost.ranks.size(); ++r) {
+    const cost::RankCost& rank = cost.ranks[r];
+    const auto bytes = [&](Component one) {
+      return BytesOr(rank.held.Of(one));
+    };
+    const double busy = cost.timeline.ranks[r].busy;
+    const double idle =
+        cost.timeline.step > 0 ? 1 - busy / cost.timeline.step : 0;
+    table.Row({"  " + std::to_string(r), LayersText(cost, rank.stages),
+               bytes(Component::kParameters), bytes(Component::kGradients),
+               bytes(Component::kOptimizer), bytes(Component::kActivations),
+               bytes(Component::kLogits), bytes(Component::kGathered),
+               BytesOr(rank.held.total),
+               BytesText(rank.sent_forward + rank.sent_back),
+               PercentText(std::max(0.0, idle))});
+  }
+  return table.Text();
+}
+
+std::string StepText(const PipelineCost& cost) {
+  const schedule::Timeline& line = cost.timeline;
+  std::string out;
+  if (cost.timed) {
+    out += "step " + SecondsText(cost.Step()) + ": " + SecondsText(line.step) +
+           " by the schedule";
+    if (cost.after > 0) {
+      out += ", and " + SecondsText(cost.after) +
+             " for data-parallel gradients and the optimizer";
+    }
+    out += "\n";
+  }
+  out += "bubble " + PercentText(line.StepBubble()) + " of the step, " +
+         PercentText(line.RankBubble()) + " of the longest rank's own time\n";
+  out += "the longest stage takes " + FactorText(cost.Unevenness()) +
+         " times the mean\n";
+  if (!cost.better.empty()) {
+    out += "`--assign cost` gives " + CountsText(cost.better) + " layers";
+    if (cost.timed) out += ", a step of " + SecondsText(cost.better_step);
+    out += "\n";
+  }
+  return out;
+}
+
+void WriteStage(JsonWriter& json, const PipelineCost& cost,
+                const StageCost& stage, int32_t number) {
+  json.BeginObject();
+  json.Member("stage", number);
+  json.Key("layers");
+  const int64_t first = stage.FirstLayer();
+  json.Array(std::vector<int64_t>{
+      first, std::max(first, stage.EndLayer(cost.layers))});
+  json.Member("first", stage.begin == 0);
+  json.Member("last", stage.end == cost.layers + 2);
+  json.Member("parameters", stage.parameters);
+  json.Member("kept", stage.kept);
+  json.Member("forward", stage.times.forward);
+  json.Member("input", stage.times.input);
+  json.Member("weight", stage.times.weight);
+  json.EndObject();
+}
+
+void WriteRank(JsonWriter& json, const PipelineCost& cost, size_t r) {
+  const cost::RankCost& rank = cost.ranks[r];
+  const schedule::RankTime& time = cost.timeline.ranks[r];
+  json.BeginObject();
+  json.Member("rank", static_cast<int64_t>(r));
+  json.Member("stages", rank.stages);
+  for (size_t i = 0; i < cost::kComponentCount; ++i) {
+    json.Member(cost::kComponentNames[i], rank.held.by[i]);
+  }
+  json.Member("total", rank.held.total);
+  json.Member("sent_forward", rank.sent_forward);
+  json.Member("sent_back", rank.sent_back);
+  json.Member("first", time.first);
+  json.Member("last", time.last);
+  json.Member("busy", time.busy);
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string PipelineReportText(const PipelineCost& cost,
+                               const std::string& mesh, bool explain) {
+  const schedule::Table& table = cost.table;
+  std::string out =
+      "train on " + mesh + ", stages over `" + cost.axis + "`\n" +
+      Printable(table.name) + ": " + Counted(table.ranks(), "rank") + ", " +
+      Counted(table.stages, "stage") + ", " +
+      Counted(table.microbatches, "micro-batch", "micro-batches") +
+      ", messages of " + BytesText(cost.boundary) + "\n";
+  out += RanksText(cost) + StepText(cost);
+  if (cost.capacity && cost.Fullest()) {
+    const int64_t has = *cost.capacity, needs = *cost.Fullest();
+    out += needs > has ? "the fullest rank exceeds " + BytesText(has) + " by " +
+                             BytesText(needs - has) + "\n"
+                       : "the fullest rank has " + BytesText(has - needs) +
+                             " of " + BytesText(has) + " free\n";
+  }
+  if (!explain) return out;
+  out += "assumed\n";
+  for (const std::string& text : cost.assumptions) out += "  " + text + "\n";
+  return out;
+}
+
+void WritePipelineJson(const PipelineCost& cost, const std::string& target,
+                       Sink& out) {
+  const schedule::Table& table = cost.table;
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.pipeline/v1");
+  json.Member("target", target);
+  json.Member("axis", cost.axis);
+  json.Member("schedule", table.name);
+  json.Member("microbatches", table.microbatches);
+  json.Member("placement", PlacementName(table.placement));
+  json.Member("layers", cost.layers);
+  json.Member("message_bytes", cost.boundary);
+  json.Member("message_s", cost.timed ? std::optional(cost.hop) : std::nullopt);
+  json.Key("stages");
+  json.BeginArray(JsonLayout::kLines);
+  for (size_t s = 0; s < cost.stages.size(); ++s) {
+    WriteStage(json, cost, cost.stages[s], static_cast<int32_t>(s));
+  }
+  json.EndArray();
+  json.Key("ranks");
+  json.BeginArray(JsonLayout::kLines);
+  for (size_t r = 0; r < cost.ranks.size(); ++r) WriteRank(json, cost, r);
+  json.EndArray();
+  json.Key("time");
+  json.BeginObject();
+  json.Member("unit", cost.timed ? "seconds" : "flops");
+  json.Member("schedule", cost.timeline.step);
+  json.Member("after", cost.after);
+  json.Member("step", cost.Step());
+  json.Member("longest_rank", cost.timeline.LongestRank());
+  json.Member("step_bubble", cost.timeline.StepBubble());
+  json.Member("rank_bubble", cost.timeline.RankBubble());
+  json.EndObject();
+  json.Member("unevenness", cost.Unevenness());
+  json.Key("better");
+  if (cost.better.empty()) {
+    json.Null();
+  } else {
+    json.BeginObject();
+    json.Member("layers", cost.better);
+    json.Member("step", cost.better_step);
+    json.EndObject();
+  }
+  json.Member("capacity", cost.capacity);
+  json.Member("fits", cost.Fits());
+  json.Key("assumptions");
+  json.BeginArray(JsonLayout::kLines);
+  for (const std::string& text : cost.assumptions) json.String(text);
+  json.EndArray();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

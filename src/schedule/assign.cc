@@ -1,0 +1,85 @@
+// best[s][b] is the shortest longest stage of the first s stages, if they have
+// the units before b; a stage from a to b extends best[s - 1][a]. Sums before
+// each unit give the time and bytes of a stage. With units of times 1 2 2 2 4
+// and two stages:
+//
+//   best[1] = 1 3 5 7 11, best[2][5] = min over a of max(best[1][a], rest)
+//           = max(5, 6) = 6: stages 1 2 2 | 2 4
+#include "schedule/assign.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "source/size.h"
+
+namespace shardc::schedule {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// The longest stage first, then the fullest one.
+using Score = std::pair<double, int64_t>;
+
+}  // namespace
+
+std::optional<Cuts> AssignUnits(std::span<const Unit> units,
+                                std::span<const int64_t> in_flight,
+                                std::optional<int64_t> capacity) {
+  const size_t n = units.size(), stages = in_flight.size();
+  if (n == 0 || stages == 0) return std::nullopt;
+  std::vector<double> time(n + 1, 0);
+  std::vector<int64_t> bytes(n + 1, 0), kept(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) {
+    time[i + 1] = time[i] + units[i].time;
+    bytes[i + 1] = (Size(bytes[i]) + units[i].bytes).value();
+    kept[i + 1] = (Size(kept[i]) + units[i].kept).value();
+  }
+  std::vector<std::vector<Score>> best(stages + 1,
+                                       std::vector<Score>(n + 1, {kNever, 0}));
+  std::vector<std::vector<size_t>> from(stages + 1,
+                                        std::vector<size_t>(n + 1, 0));
+  best[0][0] = {0, 0};
+  for (size_t s = 1; s <= stages; ++s) {
+    // The ends of the chain belong to the ends of the pipeline.
+    const size_t least = s == stages ? n : 1;
+    const size_t most = s == stages || stages == 1 ? n : n - 1;
+    for (size_t b = least; b <= most; ++b) {
+      for (size_t a = s == 1 ? 0 : 1; a <= b; ++a) {
+        if (s == 1 && a > 0) break;
+        if (best[s - 1][a].first == kNever) continue;
+        const int64_t held = (Size(bytes[b] - bytes[a]) +
+                              Size(kept[b] - kept[a]) * in_flight[s - 1])
+                                 .value();
+        if (capacity && held > *capacity) continue;
+        const Score score = {std::max(best[s - 1][a].first, time[b] - time[a]),
+                             std::max(best[s - 1][a].second, held)};
+        if (score < best[s][b]) {
+          best[s][b] = score;
+          from[s][b] = a;
+        }
+      }
+    }
+  }
+  if (best[stages][n].first == kNever) return std::nullopt;
+  Cuts out(stages + 1, 0);
+  out[stages] = static_cast<int64_t>(n);
+  size_t at = n;
+  for (size_t s = stages; s > 0; --s) {
+    at = from[s][at];
+    out[s - 1] = static_cast<int64_t>(at);
+  }
+  return out;
+}
+
+Cuts EvenCuts(int64_t layers, int64_t stages) {
+  Cuts out;
+  for (int64_t s = 0; s <= stages; ++s) {
+    out.push_back(1 + s * layers / stages);
+  }
+  out.front() = 0;
+  out.back() = layers + 2;
+  return out;
+}
+
+}  // namespace shardc::schedule

@@ -1,0 +1,38 @@
+// Dividing a chain of units (the embedding, the layers, the head) into stages.
+#ifndef SHARDC_SCHEDULE_ASSIGN_H_
+#define SHARDC_SCHEDULE_ASSIGN_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace shardc::schedule {
+
+struct Unit {
+  double time = 0;    // of a micro-batch, forward and back
+  int64_t bytes = 0;  // held during the step
+  int64_t kept = 0;   // activations of a micro-batch
+};
+
+// The first unit of each stage, and the number of units at the end: {0, 9, 18,
+// 26, 34} are four stages. A stage may be empty, but the first one has the
+// first unit and the last one the last.
+using Cuts = std::vector<int64_t>;
+
+// Returns the division whose longest stage is shortest, among the divisions
+// whose stages all have at most `capacity` bytes, counting `in_flight[s]`
+// micro-batches of activations for stage s. Of equal ones the fullest stage
+// decides as far as one pass finds it. Returns nullopt if none fits. Takes
+// stages * units^2 steps.
+std::optional<Cuts> AssignUnits(std::span<const Unit> units,
+                                std::span<const int64_t> in_flight,
+                                std::optional<int64_t> capacity);
+
+// Divides layers evenly: stage s of S begins at layer s * layers / S. The first
+// stage has the first unit as well and the last stage the last.
+Cuts EvenCuts(int64_t layers, int64_t stages);
+
+}  // namespace shardc::schedule
+
+#endif  // SHARDC_SCHEDULE_ASSIGN_H_

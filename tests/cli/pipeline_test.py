@@ -1,0 +1,206 @@
+"""`shardc cost --stages`: bytes by rank, times, assignments and refusals."""
+
+import json
+import os
+import tempfile
+import unittest
+
+import jsonschema
+
+from driver import MODELS, TESTDATA, Case, run
+
+
+def inputs(model, ending="json.gz"):
+    return ["--manifest",
+            os.path.join(MODELS, f"{model}.hf.manifest.{ending}"),
+            "--model", os.path.join(TESTDATA, "configs",
+                                    f"{model}.config.json"),
+            "--rules", "auto", "--no-project"]
+
+
+LLAMA = inputs("llama-3-8b", "json")
+SIZES = ["--batch", "16", "--seq", "4096"]
+
+
+def counts(value):
+    return [stage["layers"][1] - stage["layers"][0]
+            for stage in value["stages"]]
+
+
+class Pipeline(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = jsonschema.Draft7Validator(
+            json.loads(run("schema", "pipeline").out))
+
+    def pipeline(self, *arguments, mesh="pp:4,tp:2", model=LLAMA,
+                 sizes=SIZES, rc=0):
+        value = self.check(run("cost", *model, "--mesh", mesh, "--stages",
+                               "pp", *sizes, *arguments, "--format", "json"),
+                           rc).json()
+        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
+                  for e in self.schema.iter_errors(value)]
+        self.assertEqual(errors, [])
+        return value
+
+    def test_each_rank_has_the_parameters_of_its_stages(self):
+        value = self.pipeline("--assign", "even", "--microbatches", "8")
+        self.assertEqual([rank["parameters"] for rank in value["ranks"]],
+                         [2270298112, 1744961536, 1744961536, 2270306304])
+        self.assertEqual(counts(value), [8, 8, 8, 8])
+        self.assertEqual(value["message_bytes"], 32 << 20)
+        self.assertEqual([rank["sent_forward"] for rank in value["ranks"]],
+                         [256 << 20] * 3 + [0])
+        self.assertEqual([rank["sent_back"] for rank in value["ranks"]],
+                         [0] + [256 << 20] * 3)
+
+    def test_the_ranks_together_have_the_whole_model(self):
+        for model in ("llama-3-8b", "llama-2-7b", "mixtral-8x7b", "gpt2"):
+            arguments = inputs(model, "json" if model == "llama-3-8b"
+                               else "json.gz")
+            whole = json.loads(run("cost", *arguments, "--mesh", "tp:2",
+                                   *SIZES, "--format", "json").out)
+            # The head of gpt2 is its embedding, which the last rank copies.
+            copy = 50257 * 768 * 4 if model == "gpt2" else 0
+            for schedule, times in (("1f1b", 1), ("zbv", 1), ("dualpipe", 2),
+                                    ("interleaved", 1)):
+                with self.subTest(model, schedule=schedule):
+                    value = self.pipeline(
+                        "--schedule", schedule, "--microbatches", "8",
+                        model=arguments, mesh="pp:2,tp:2")
+                    total = sum(rank["parameters"] for rank in value["ranks"])
+                    held = times * whole["memory"]["parameters"]
+                    # A rank with both ends needs no copy.
+                    if copy and schedule in ("1f1b", "interleaved"):
+                        self.assertGreater(total, held)
+                        self.assertLessEqual(total, held + copy)
+                    else:
+                        self.assertEqual(total, held)
+
+    def test_one_rank_takes_the_time_of_the_plan(self):
+        more = ["--profile", "h100-sxm", "--microbatches", "4",
+                "--memory", "1TiB"]
+        value = self.pipeline(*more, mesh="pp:1,fsdp:2,tp:2",
+                              sizes=["--batch", "32", "--seq", "4096"])
+        plan = json.loads(run("cost", *LLAMA, "--mesh", "fsdp:2,tp:2",
+                              "--batch", "32", "--seq", "4096", *more,
+                              "--format", "json").out)
+        self.assertAlmostEqual(value["time"]["step"],
+                               plan["time"]["expected_s"],
+                               delta=1e-6 * value["time"]["step"])
+        self.assertAlmostEqual(value["time"]["step_bubble"], 0)
+
+    def test_activations_are_those_in_flight(self):
+        one = self.pipeline("--assign", "even", "--microbatches", "8")
+        kept = one["stages"][1]["kept"]
+        held = [rank["activations"] for rank in one["ranks"]]
+        self.assertEqual(held[1] - held[2], kept)
+        all_at_once = self.pipeline("--assign", "even", "--microbatches", "8",
+                                    "--schedule", "gpipe")
+        self.assertEqual(
+            all_at_once["ranks"][1]["activations"] - held[1], 5 * kept)
+
+    def test_the_search_shortens_the_longest_stage(self):
+        sizes = ["--batch", "32", "--seq", "4096", "--microbatches", "16",
+                 "--profile", "h100-sxm"]
+        even = self.pipeline("--assign", "even", sizes=sizes)
+        best = self.pipeline(sizes=sizes)
+        self.assertLess(best["time"]["step"], even["time"]["step"])
+        self.assertEqual(even["better"]["step"], best["time"]["step"])
+        self.assertEqual(even["better"]["layers"], counts(best))
+        self.assertEqual(sum(counts(best)), 32)
+        given = self.pipeline("--assign", ",".join(map(str, counts(best))),
+                              sizes=sizes)
+        self.assertEqual(given["time"], best["time"])
+        self.assertIsNone(best["better"])
+
+    def test_the_layers_of_llama_405b_fill_128_stages(self):
+        value = self.pipeline(
+            "--schedule", "interleaved", "--virtual", "8", "--microbatches",
+            "16", "--profile", "h100-sxm", "--memory", "1TiB",
+            model=inputs("llama-3.1-405b"), mesh="pp:16,dp:128,tp:8",
+            sizes=["--batch", "2048", "--seq", "8192"])
+        self.assertEqual(counts(value), [0] + [1] * 126 + [0])
+        self.assertTrue(value["fits"])
+
+    def test_memory_that_is_exceeded(self):
+        value = self.pipeline("--memory", "20GiB", "--microbatches", "8",
+                              rc=1)
+        self.assertFalse(value["fits"])
+
+    def test_exposed_messages_take_longer(self):
+        more = ["--microbatches", "8", "--profile", "h100-sxm", "--assign",
+                "even"]
+        self.assertLess(
+            self.pipeline(*more)["time"]["step"],
+            self.pipeline(*more, "--p2p", "exposed")["time"]["step"])
+
+    def test_stages_that_cannot_be_made(self):
+        for axis, more, rc, words in (
+                ("tp", [], 1, "the spec of `model.embed_tokens.weight` splits"),
+                ("zz", [], 2, "the mesh has no axis `zz`"),
+                ("pp", ["--mode", "decode"], 2, "`--stages` is for training: a schedule has backward tasks"),
+                ("pp", ["--assign", "8,8,8,9"], 1,
+                 "`--assign` has 33 layers in 4 stages"),
+                ("pp", ["--assign", "16,16"], 1, "has 32 layers in 2 stages"),
+                ("pp", ["--assign", "8,x"], 2, "`x` is not a whole number"),
+                ("pp", ["--microbatches", "3"], 1,
+                 "not divided by 3 micro-batches"),
+                ("pp", ["--schedule", "zb"], 2, "there is no schedule `zb`"),
+                ("pp", ["--schedule", "dualpipev", "--microbatches", "4"], 1,
+                 "dualpipev needs at least 8 micro-batches"),
+                ("pp", ["--schedule", "interleaved", "--virtual", "9",
+                        "--microbatches", "4"], 1,
+                 "36 stages are more than 32 layers, an embedding and a head"),
+                ("pp", ["--plan", "p.json"], 2, "give the inputs")):
+            with self.subTest(axis=axis, more=more):
+                base = [] if "--plan" in more else [
+                    *LLAMA, "--mesh", "pp:4,tp:2"]
+                done = run("cost", *base, "--stages", axis, *SIZES, *more)
+                self.assertEqual(done.rc, rc)
+                self.assertEqual(done.out, "")
+                self.assertIn(words, done.err)
+        done = run("cost", *LLAMA, "--mesh", "pp:4,tp:2", "--stages", "pp")
+        self.assertEqual(done.rc, 2)
+        self.assertIn("the times and activations of stages need a batch and "
+                      "a length", done.err)
+
+    def test_trees_that_have_no_chain_of_layers(self):
+        for names, rc, words in (
+                (["layers.0.w", "layers.2.w"], 1,
+                 "no parameter is of layer 1 of 3"),
+                (["layers.w"], 2,
+                 "no parameter's name has the number of its layer, so that "
+                 "layers cannot be divided into stages"),
+                (["encoder.0.w", "decoder.0.w"], 2,
+                 "and below `encoder`: stages divide one chain of layers"),
+                (["layers.123456789.w"], 2,
+                 "a name has layer 123,456,789, beyond 100,000 layers"),
+                (["layers.0.w", "extra.w"], 1,
+                 "`extra.w` is of no layer, and it is neither")):
+            with self.subTest(names), tempfile.TemporaryDirectory() as folder:
+                tree = os.path.join(folder, "m.json")
+                with open(tree, "w", encoding="utf-8") as file:
+                    json.dump({"schema": "shardc.manifest/v1", "params": {
+                        name: {"shape": [8, 8], "dtype": "BF16"}
+                        for name in ["embed_tokens.weight", *names]}}, file)
+                rules = os.path.join(folder, "r.yaml")
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nrules: [{match: '.*', "
+                               "spec: []}]\n")
+                done = run("cost", "--manifest", tree, "--rules", rules,
+                           "--no-project", "--mesh", "pp:2", "--stages", "pp",
+                           "--batch", "4", "--seq", "8")
+                self.assertEqual(done.rc, rc, done.err)
+                self.assertIn(words, done.err)
+
+    def test_an_axis_of_the_batch_has_no_stages(self):
+        done = run("cost", *LLAMA, "--mesh", "dp:4,tp:2", "--stages", "dp",
+                   *SIZES)
+        self.assertEqual(done.rc, 1)
+        self.assertIn("is the axis of the stages, and the axis rules split "
+                      "the tokens over it", done.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,136 @@
+// Assignments of units to stages, against an exhaustive search.
+#include "schedule/assign.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "draws.h"
+
+namespace shardc::schedule {
+namespace {
+
+double LongestStage(const std::vector<Unit>& units, const Cuts& cuts) {
+  double longest = 0;
+  for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+    double time = 0;
+    for (int64_t i = cuts[s]; i < cuts[s + 1]; ++i) {
+      time += units[static_cast<size_t>(i)].time;
+    }
+    longest = std::max(longest, time);
+  }
+  return longest;
+}
+
+bool IsWithin(const std::vector<Unit>& units, const Cuts& cuts,
+              const std::vector<int64_t>& in_flight, int64_t capacity) {
+  for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+    int64_t held = 0;
+    for (int64_t i = cuts[s]; i < cuts[s + 1]; ++i) {
+      const Unit& unit = units[static_cast<size_t>(i)];
+      held += unit.bytes + in_flight[s] * unit.kept;
+    }
+    if (held > capacity) return false;
+  }
+  return true;
+}
+
+// The longest stage of the best of all divisions; infinite if none fits.
+double Exhaustive(const std::vector<Unit>& units,
+                  const std::vector<int64_t>& in_flight, int64_t capacity,
+                  Cuts cuts) {
+  const auto n = static_cast<int64_t>(units.size());
+  const size_t stages = in_flight.size();
+  if (cuts.size() == stages) {
+    cuts.push_back(n);
+    return IsWithin(units, cuts, in_flight, capacity)
+               ? LongestStage(units, cuts)
+               : std::numeric_limits<double>::infinity();
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (int64_t next = std::max<int64_t>(1, cuts.back()); next < n; ++next) {
+    Cuts more = cuts;
+    more.push_back(next);
+    best = std::min(best, Exhaustive(units, in_flight, capacity, more));
+  }
+  return best;
+}
+
+TEST_CASE("the longest stage is that of an exhaustive search") {
+  Draws draws(5);
+  int none = 0;
+  for (int i = 0; i < 400; ++i) {
+    const size_t n = 2 + draws() % 9, stages = 1 + draws() % 5;
+    std::vector<Unit> units;
+    for (size_t u = 0; u < n; ++u) {
+      units.push_back({static_cast<double>(draws() % 20),
+                       static_cast<int64_t>(draws() % 50),
+                       static_cast<int64_t>(draws() % 10)});
+    }
+    std::vector<int64_t> in_flight;
+    for (size_t s = 0; s < stages; ++s) {
+      in_flight.push_back(static_cast<int64_t>(stages - s));
+    }
+    const auto capacity = static_cast<int64_t>(40 + draws() % 260);
+    const double wanted = Exhaustive(units, in_flight, capacity, {0});
+    const auto cuts = AssignUnits(units, in_flight, capacity);
+    if (!cuts) {
+      CHECK(wanted == std::numeric_limits<double>::infinity());
+      ++none;
+      continue;
+    }
+    REQUIRE(cuts->size() == stages + 1);
+    CHECK(cuts->front() == 0);
+    CHECK(cuts->back() == static_cast<int64_t>(n));
+    CHECK(std::is_sorted(cuts->begin(), cuts->end()));
+    CHECK(IsWithin(units, *cuts, in_flight, capacity));
+    CHECK(LongestStage(units, *cuts) == wanted);
+  }
+  CHECK(none > 20);
+  CHECK(none < 300);
+}
+
+// Layers of time 1 between an embedding and a head.
+std::vector<int64_t> LayersOf(int64_t layers, double head, size_t stages) {
+  std::vector<Unit> units = {{0, 0, 0}};
+  units.insert(units.end(), static_cast<size_t>(layers), {1, 1, 0});
+  units.push_back({head, 1, 0});
+  const auto cuts =
+      AssignUnits(units, std::vector<int64_t>(stages, 1), std::nullopt);
+  REQUIRE(cuts);
+  std::vector<int64_t> out;
+  for (size_t s = 0; s + 1 < cuts->size(); ++s) {
+    const int64_t begin = std::clamp<int64_t>((*cuts)[s], 1, layers + 1);
+    const int64_t end = std::clamp<int64_t>((*cuts)[s + 1], 1, layers + 1);
+    out.push_back(end - begin);
+  }
+  return out;
+}
+
+TEST_CASE("published divisions of layers are found") {
+  // Llama 3 405B: 126 layers, and a head worth 0.63 layers. Any division whose
+  // longest stage has 8 layers is as short; that of the paper is one.
+  const auto sixteen = LayersOf(126, 0.63, 16);
+  CHECK(*std::max_element(sixteen.begin(), sixteen.end()) == 8);
+  CHECK(sixteen.back() <= 7);
+  const auto single = LayersOf(126, 0.63, 128);
+  CHECK(single.front() == 0);
+  CHECK(single.back() == 0);
+  CHECK(std::count(single.begin(), single.end(), 1) == 126);
+  // Llama 3 8B: a head worth 2.24 layers.
+  const auto four = LayersOf(32, 2.24, 4);
+  CHECK(*std::max_element(four.begin(), four.end()) == 9);
+  CHECK(four.back() == 6);
+}
+
+TEST_CASE("even stages have the layers of their slice") {
+  CHECK(EvenCuts(32, 4) == Cuts{0, 9, 17, 25, 34});
+  CHECK(EvenCuts(5, 2) == Cuts{0, 3, 7});
+  CHECK(EvenCuts(3, 1) == Cuts{0, 5});
+  CHECK(EvenCuts(1, 3) == Cuts{0, 1, 1, 3});
+}
+
+}  // namespace
+}  // namespace shardc::schedule
