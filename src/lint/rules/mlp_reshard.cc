@@ -4,7 +4,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
+#include "source/index.h"
 
 namespace shardc {
 
@@ -15,36 +17,56 @@ namespace {
 // At most so many weights in one number, times fused parts of one matrix.
 constexpr int64_t kPacked = 16;
 
-// Whether the output of one projection is the input of the other. In some trees
-// layers stand between the two sides, [in, layers, out].
-bool Meet(const Facts& facts, const ParameterGroup& up,
-          const ParameterGroup& down) {
-  const auto size = [&](const ParameterGroup& group, int dim) {
-    return (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
+// A projection and its dimension in the middle of the block.
+struct Side {
+  const ParameterGroup& group;
+  int dim = -1;  // -1: the orientation is unknown
+  int rank = 0;
+};
+
+// The dimension that leaves or enters a projection: scanned layers may stand
+// between its two sides, [in, layers, out].
+Side SideOf(const Facts& facts, const LayerStacks& stacks,
+            const ParameterGroup& group, int (*of)(const ParameterRole&, int)) {
+  std::vector<int> dims;
+  const auto at_group = static_cast<size_t>(&group - facts.groups().data());
+  const auto& scanned = stacks.dims[at_group];
+  for (int d = 0; d < facts.Rank(group); ++d) {
+    if (std::none_of(scanned.begin(), scanned.end(),
+                     [&](const ScannedDim& one) { return one.dim == d; })) {
+      dims.push_back(d);
+    }
+  }
+  const int at = of(group.role, static_cast<int>(dims.size()));
+  return {group, at < 0 ? -1 : dims[AsIndex(at)], facts.Rank(group)};
+}
+
+// Whether the output of one projection is the input of the other.
+bool Meet(const Facts& facts, const Side& up, const Side& down) {
+  const auto size = [&](const Side& side) {
+    return (*facts.TypeOf(side.group).shape)[AsIndex(side.dim)];
   };
-  const int64_t leaving = size(up, OutDim(up.role, facts.Rank(up)));
-  const int64_t entering = size(down, InDim(down.role, facts.Rank(down)));
+  const int64_t leaving = size(up), entering = size(down);
   // The sizes may differ by packed numbers and fused parts.
-  if (facts.Rank(up) == 2 || leaving <= 0 || entering <= 0) return true;
+  if (up.rank == 2 || leaving <= 0 || entering <= 0) return true;
   return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
 }
 
 void CheckMlpReshard(const Facts& facts, FindingSink& sink) {
+  const LayerStacks stacks = StacksOf(facts);
   for (const Siblings& module : SiblingsOf(facts)) {
     const ParameterGroup* up = module.Find(Role::kUp);
     if (up == nullptr) up = module.Find(Role::kFusedGateUp);
     const ParameterGroup* down = module.Find(Role::kDown);
     if (up == nullptr || down == nullptr) continue;
-    const int up_rank = facts.Rank(*up);
-    const int down_rank = facts.Rank(*down);
-    if (up_rank != down_rank || OutDim(up->role, up_rank) < 0 ||
-        InDim(down->role, down_rank) < 0 || !Meet(facts, *up, *down)) {
+    const Side out = SideOf(facts, stacks, *up, OutDim);
+    const Side in = SideOf(facts, stacks, *down, InDim);
+    if (out.rank != in.rank || out.dim < 0 || in.dim < 0 ||
+        !Meet(facts, out, in)) {
       continue;
     }
-    const AxisGroup leaving =
-        facts.TensorAxes(facts.AxesAt(*up, OutDim(up->role, up_rank)));
-    const AxisGroup entering =
-        facts.TensorAxes(facts.AxesAt(*down, InDim(down->role, down_rank)));
+    const AxisGroup leaving = facts.TensorAxes(facts.AxesAt(*up, out.dim));
+    const AxisGroup entering = facts.TensorAxes(facts.AxesAt(*down, in.dim));
     if (SplitAlike(facts.mesh(), leaving, entering)) continue;
     LintFinding finding = GroupFinding(
         facts, kMlpReshard.code, *down,

@@ -368,6 +368,24 @@ rules:
           {}}});
 }
 
+TEST_CASE("the sides of a feed-forward block are those around scanned layers") {
+  const auto count = [](const std::string& down) {
+    const std::string rules =
+        "version: 1\nseparator: \"/\"\nrules:\n"
+        "  - {match: 'up_proj', spec: [TP, null, FSDP]}\n"
+        "  - {match: 'down_proj', spec: " +
+        down + "}\n  - {match: 'norm', spec: Replicated}\n";
+    return CodesOf({.mesh = "fsdp:2,tp:2", .rules = rules, .manifest = R"({
+  "schema": "shardc.manifest/v1", "params": {
+  "layers/mlp/up_proj/weight": {"shape": [1024, 128, 512], "dtype": "F32"},
+  "layers/mlp/down_proj/weight": {"shape": [512, 128, 1024], "dtype": "F32"},
+  "layers/norm/weight": {"shape": [128, 512], "dtype": "F32"}}})"})
+        .count("SHD215");
+  };
+  CHECK(count("[FSDP, null, TP]") == 0);
+  CHECK(count("[TP, null, FSDP]") == 1);
+}
+
 TEST_CASE("scanned layers may be split over a pipeline axis only") {
   const auto count = [](const char* mesh, const std::string& spec,
                         std::string_view manifest) {
