@@ -11,8 +11,9 @@
 // still no proof, since stacked experts share their number as well. A stack is
 // sure if a norm, which has one dimension in a layer, has two, or if the
 // subtree is called `layers` or the like; it is likely if the subtree holds
-// all of attention or many matrices with vectors. It is not one if a norm or a
-// bias of the subtree has one dimension only. Otherwise it is undecided.
+// attention and a feed-forward block, or many matrices with vectors. It is not
+// one if a norm or a bias of the subtree has one dimension only. Otherwise it
+// is undecided.
 //
 // The search goes from the root downwards and takes the largest subtrees. Then
 // it looks at the parameters that are left at each level: a tree may keep its
@@ -21,14 +22,13 @@
 #include "roles/layer_stacks.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "model/name.h"
 #include "roles/classify.h"
-#include "roles/words.h"
+#include "roles/stack_signs.h"
 #include "source/index.h"
 #include "source/wording.h"
 
@@ -38,8 +38,6 @@ namespace {
 constexpr int64_t kMostLayers = 1024;
 // An undecided stack has no more layers than this.
 constexpr int64_t kMostUndecided = 256;
-// Smaller dimensions are a kernel's taps rather than a side of a matrix.
-constexpr int64_t kLeastSide = 16;
 constexpr size_t kMostDepth = 64;
 constexpr int kMostNested = 3;
 // Stacked parameters next to others: at least so many groups.
@@ -48,43 +46,7 @@ constexpr size_t kLeastFlat = 5;
 // vectors are a layer.
 constexpr int kLayerMatrices = 4;
 
-constexpr std::array<std::string_view, 3> kWeakWords = {"block", "layer", "h"};
-
-bool Contains(std::string_view part, std::string_view word) {
-  return part.find(word) != std::string_view::npos;
-}
-
-bool IsStackWord(std::string_view part) {
-  return part.ends_with("layers") || part.ends_with("blocks") ||
-         Contains(part, "stack") || Contains(part, "scan") ||
-         part.starts_with("Scan");
-}
-
-struct Member {
-  std::vector<std::string_view> parts;
-  Shape shape;            // without dimensions that were found
-  std::vector<int> dims;  // of the parameter as stored, by dimension of `shape`
-  ParameterRole role;
-  bool stacked = false;
-};
-
-using Indices = std::vector<uint32_t>;
-
-// What the members of a subtree show if a dimension of theirs counts layers.
-struct Signs {
-  bool contradiction = false;  // a norm or bias would be a number a layer
-  bool numbers = false;        // some parameter would be
-  bool norm = false;           // a norm with one more dimension than it has
-  bool query = false, output = false, feed_forward = false;
-  bool experts = true;  // all are below a part that names experts
-  bool spatial = true;  // all have the rank of a convolution
-  int matrices = 0, vectors = 0;
-};
-
-struct Candidate {
-  int dim = 0;
-  int64_t size = 0;
-};
+using Candidate = StackDim;
 
 class StackFinder {
  public:
@@ -93,7 +55,7 @@ class StackFinder {
       : separator_(separator), layers_(layers), axis_(axis) {
     out_.dims.resize(parameters.size());
     for (const StackCandidate& one : parameters) {
-      Member member;
+      StackMember member;
       if (one.shape != nullptr && !one.shape->empty()) {
         member.parts = SplitName(one.name, separator);
         member.shape = *one.shape;
@@ -113,7 +75,7 @@ class StackFinder {
       if (!members_[i].shape.empty()) all.push_back(static_cast<uint32_t>(i));
     }
     if (!axis_.none) {
-      Visit(all, 0, 0);
+      Visit(all, 0, {});
       if (!axis_.dim) VisitUndecided(all, 0);
     }
     for (auto& dims : out_.dims) {
@@ -126,6 +88,12 @@ class StackFinder {
   }
 
  private:
+  // The stacks around a subtree.
+  struct Outer {
+    int stacks = 0;
+    size_t members = 0;  // of the innermost
+  };
+
   using Children = std::map<std::string_view, Indices>;
 
   Children ChildrenOf(const Indices& members, size_t depth) const {
@@ -138,17 +106,17 @@ class StackFinder {
   }
 
   // Finds the decided stacks among these members, which share `depth` parts.
-  // `nested` is the number of stacks around them.
-  void Visit(const Indices& members, size_t depth, int nested) {
+  void Visit(const Indices& members, size_t depth, const Outer& outer) {
     if (members.size() < 2 || depth > kMostDepth) return;
-    if (Take(members, depth, nested)) {
-      if (nested + 1 < kMostNested) Visit(members, depth, nested + 1);
+    if (Take(members, depth, outer)) {
+      const Outer own = {outer.stacks + 1, members.size()};
+      if (own.stacks < kMostNested) Visit(members, depth, own);
       return;
     }
     for (const auto& [part, child] : ChildrenOf(members, depth)) {
-      Visit(child, depth + 1, nested);
+      Visit(child, depth + 1, outer);
     }
-    if (nested > 0) return;
+    if (outer.stacks > 0) return;
     Indices left;
     for (const uint32_t i : members) {
       if (!members_[i].stacked) left.push_back(i);
@@ -188,17 +156,6 @@ class StackFinder {
     });
   }
 
-  // The size at a position, counted from the last if below 0; 0: none.
-  static int64_t SizeAt(const Shape& shape, int dim) {
-    const int at = FromFront(shape, dim);
-    return at < 0 || at >= static_cast<int>(shape.size()) ? 0
-                                                          : shape[AsIndex(at)];
-  }
-  // The same position counted from the first dimension.
-  static int FromFront(const Shape& shape, int dim) {
-    return dim < 0 ? static_cast<int>(shape.size()) + dim : dim;
-  }
-
   // Positions that have one size in all members, the smallest size first.
   std::vector<Candidate> CandidatesOf(const Indices& members) const {
     std::vector<Candidate> out;
@@ -211,7 +168,8 @@ class StackFinder {
       const Candidate front = {dim, SizeAt(first, dim)};
       if (IsCandidate(members, front)) out.push_back(front);
       const Candidate back = {-1 - dim, SizeAt(first, -1 - dim)};
-      if (!one_rank && IsCandidate(members, back)) out.push_back(back);
+      const bool from_last = !one_rank || axis_.dim.value_or(0) < 0;
+      if (from_last && IsCandidate(members, back)) out.push_back(back);
     }
     std::stable_sort(
         out.begin(), out.end(),
@@ -219,68 +177,9 @@ class StackFinder {
     return out;
   }
 
-  Signs SignsOf(const Indices& members, const Candidate& one) const {
-    Signs out;
-    for (const uint32_t i : members) {
-      const Member& member = members_[i];
-      const ParameterRole& role = member.role;
-      const size_t rest = member.shape.size() - 1;
-      const bool norm = IsNorm(role.module_role) || IsNorm(role.role);
-      if (rest == 0) {
-        out.numbers = true;
-        if (norm || role.leaf == Leaf::kBias) out.contradiction = true;
-      }
-      if (norm && rest > 0) out.norm = true;
-      if (!norm && rest == 1) ++out.vectors;
-      if (!role.expert) out.experts = false;
-      if (rest < 2) continue;
-      int64_t sides = 0;
-      for (size_t d = 0; d < member.shape.size(); ++d) {
-        const int at = FromFront(member.shape, one.dim);
-        if (static_cast<int>(d) != at && member.shape[d] >= kLeastSide) ++sides;
-      }
-      if (sides >= 2) ++out.matrices;
-      if (rest == 2) out.spatial = false;
-      out.output = out.output || role.role == Role::kOutput;
-      out.query = out.query || role.role == Role::kQuery ||
-                  role.role == Role::kFusedQkv || role.role == Role::kLatentUp;
-      out.feed_forward = out.feed_forward || IsMlp(role.role);
-    }
-    return out;
-  }
-
-  // Some member holds a matrix for each layer.
-  bool HasMatrices(const Indices& members) const {
-    return std::any_of(members.begin(), members.end(), [&](uint32_t i) {
-      return members_[i].shape.size() >= 3;
-    });
-  }
-
-  // The parts that all members have in common, and words among them. A word
-  // that a counter follows names layers that are tensors of their own.
-  struct Path {
-    bool counted = false, experts = false, word = false, weak_word = false;
-  };
-  Path PathOf(const Indices& members, size_t depth) const {
-    Path out;
-    const auto& parts = members_[members.front()].parts;
-    const auto all_have = [&](size_t i) {
-      return std::all_of(members.begin(), members.end(), [&](uint32_t member) {
-        const auto& own = members_[member].parts;
-        return i + 1 < own.size() && own[i] == parts[i];
-      });
-    };
-    while (all_have(depth)) ++depth;
-    for (size_t i = 0; i < depth; ++i) {
-      if (Contains(parts[i], "*")) {
-        out = {.counted = true};
-        continue;
-      }
-      out.experts = out.experts || NamesExperts(parts[i], Confidence::kLikely);
-      out.word = out.word || IsStackWord(parts[i]);
-      out.weak_word = out.weak_word || IsAmong(parts[i], kWeakWords);
-    }
-    return out;
+  // Programs scan over the first, the second or the last dimension.
+  static bool IsUsual(const Candidate& one) {
+    return one.dim == 0 || one.dim == 1 || one.dim == -1;
   }
 
   struct Verdict {
@@ -289,36 +188,41 @@ class StackFinder {
   };
 
   Verdict Judge(const Indices& members, size_t depth, const Candidate& one,
-                int nested) const {
-    const Signs signs = SignsOf(members, one);
-    const Path path = PathOf(members, depth);
-    if (signs.contradiction || !HasMatrices(members)) return {};
+                const Outer& outer) const {
+    const StackSigns signs = SignsOf(members_, members, one);
+    const StackPath path = PathOf(members_, members, depth);
+    if (signs.contradiction || !signs.stored_matrices) return {};
     if (axis_.dim) {
-      if (one.dim != *axis_.dim || nested > 0) return {};
+      if (one.dim != *axis_.dim || outer.stacks > 0) return {};
       return {StackConfidence::kSure, "the scan axis is given"};
     }
     const bool configured = layers_ && *layers_ == one.size;
-    const bool named = path.word && nested == 0;
+    const bool nested = outer.stacks > 0;
+    const bool named = path.word && !nested;
     if (one.size < 2 && !(named && signs.norm)) return {};
     if (one.size > kMostLayers && !configured) return {};
-    if ((path.experts || signs.experts || path.counted) && !signs.norm) {
+    if ((path.experts || signs.experts || path.counted) && !signs.norm &&
+        !signs.Block()) {
       return {};
     }
     if (signs.norm) {
       return {StackConfidence::kSure,
               "norms, which are vectors in one layer, have a dimension more"};
     }
-    if (nested > 0) return {};
-    if (configured && (one.dim >= 0 || named)) {
+    const bool whole = signs.vectors > 0 || members.size() == outer.members;
+    if (nested && (!signs.Block() || !whole)) return {};
+    // A width, or the columns of a head, may be the last dimension of all.
+    const bool front = one.dim == 0 || one.dim == 1;
+    if (!nested && configured && (front || signs.narrow || named)) {
       return {StackConfidence::kSure, "the configuration has as many layers"};
     }
     const bool layer = signs.query && (signs.output || signs.feed_forward);
-    if (named) {
+    if (named && (front || signs.narrow)) {
       return {signs.vectors > 0 || layer ? StackConfidence::kSure
                                          : StackConfidence::kLikely,
               "the path names a layer stack"};
     }
-    if (signs.numbers || one.dim < 0) return {};
+    if (signs.numbers || (!front && !signs.narrow)) return {};
     if (layer && (one.dim == 0 || signs.feed_forward)) {
       return {StackConfidence::kLikely,
               signs.feed_forward ? "attention and feed-forward share it"
@@ -335,36 +239,41 @@ class StackFinder {
     return {};
   }
 
-  // Shared by matrices of unknown use: layers or experts.
+  // Shared by matrices of unknown use: layers or experts. The last dimension of
+  // kernels may be their taps, so that vectors have to share it as well.
   bool MayBeStack(const Indices& members, size_t depth,
                   const Candidate& one) const {
-    const Signs signs = SignsOf(members, one);
-    const Path path = PathOf(members, depth);
+    const StackSigns signs = SignsOf(members_, members, one);
+    const StackPath path = PathOf(members_, members, depth);
     return !signs.contradiction && !signs.numbers && !signs.experts &&
            !signs.spatial && signs.matrices >= 2 && !path.experts &&
-           !path.counted && one.dim >= 0 && one.dim <= 1 && one.size >= 2 &&
-           one.size <= kMostUndecided;
+           !path.counted && one.size >= 2 && one.size <= kMostUndecided &&
+           (one.dim == 0 || one.dim == 1 ||
+            (one.dim == -1 && signs.narrow && signs.vectors > 0));
   }
 
-  bool Take(const Indices& members, size_t depth, int nested) {
+  bool Take(const Indices& members, size_t depth, const Outer& outer) {
     std::optional<Candidate> best;
     Verdict verdict;
     bool also = false;  // another position is as good
     for (const Candidate& one : CandidatesOf(members)) {
-      Verdict found = Judge(members, depth, one, nested);
+      Verdict found = Judge(members, depth, one, outer);
       if (!found.confidence) continue;
       const bool configured = layers_ && *layers_ == one.size;
-      const bool better = !best || *found.confidence > *verdict.confidence ||
-                          (configured && best->size != *layers_);
+      const bool better =
+          !best || *found.confidence > *verdict.confidence ||
+          (configured && best->size != *layers_) ||
+          (one.size == best->size && IsUsual(one) && !IsUsual(*best));
       if (better) {
         also = false;
         best = one;
         verdict = std::move(found);
-      } else if (one.size == best->size && one.dim != best->dim) {
+      } else if (one.size == best->size && one.dim != best->dim &&
+                 IsUsual(one) == IsUsual(*best)) {
         also = true;
       }
     }
-    if (!best || ChildHasFewer(members, depth, *best, nested)) return false;
+    if (!best || ChildHasFewer(members, depth, *best, outer)) return false;
     if (also) {
       verdict.confidence = StackConfidence::kUndecided;
       verdict.evidence = "two dimensions of every parameter have size " +
@@ -377,12 +286,12 @@ class StackFinder {
   // Whether a subtree has a stack of fewer layers in another dimension: then
   // the size that all share is the width of its square matrices.
   bool ChildHasFewer(const Indices& members, size_t depth,
-                     const Candidate& best, int nested) const {
+                     const Candidate& best, const Outer& outer) const {
     for (const auto& [part, child] : ChildrenOf(members, depth)) {
       if (child.size() < 2 || child.size() == members.size()) continue;
       for (const Candidate& one : CandidatesOf(child)) {
         if (one.size < best.size && one.dim != best.dim &&
-            Judge(child, depth + 1, one, nested).confidence) {
+            Judge(child, depth + 1, one, outer).confidence) {
           return true;
         }
       }
@@ -390,15 +299,15 @@ class StackFinder {
     return false;
   }
 
-  // Of parameters that stand next to others, those that share a size with a
-  // norm at one position.
+  // Of parameters that stand next to others, those that share a size at one
+  // position with a norm, or with the matrices and vectors of a layer.
   void TakeMost(const Indices& left, size_t depth) {
     std::map<std::pair<int64_t, int>, Indices> by_size;
     for (const uint32_t i : left) {
       const Shape& shape = members_[i].shape;
       const int rank = static_cast<int>(shape.size());
-      for (int dim = 0; dim < std::min(rank, 2); ++dim) {
-        if (axis_.dim && *axis_.dim != dim) continue;
+      for (const int dim : {0, 1, -1}) {
+        if (dim >= rank || (axis_.dim && *axis_.dim != dim)) continue;
         by_size[{SizeAt(shape, dim), dim}].push_back(i);
       }
     }
@@ -407,12 +316,13 @@ class StackFinder {
       if (members.size() < kLeastFlat || 2 * members.size() < left.size()) {
         continue;
       }
-      const Signs signs = SignsOf(members, one);
-      const Verdict verdict = Judge(members, depth, one, 0);
-      if (!verdict.confidence || (!signs.norm && !axis_.dim) ||
-          signs.matrices < 2) {
-        continue;
-      }
+      const StackSigns signs = SignsOf(members_, members, one);
+      const Verdict verdict = Judge(members, depth, one, {});
+      const bool layers =
+          signs.norm || axis_.dim ||
+          (signs.vectors > 0 && signs.matrices >= kLayerMatrices &&
+           !PathOf(members_, members, depth).counted);
+      if (!verdict.confidence || !layers || signs.matrices < 2) continue;
       Add(members, depth, one, *verdict.confidence, verdict.evidence);
       return;
     }
@@ -433,7 +343,7 @@ class StackFinder {
     added.evidence = std::move(evidence);
     out_.stacks.push_back(std::move(added));
     for (const uint32_t i : members) {
-      Member& member = members_[i];
+      StackMember& member = members_[i];
       const int at = FromFront(member.shape, one.dim);
       out_.dims[i].push_back({member.dims[AsIndex(at)], stack});
       member.shape.erase(member.shape.begin() + at);
@@ -447,7 +357,7 @@ class StackFinder {
   char separator_;
   std::optional<int64_t> layers_;
   ScanAxis axis_;
-  std::vector<Member> members_;
+  std::vector<StackMember> members_;
   LayerStacks out_;
 };
 

@@ -203,7 +203,12 @@ std::vector<std::optional<bool>> OrientationsOf(
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!IsMatrix(entries[i]) || out[i]) continue;
-    const auto at = votes.find(LayoutClassOf(entries[i]));
+    LayoutClass layout = LayoutClassOf(entries[i]);
+    // A leaf without a usual orientation takes that of experts, or they its.
+    if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
+      std::get<2>(layout) = !std::get<2>(layout);
+    }
+    const auto at = votes.find(layout);
     if (at != votes.end() && at->second != 0) out[i] = at->second > 0;
   }
   return out;

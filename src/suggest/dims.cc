@@ -7,8 +7,8 @@
 //   q_proj [4096, 4096], [out, in]     ->  inner is the output, dimension 0
 //   o_proj [4096, 4096], [out, in]     ->  inner is the input, dimension 1
 //
-// The passes in their order: layer stacks, roles by name, experts, matrices,
-// vocabularies, sides, companions and blocks, heads.
+// The passes in their order: layer stacks, roles by name, outputs of attention,
+// experts, matrices, vocabularies, sides, companions and blocks, heads.
 #include "suggest/dims.h"
 
 #include <algorithm>
@@ -256,6 +256,7 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   const Tree& tree = scanned ? one_layer : stored;
   ModelDims out = NameRoles(tree);
   NameGates(tree, out);
+  NameOutputs(tree, out);
   MarkExperts(tree, out);
   const Matrices matrices = FindMatrices(tree, model, out);
   const auto vocabularies = FindVocabularies(tree, model, out, matrices);

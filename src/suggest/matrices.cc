@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "roles/quantisation.h"
+#include "roles/words.h"
 #include "source/index.h"
 
 namespace shardc::suggest {
@@ -53,37 +54,23 @@ Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
   SetUnsharded(inferred, sides[1]);
   const int64_t inner = size(sides[0]) * size(sides[1]);
   inferred.units = {size(sides[0])};
+  // The dimension that leaves is that of the heads, or the width of an output.
+  out.in_first = true;
   out.first = output ? sides[0] : width;
   out.last = output ? width : sides[0];
   out.sides = output ? Shape{inner, size(width)} : Shape{size(width), inner};
   return out;
 }
 
-// A parameter of unknown role next to a query is the output of attention if it
-// is stored with the query's heads and their columns in front:
-//
-//   query [1024, 16, 64], out [16, 64, 1024]
-void NameOutputs(const Tree& tree, ModelDims& dims) {
-  std::map<std::string_view, const Shape*> queries;  // by block
-  for (size_t k = 0; k < tree.groups.size(); ++k) {
-    if (dims.groups[k].role == Role::kQuery && tree.groups[k].rank() == 3) {
-      queries.try_emplace(dims.groups[k].by_name.block_path,
-                          &tree.groups[k].shape);
-    }
-  }
-  for (size_t k = 0; k < tree.groups.size(); ++k) {
-    InferredDims& inferred = dims.groups[k];
-    const Shape& shape = tree.groups[k].shape;
-    const auto query = queries.find(inferred.by_name.block_path);
-    if (inferred.role != Role::kOther || shape.size() != 3 ||
-        query == queries.end()) {
-      continue;
-    }
-    const Shape& heads = *query->second;
-    if (shape == Shape{heads[1], heads[2], heads[0]}) {
-      inferred.role = Role::kOutput;
-    }
-  }
+// Whether one of the last two parts of the name means an output in attention.
+bool IsCalledOutput(const ParameterGroup& group) {
+  const auto names = [](std::string_view part) {
+    return RoleOfWord(part, {.in_attention = true}, Confidence::kSure) ==
+           Role::kOutput;
+  };
+  const size_t count = group.parts.size();
+  return names(group.parts[count - 1]) ||
+         (count > 1 && names(group.parts[count - 2]));
 }
 
 Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
@@ -142,7 +129,8 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
       shapes[k].insert(shapes[k].begin(), 1);
     }
     roles[k] = inferred.by_name;
-    if (roles[k].confidence == Confidence::kNone && matrix.valid() &&
+    if (inferred.role == Role::kOutput) roles[k].module_role = Role::kOutput;
+    if (roles[k].module_role == Role::kOther && matrix.valid() &&
         roles[k].leaf == Leaf::kOther) {
       roles[k].leaf = Leaf::kWeight;
     }
@@ -158,10 +146,11 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
   out.widths = Widths(entries, model == nullptr ? std::nullopt : model->hidden);
   const auto found = OrientationsOf(entries, out.widths);
   for (size_t k = 0; k < tree.groups.size(); ++k) {
-    out.groups[k].in_first = dims.groups[k].by_name.packed_blocks
-                                 ? std::optional(false)
-                             : found[k] ? found[k]
-                                        : roles[k].in_first;
+    std::optional<bool>& in_first = out.groups[k].in_first;
+    if (in_first) continue;  // by its heads
+    in_first = dims.groups[k].by_name.packed_blocks ? std::optional(false)
+               : found[k]                           ? found[k]
+                                                    : roles[k].in_first;
   }
 }
 
@@ -223,10 +212,43 @@ int64_t Matrices::WidthOf(const Tree& tree, size_t k) const {
                    group.stack_size ? group.stack() : std::string_view());
 }
 
+void NameOutputs(const Tree& tree, ModelDims& dims) {
+  // The shape of an output that belongs to the queries of a block.
+  std::map<std::string_view, Shape> outputs;
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    const InferredDims& inferred = dims.groups[k];
+    const std::string_view block = inferred.by_name.block_path;
+    const Shape& shape = tree.groups[k].shape;
+    if (inferred.role == Role::kQuery && shape.size() == 3) {
+      outputs.try_emplace(block, Shape{shape[1], shape[2], shape[0]});
+    } else if (inferred.role == Role::kQuery && shape.size() == 2) {
+      outputs.try_emplace(block, Shape{shape[1], shape[0]});
+    } else if (inferred.role == Role::kFusedQkv && shape.size() == 4 &&
+               shape[1] == kMostJoined) {
+      outputs.try_emplace(block, Shape{shape[2], shape[3], shape[0]});
+    }
+  }
+  for (size_t k = 0; k < tree.groups.size(); ++k) {
+    InferredDims& inferred = dims.groups[k];
+    const Shape& shape = tree.groups[k].shape;
+    if (inferred.role != Role::kOther && inferred.role != Role::kDown) continue;
+    std::string_view path = inferred.by_name.block_path;
+    auto output = outputs.find(path);
+    // The parent of a part whose name is unknown.
+    if (output == outputs.end() && inferred.role == Role::kOther) {
+      const size_t end = path.rfind(tree.separator);
+      if (end != path.npos) output = outputs.find(path.substr(0, end));
+    }
+    if (output == outputs.end() || shape != output->second) continue;
+    if (shape.size() == 3 || IsCalledOutput(tree.groups[k])) {
+      inferred.role = Role::kOutput;
+    }
+  }
+}
+
 Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
                       ModelDims& dims) {
   Matrices out;
-  NameOutputs(tree, dims);
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     out.groups.push_back(MatrixOf(tree.groups[k], dims.groups[k]));
   }

@@ -37,6 +37,14 @@ struct Matrices {
   int64_t WidthOf(const Tree& tree, size_t k) const;
 };
 
+// Makes a parameter the output of attention if it is unknown, or a second
+// matrix of a feed-forward block by its name, and stands next to a query with
+// the query's heads and their columns in front, or is called an output and has
+// the query's transposed shape:
+//
+//   query [1024, 16, 64], out [16, 64, 1024]
+void NameOutputs(const Tree& tree, ModelDims& dims);
+
 // Finds the two sides of each group, and their orientation. Marks dimensions
 // that are never sharded, and gives groups that are no matrices the role of a
 // convolution. The tree is one without layers. Needs MarkExperts.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "model/name.h"
+#include "source/checked.h"
 #include "source/index.h"
 
 namespace shardc::suggest {
@@ -55,6 +56,18 @@ bool MayLeadWithExperts(const ParameterGroup& group,
          group.shape[1] > kLeastSide && group.shape[2] > kLeastSide &&
          (group.layers == 1 ||
           group.shape[0] <= std::min(group.shape[1], group.shape[2]));
+}
+
+// Whether a shape is that of an output of attention, whose heads and columns
+// make the width: [16, 64, 1024]. Experts may have it too, next to others that
+// are transposed: [4, 256, 1024] and [4, 1024, 256].
+bool HasHeads(const Tree& tree, size_t k, const std::vector<size_t>& groups) {
+  const Shape& shape = tree.groups[k].shape;
+  return CheckedMul(shape[0], shape[1]) == shape[2] &&
+         std::none_of(groups.begin(), groups.end(), [&](size_t other) {
+           const Shape& own = tree.groups[other].shape;
+           return own[1] == shape[2] && own[2] == shape[1];
+         });
 }
 
 void RestoreDim(int at, int64_t size, InferredDims& inferred) {
@@ -132,7 +145,9 @@ void MarkExperts(const Tree& tree, ModelDims& dims) {
     if (!MayLeadWithExperts(group, dims.groups[k])) continue;
     shared[{group.stack(), group.shape.front()}].push_back(k);
   }
-  for (const auto& [key, groups] : shared) {
+  for (auto& [key, groups] : shared) {
+    const std::vector<size_t> all = groups;
+    std::erase_if(groups, [&](size_t k) { return HasHeads(tree, k, all); });
     if (groups.size() < 2) continue;
     for (const size_t k : groups) SetExperts(dims.groups[k], 0);
   }

@@ -96,6 +96,72 @@ TEST_CASE("names do not matter for the dimension of layers") {
   }
 }
 
+TEST_CASE("the last dimension counts layers if attention and more share it") {
+  const std::vector<Parameter> tree = {
+      {"verses/look/query", {1024, 16, 64, 12}, {3}},
+      {"verses/look/key", {1024, 8, 64, 12}, {3}},
+      {"verses/look/out", {16, 64, 1024, 12}, {3}},
+      {"verses/mull/up", {1024, 2816, 12}, {2}},
+      {"verses/mull/down", {2816, 1024, 12}, {2}},
+      {"verses/calm/g", {1024, 12}, {1}},
+      {"words/embedding", {32000, 1024}, {}}};
+  const LayerStacks stacks = Find(tree);
+  for (size_t i = 0; i < tree.size(); ++i) {
+    CHECK(DimsOf(stacks, i) == tree[i].layers);
+  }
+  // The columns of heads are no layers, although all projections share them.
+  CHECK(Find({{"layers/attn/query", {64, 2, 64}, {}},
+              {"layers/attn/key", {64, 2, 64}, {}},
+              {"layers/attn/out", {2, 64, 64}, {}}})
+            .stacks.empty());
+}
+
+TEST_CASE("stacks below numbers, next to others and inside stacks are found") {
+  const auto layer = [](const std::string& path, const Shape& layers) {
+    const int dims = static_cast<int>(layers.size());
+    std::vector<int> counted;
+    for (int i = 0; i < dims; ++i) counted.push_back(i);
+    std::vector<Parameter> out = {{path + "look/query", {1024, 16, 64}, {}},
+                                  {path + "look/key", {1024, 8, 64}, {}},
+                                  {path + "look/out", {16, 64, 1024}, {}},
+                                  {path + "mull/up", {1024, 2816}, {}},
+                                  {path + "mull/down", {2816, 1024}, {}},
+                                  {path + "calm/g", {1024}, {}}};
+    for (Parameter& one : out) {
+      one.shape.insert(one.shape.begin(), layers.begin(), layers.end());
+      one.layers = counted;
+    }
+    return out;
+  };
+  for (auto tree : {layer("opt_state/*/mu/verses/", {12}), layer("", {12}),
+                    layer("cycle/inner/", {6, 4})}) {
+    tree.push_back({"embedding", {32000, 1024}, {}});
+    CAPTURE(tree[0].name);
+    const LayerStacks stacks = Find(tree);
+    for (size_t i = 0; i < tree.size(); ++i) {
+      CHECK(DimsOf(stacks, i) == tree[i].layers);
+    }
+  }
+}
+
+TEST_CASE("adapters of attention and feed-forward make a stack") {
+  const std::vector<Parameter> tree = {
+      {"verses/look/query/lora_a", {12, 1024, 8}, {0}},
+      {"verses/look/query/lora_b", {12, 8, 16, 64}, {0}},
+      {"verses/mull/up/lora_a", {12, 1024, 8}, {0}},
+      {"verses/mull/up/lora_b", {12, 8, 2816}, {0}}};
+  const LayerStacks stacks = Find(tree);
+  for (size_t i = 0; i < tree.size(); ++i) {
+    CHECK(DimsOf(stacks, i) == tree[i].layers);
+  }
+  // Of one layer, with the rank in front.
+  CHECK(Find({{"look/query/lora_a", {8, 1024}, {}},
+              {"look/query/lora_b", {8, 16, 64}, {}},
+              {"mull/up/lora_a", {8, 1024}, {}},
+              {"mull/up/lora_b", {8, 2816}, {}}})
+            .stacks.empty());
+}
+
 TEST_CASE("what may be layers or experts is undecided, and an axis decides") {
   const std::vector<Parameter> tree = {{"trunk/up", {12, 1024, 4096}, {}},
                                        {"trunk/down", {12, 4096, 1024}, {}},
@@ -109,6 +175,10 @@ TEST_CASE("what may be layers or experts is undecided, and an axis decides") {
   REQUIRE(given.stacks.size() == 1);
   CHECK(given.stacks[0].confidence == StackConfidence::kSure);
   CHECK(Find(tree, std::nullopt, {.none = true, .dim = {}}).stacks.empty());
+  const std::vector<Parameter> last = {{"trunk/up", {1024, 4096, 12}, {}},
+                                       {"trunk/down", {4096, 1024, 12}, {}}};
+  CHECK(Find(last, std::nullopt, {.none = false, .dim = -1}).stacks.size() ==
+        1);
   const LayerStacks configured = Find(tree, 12);
   REQUIRE(configured.stacks.size() == 1);
   CHECK(configured.stacks[0].confidence == StackConfidence::kSure);

@@ -1,0 +1,69 @@
+// What the names and sizes of a subtree's parameters show about a dimension
+// that may count layers (layer_stacks.h decides).
+#ifndef SHARDC_ROLES_STACK_SIGNS_H_
+#define SHARDC_ROLES_STACK_SIGNS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/manifest.h"
+#include "roles/classify.h"
+
+namespace shardc {
+
+struct StackMember {
+  std::vector<std::string_view> parts;  // of the name
+  Shape shape;                          // without dimensions that were found
+  std::vector<int> dims;  // of the parameter as stored, by dimension of `shape`
+  ParameterRole role;
+  bool stacked = false;
+};
+
+using Indices = std::vector<uint32_t>;  // of members
+
+// A position in shapes, counted from the last dimension if below 0, and its
+// size.
+struct StackDim {
+  int dim = 0;
+  int64_t size = 0;
+};
+
+// The position counted from the first dimension.
+int FromFront(const Shape& shape, int dim);
+
+// The size at a position; 0 if the shape has no such position.
+int64_t SizeAt(const Shape& shape, int dim);
+
+// What the members of a subtree show if a dimension of theirs counts layers.
+struct StackSigns {
+  bool contradiction = false;  // a norm or bias would be a number a layer
+  bool numbers = false;        // some parameter would be
+  bool norm = false;           // a norm with one more dimension than it has
+  bool query = false, output = false, feed_forward = false;
+  bool experts = true;           // all are below a part that names experts
+  bool spatial = true;           // all have the rank of a convolution
+  bool stored_matrices = false;  // some parameter has a matrix for each layer
+  bool narrow = true;            // each matrix has a larger dimension
+  int matrices = 0, vectors = 0;
+
+  // Parts of a layer that are matrices in it.
+  bool Block() const { return query && feed_forward; }
+};
+StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
+                   const StackDim& one);
+
+// The parts of the path that all members have in common, and words among them.
+// A word that a counter follows names layers that are tensors of their own.
+struct StackPath {
+  bool counted = false, experts = false, word = false, weak_word = false;
+};
+// The members share the first `depth` parts.
+StackPath PathOf(std::span<const StackMember> all, const Indices& members,
+                 size_t depth);
+
+}  // namespace shardc
+
+#endif  // SHARDC_ROLES_STACK_SIGNS_H_
