@@ -100,6 +100,19 @@ CUT = """wide => [...document.querySelectorAll(
 }).map(one => one.tagName + "." + (one.getAttribute("class") || "")).slice(0, 9)
 """
 
+# The boxes of the treemap that are at least so wide and have room for a label: the
+# label, and whether it is inside its box.
+LABELS = """least => [...document.querySelectorAll(".map g")].map(group => {
+  const box = group.querySelector("rect").getBoundingClientRect();
+  if (box.width < least || box.height < 120) return null;
+  const seen = [...group.querySelectorAll("text")].map(
+    one => [one.textContent, one.getBoundingClientRect()]).filter(
+    ([, at]) => at.width && at.height);
+  if (!seen.length) return ["", false];
+  return [seen[0][0], seen.every(([, at]) => at.left >= box.left - 1 &&
+    at.right <= box.right + 1 && at.bottom <= box.bottom + 1)];
+}).filter(Boolean)"""
+
 # Selectors of all elements that have text of their own and are painted.
 TEXTS = """() => [...document.querySelectorAll("body *")].filter(one => {
   if (["SCRIPT", "STYLE", "TITLE", "title"].includes(one.tagName)) return false;
@@ -187,6 +200,9 @@ class Browser(unittest.TestCase):
         cls.report("llama", *changed, "--base", base)
         cls.report("over", *llama("--memory", "1GiB", "--mesh", "fsdp:2,tp:2"))
         cls.report("plan", "--plan", base)
+        timed = cls.write("mesh.yaml", "axes: {dp: 4, fsdp: 4, tp: 4}\n"
+                          "processes: 8\ndevice: h100-80gb\n")
+        cls.report("timed", *llama("--mesh", timed), "--base", base)
         cls.report(
             "deepseek", "--no-project", "--mesh", "dp:4,fsdp:8,ep:64",
             "--processes", "256", "--rules", "auto", "--memory", "80GiB",
@@ -246,6 +262,26 @@ class Browser(unittest.TestCase):
                 "one.getAttribute('aria-label') || one.className)")
             if name != "hostile":  # one word of 400 letters
                 self.assertEqual(cut, [])
+
+    def test_a_timeline_and_a_change_of_the_mesh_are_drawn(self):
+        page, _ = self.open("timed")
+        self.assertGreater(page.locator("#time .bars svg").count(), 5)
+        self.assertGreater(page.locator("#communication .devices").count(), 1)
+        changes = page.inner_text("#changes")
+        self.assertIn("more parts", changes)
+        self.assertIn("0 changes of parameters’ specs, 226 of shards alone",
+                      changes)
+
+    def test_boxes_of_the_map_have_labels_that_fit(self):
+        """Also on a phone and on paper, where they run downwards."""
+        for name in self.pages:
+            for page, least in ((self.open(name)[0], 24),
+                                (self.open(name, PHONE)[0], 24),
+                                (self.printed(name, False), 36)):
+                boxes = page.evaluate(LABELS, least)
+                self.assertTrue(boxes or name == "hostile")
+                for label, fits in boxes if name != "hostile" else ():
+                    self.assertTrue(fits, (name, label))
 
     def shown(self, page):
         return page.locator("#rows tr:visible").count()

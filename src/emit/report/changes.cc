@@ -159,8 +159,10 @@ int64_t Count(const auto& groups) {
 void WriteTotals(Page& page) {
   Html& html = page.html;
   const PlanDifference& diff = *page.in.base->diff;
-  html.Raw("<p><b>" + Counted(Count(diff.specs), "change") +
+  const int64_t shards = ShardChanges(diff);
+  html.Raw("<p><b>" + Counted(Count(diff.specs) - shards, "change") +
            "</b> of parameters’ specs, ");
+  if (shards > 0) html.Count(shards).Raw(" of shards alone, ");
   html.Count(Count(diff.reshaped)).Raw(" of another type, ");
   html.Count(Count(diff.added)).Raw(" added, ").Count(Count(diff.removed));
   html.Raw(" removed, ").Count(Count(diff.rules));
@@ -218,10 +220,7 @@ void WriteMeshChange(Page& page) {
   html.Raw("<tr><th scope=row>devices</th><td class=r>").Count(before.devices);
   html.Raw("</td><td class=r>").Count(after.devices);
   html.Raw("</td><td></td></tr></tbody></table></div>\n");
-  int64_t kept = 0;
-  for (const SpecChange& one : diff.specs) {
-    if (one.before == one.after) kept += static_cast<int64_t>(one.names.size());
-  }
+  const int64_t kept = ShardChanges(diff);
   if (kept > 0) {
     html.Raw("<p>" + Counted(kept, "parameter") +
              (kept == 1 ? " keeps its spec, but its shards"
@@ -240,6 +239,14 @@ void WriteFields(Page& page) {
 }
 
 }  // namespace
+
+int64_t ShardChanges(const PlanDifference& diff) {
+  int64_t out = 0;
+  for (const SpecChange& one : diff.specs) {
+    if (one.before == one.after) out += static_cast<int64_t>(one.names.size());
+  }
+  return out;
+}
 
 void WriteChanges(Page& page) {
   if (!page.in.base) return;

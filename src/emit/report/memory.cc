@@ -26,6 +26,9 @@ using picture::ParamGroup;
 constexpr double kMapWidth = 1056, kMapHeight = 300;
 // share of a device's bytes below which a box is not drawn
 constexpr double kLeast = 0.0004;
+// Narrower boxes have no room for an upright label, and on a phone, where a map
+// has a third of its width.
+constexpr double kUpright = 18, kUprightOnPhone = 52;
 
 // Printed below the parts of a bar and in the legend, as in the terminal.
 constexpr std::array<std::string_view, cost::kComponentCount> kLetters = {
@@ -296,6 +299,25 @@ std::string CopiesText(const Page& page, const ParamGroup& group, Mode mode) {
   return Counted(page.plan().Copies(group, mode), "copy", "copies");
 }
 
+// A label that runs downwards in a narrow box: where no other is shown, on a
+// phone, and on paper where the other does not fit half the width. As much of
+// it as the box has room for: the name, its bytes, its copies.
+void WriteUpright(const Page& page, const Cell& cell, const Box& box, Mode mode,
+                  std::string_view place, Html& html) {
+  std::string label = LabelOf(*cell.group, box.height);
+  if (label.empty()) return;
+  for (const std::string& more :
+       {BytesText(cell.bytes), CopiesText(page, *cell.group, mode)}) {
+    const std::string longer = label + ", " + more;
+    if (static_cast<double>(longer.size()) * 7.4 > box.height - 12) break;
+    label = longer;
+  }
+  html.Raw("<text class=\"up").Raw(place).Raw("\" x=\"");
+  html.Fixed((box.x + box.width / 2) / kMapWidth * 100);
+  html.Raw("%\" y=\"").Fixed(box.y + 6).Raw("\">").Text(label);
+  html.Raw("</text>");
+}
+
 void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
                Html& html) {
   const auto percent = [](double x) { return x / kMapWidth * 100; };
@@ -306,28 +328,38 @@ void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
   html.Raw("\" width=\"").Fixed(percent(box.width)).Raw("%\" height=\"");
   html.Fixed(box.height).Raw("\"/>");
   const std::string label = LabelOf(*cell.group, box.width);
-  if (!label.empty() && box.height > 18) {
-    // Whether it fits a map of half the width, as on paper, or of a third.
-    const double needed = static_cast<double>(label.size()) * 7.4 + 6;
-    const std::string_view fits = needed < box.width / 3   ? " wide"
-                                  : needed < box.width / 2 ? " half"
-                                                           : "";
-    const auto text = [&](double y, std::string_view look) {
-      html.Raw("<text class=\"").Raw(look).Raw(fits);
-      html.Raw("\" dx=6 x=\"").Fixed(percent(box.x)).Raw("%\" y=\"");
-      html.Fixed(y).Raw("\">");
-    };
-    text(box.y + 15, "a");
-    html.Text(label).Raw("</text>");
-    if (box.height > 34 && box.width > 76) {
-      text(box.y + 29, "b");
-      html.Bytes(cell.bytes).Raw("</text>");
-    }
-    // The number of copies in words, because colours alone do not show it.
-    if (box.height > 48 && box.width > 96) {
-      text(box.y + 43, "b");
-      html.Raw(CopiesText(page, *cell.group, mode)).Raw("</text>");
-    }
+  const bool shown = !label.empty() && box.height > 18;
+  std::vector<std::string> lines = {label};
+  if (shown && box.height > 34 && box.width > 76) {
+    lines.push_back(BytesText(cell.bytes));
+  }
+  // The number of copies in words, because colours alone do not show it.
+  if (shown && box.height > 48 && box.width > 96) {
+    lines.push_back(CopiesText(page, *cell.group, mode));
+  }
+  size_t longest = 0;
+  for (const std::string& line : lines) {
+    longest = std::max(longest, line.size());
+  }
+  // Whether they fit a map of half the width, as on paper, or of a third.
+  const double needed = static_cast<double>(longest) * 7.4 + 6;
+  const bool third = shown && needed < box.width / 3;
+  const bool half = shown && needed < box.width / 2;
+  for (size_t i = 0; shown && i < lines.size(); ++i) {
+    html.Raw("<text class=\"").Raw(i == 0 ? "a" : "b");
+    html.Raw(third ? " wide" : half ? " half" : "");
+    html.Raw("\" dx=6 x=\"").Fixed(percent(box.x)).Raw("%\" y=\"");
+    html.Fixed(box.y + 15 + 14 * static_cast<double>(i)).Raw("\">");
+    html.Text(lines[i]).Raw("</text>");
+  }
+  if (box.width >= kUprightOnPhone && !third) {
+    WriteUpright(page, cell, box, mode,
+                 !shown ? " all"
+                 : half ? " narrow half"
+                        : " narrow",
+                 html);
+  } else if (box.width >= kUpright && !shown) {
+    WriteUpright(page, cell, box, mode, " desk", html);
   }
   html.Raw("</g>\n");
 }

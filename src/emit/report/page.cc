@@ -163,7 +163,11 @@ void WriteBaseVerdict(Page& page) {
       .Raw(diff.empty() ? "" : CountText(changed));
   html.Raw(diff.empty() ? "</dd><dd>no changes" : "</dd><dd>");
   if (!diff.empty()) {
-    html.Raw(Counted(changed, "change") + " of specs");
+    const int64_t shards = ShardChanges(diff);
+    html.Raw(Counted(changed, "change") + " of " +
+             (shards == 0         ? "specs"
+              : shards == changed ? "shards"
+                                  : "specs and shards"));
     const auto now = page.plan().Held(page.First()).Fullest();
     const auto was = page.in.base->plan->Held(page.First()).Fullest();
     if (now && was) {

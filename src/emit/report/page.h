@@ -94,6 +94,8 @@ void Bar(Html& html, int64_t part, int64_t whole, std::string_view look);
 
 // The sections; each writes nothing if it has no content.
 void WriteChanges(Page& page);
+// Parameters that keep their spec, and whose shards another mesh changes.
+int64_t ShardChanges(const PlanDifference& diff);
 void WriteFindings(Page& page);
 void WriteMesh(Page& page);
 void WriteMemory(Page& page);
