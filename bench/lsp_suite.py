@@ -21,6 +21,17 @@ KINDS = ("dense", "experts", "digits")
 MESH = "axes: {dp: 2, fsdp: 8, tp: 4}\n"
 
 
+def write_project(folder, kind):
+    """Writes names, rules and a target of both; returns the path of the rules."""
+    base = os.path.basename(names.write(folder, COUNT, RULES, kind))
+    with open(os.path.join(folder, "mesh.yaml"), "w") as file:
+        file.write(MESH)
+    with open(os.path.join(folder, "shardc.yaml"), "w") as file:
+        file.write("version: 1\ntargets:\n  big: {mesh: mesh.yaml, "
+                   "rules: [%s.yaml], manifest: %s.json}\n" % (base, base))
+    return os.path.join(folder, base + ".yaml")
+
+
 class Server:
     """One server and one open document."""
 
@@ -116,16 +127,7 @@ class Suite:
         if kind not in self.servers:
             folder = os.path.join(os.path.realpath(self.folder.name), kind)
             os.mkdir(folder)
-            base = os.path.basename(
-                names.write(folder, COUNT, RULES, kind))
-            with open(os.path.join(folder, "mesh.yaml"), "w") as file:
-                file.write(MESH)
-            with open(os.path.join(folder, "shardc.yaml"), "w") as file:
-                file.write("version: 1\ntargets:\n  big: {mesh: mesh.yaml, "
-                           "rules: [%s.yaml], manifest: %s.json}\n"
-                           % (base, base))
-            server = Server(self.program,
-                            os.path.join(folder, base + ".yaml"))
+            server = Server(self.program, write_project(folder, kind))
             lines = server.text.split("\n")
             line = next(i for i, one in enumerate(lines) if "match" in one)
             self.servers[kind] = server, (line, lines[line].rindex("/kernel"))

@@ -23,6 +23,9 @@ function M.attach(buffer, options)
     name = "shardc",
     cmd = options.cmd or { "shardc", "lsp", "--stdio" },
     root_dir = root_of(vim.api.nvim_buf_get_name(buffer)),
+    -- The server takes changes as they come and checks the last of them. Neovim
+    -- would otherwise send at most one in 150 ms.
+    flags = { debounce_text_changes = 0 },
     on_attach = function(client, attached)
       if vim.lsp.inlay_hint and options.inlay_hints ~= false then
         vim.lsp.inlay_hint.enable(true, { bufnr = attached })

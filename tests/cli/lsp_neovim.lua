@@ -72,6 +72,9 @@ local function run()
     return client.server_capabilities and client.server_capabilities.hoverProvider
   end)
 
+  -- Changes are sent at once.
+  step("debounce", client.config.flags.debounce_text_changes)
+
   -- A mistake is typed.
   cursor_at("VOCAB")
   vim.cmd("normal! ciwVOCBA")

@@ -32,6 +32,7 @@ class Neovim(Files):
             told = json.load(file)
         self.assertNotIn("error", told, told)
         steps = told["steps"]
+        self.assertEqual(steps["debounce"], 0)
         self.assertEqual(steps["typed"], ["SHD028"])
         self.assertEqual(steps["place"], ["VOCBA"])
         self.assertEqual(steps["action"], "Replace by `VOCAB`")
