@@ -102,6 +102,11 @@ def rows():
     yield ("transformers/tp_logits", "gradients",
            "exported plans on two processes, against one device's",
            sum("gradients" in plan for plan in plans), 0)
+    loaded = records.load("tensor_parallel/megatron_vllm")["cases"]
+    for system in ("megatron", "vllm"):
+        yield ("tensor_parallel/megatron_vllm", "data",
+               f"weights that {system} splits by an exported plan",
+               sum(bool(case[system] and case[system]["held"]) for case in loaded), 0)
     yield "flax/small", "names, shapes", "trees of its Flax classes, at least", flax_trees(), 0
     yield ("levanter/trainer", "specs", "specs of named axes, older form",
            specs("levanter/trainer"), 0)
