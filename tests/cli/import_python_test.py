@@ -106,6 +106,26 @@ CHANGES = [
     ("d = {'a': P('x')}\nd.update({'b': P(), 'a': P('y')})\n"
      "R = list(d.items())", FOLLOWED),
     ("d = {'a': P('x')}\nd.update(b=P())\nR = list(d.items())", REFUSED),
+    # What a comprehension computes is added to a list in the same scope.
+    ("def f(b, c, e, g):\n  d = {'a': P('x')}\n  d.update({f'k{i}': P('y') "
+     "for i in range(2)})\n  return list(d.items())\nR = f(1, 2, 3, 4)",
+     FOLLOWED),
+    ("def f(b, c, e, g):\n  r = [('a', P('x'))]\n  r += [(n, P('y')) for n in "
+     "('b', 'c')]\n  r.append([(n, P()) for n in ('d',)][0])\n  return r\n"
+     "R = f(1, 2, 3, 4)", FOLLOWED),
+    ("def f(b, c):\n  d = {'a': P('x')}\n  d['b'] = [P(n) for n in ('y',)][0]\n"
+     "  return list(d.items())\nR = f(1, 2)", FOLLOWED),
+    # Arguments that are passed on, of which there are none.
+    ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
+     "class B(A):\n  def get(self, *args, **kwargs):\n"
+     "    return [('b', P())] + super().get(*args, **kwargs)\nR = B().get()",
+     FOLLOWED),
+    ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
+     "class B(A):\n  def get(self, *args):\n    args = ('c',)\n"
+     "    return super().get(*args)\nR = B().get()", REFUSED),
+    ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
+     "class B(A):\n  def get(self, *args):\n"
+     "    return super().get(*args)\nR = B().get('c')", REFUSED),
     ("d = {'a': P('x'), **{'a': P('y'), 'b': P()}}\nR = list(d.items())",
      FOLLOWED),
     ("d = {**{'a': P('x'), 'b': P()}, 'a': P('y')}\n"

@@ -1,5 +1,6 @@
 """Exported files run by the systems that they are for: JAX takes the Python
-module and parses the MLIR, orbax restores by the `_sharding` file."""
+module and parses the MLIR, XLA runs programs with the shardings, orbax restores by
+the `_sharding` file."""
 
 import importlib.util
 import json
@@ -15,7 +16,9 @@ import jax_answers
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from jax._src import xla_bridge
 from jax._src.interpreters import mlir
+from jax._src.lib import xla_client
 from jax._src.lib.mlir import ir
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -217,6 +220,86 @@ class Exports(unittest.TestCase):
         self.assertGreater(compared, 20)
         print(f"{compared} arrays restored by the exported `_sharding` have "
               f"the plan's shardings; orbax {ocp.__version__}")
+
+
+class Programs(unittest.TestCase):
+    """XLA runs programs that gather an argument with an exported sharding, on its
+    own device assignment: partition n on device n. Each device is given the plan's
+    shard of its number, over meshes of slices too; the result must be the tensor."""
+
+    MESHES = (((2, 4), (1, 2)), ((2, 4), (1, 1)), ((2, 2, 2), (1, 2, 1)),
+              ((2, 2, 2), (1, 1, 2)), ((4, 2), (2, 2)), ((6, 2), (1, 2)),
+              ((2, 3, 2), (1, 3, 2)), ((3, 2), (3, 1)))
+
+    def gathered(self, texts, shardy, shape, blocks):
+        """What each device returns."""
+        mesh, sharding, whole = texts
+        kind = "sdy.sharding" if shardy else "mhlo.sharding"
+        tensor = "tensor<" + "x".join(map(str, [*shape, "i32"])) + ">"
+        count = len(blocks)
+        text = (f"module @m attributes {{mhlo.num_partitions = {count} : i32, "
+                f"mhlo.num_replicas = 1 : i32}} {{\n{mesh}\n"
+                f"func.func public @main(%x: {tensor} {{{kind} = {sharding}}})"
+                f" -> ({tensor} {{{kind} = {whole}}}) {{\n"
+                f"return %x : {tensor}\n}}\n}}")
+        options = xla_client.CompileOptions()
+        build = options.executable_build_options
+        for one in (options, build):
+            one.num_partitions, one.num_replicas = count, 1
+            one.device_assignment = xla_client.DeviceAssignment.create(
+                np.arange(count).reshape(1, count))
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = shardy
+        devices = sorted(jax.devices(), key=lambda one: one.id)[:count]
+        with mlir.make_ir_context():
+            code = mlir.module_to_bytecode(ir.Module.parse(text))
+        program = xla_bridge.get_backend().compile_and_load(
+            code, xla_client.DeviceList(tuple(devices)), options)
+        # The shards one after the other, which JAX does not look into.
+        whole = (count * blocks[0].shape[0], *blocks[0].shape[1:])
+        given = jax.make_array_from_single_device_arrays(
+            whole, NamedSharding(jax.sharding.Mesh(np.array(devices), ("d",)),
+                                 PartitionSpec("d")),
+            [jax.device_put(block, device)
+             for block, device in zip(blocks, devices)])
+        out = program.execute_sharded([given])
+        return [np.asarray(one) for one in
+                out.disassemble_into_single_device_arrays()[0]]
+
+    def test_programs_gather_the_plans_shards(self):
+        rng, compared = random.Random(83), 0
+        for sizes, slices in self.MESHES:
+            mesh = {f"a{i}": size for i, size in enumerate(sizes)}
+            cases = [case for case in (random_shardings.random_case(rng, mesh)
+                                       for _ in range(8)) if case["shape"]]
+            devices = device_lists.sliced_order(mesh, slices)
+            with tempfile.TemporaryDirectory() as folder:
+                plan = shardc_answers.plan(folder, mesh, cases, slices=slices)
+                exported = {form: json.loads(shardc_answers.run(
+                    "export", *form, "--plan", plan, "--format",
+                    "json").stdout) for form in (
+                        ("shardy",), ("hlo",), ("hlo", "--form", "list"))}
+            for i, case in enumerate(cases):
+                shape = case["shape"]
+                full = np.arange(math.prod(shape), dtype=np.int32).reshape(
+                    shape)
+                blocks = [full[tuple(slice(*one) for one in block)]
+                          for block in device_lists.by_device(
+                              device_lists.of_spec(mesh, shape, case["spec"]),
+                              devices)]
+                for form, made in exported.items():
+                    text = made["params"][f"w{i}"]
+                    shardy = form == ("shardy",)
+                    texts = (made["mesh"], text, "#sdy.sharding<@mesh, [" +
+                             ", ".join(["{}"] * len(shape)) + "]>") \
+                        if shardy else ("", f'"{text}"', '"{replicated}"')
+                    for result in self.gathered(texts, shardy, shape, blocks):
+                        np.testing.assert_array_equal(
+                            result, full, str((form, mesh, slices, case)))
+                    compared += 1
+        self.assertGreater(compared, 100)
+        print(f"{compared} programs gather the shards of devices by an "
+              f"exported sharding; jax {jax.__version__}")
 
 
 class TrainStates(unittest.TestCase):

@@ -283,6 +283,15 @@ const PyClass* PyEvaluator::MemberClass(const PyClass& of,
   return one ? ClassNamed(classes[0]) : nullptr;
 }
 
+// Whether the name is `args` of a function `def f(*args)`, which is called
+// without any: `g(*args)` is `g()`.
+bool PyEvaluator::IsPassedOn(const PyNode& node, const PyScope& scope) {
+  if (node.kind != PyKind::kName) return false;
+  const auto at = scope.find(node.text);
+  return at != scope.end() && at->second.is == PyIs::kUnknown &&
+         at->second.text == kPyStarred;
+}
+
 std::optional<PyScope> PyEvaluator::Given(const PyStatement& function,
                                           const PyNode& call, PyScope& scope,
                                           const PyClass* owner) {
@@ -292,7 +301,11 @@ std::optional<PyScope> PyEvaluator::Given(const PyStatement& function,
   for (size_t i = 1; i < call.items.size(); ++i) {
     const PyNode& item = call.items[i];
     const std::string& keyword = call.keywords[i - 1];
-    if (item.kind == PyKind::kStar || keyword == "**") return std::nullopt;
+    if (item.kind == PyKind::kStar || keyword == "**") {
+      const PyNode& list = keyword == "**" ? item : item.items[0];
+      if (!IsPassedOn(list, scope)) return std::nullopt;
+      continue;
+    }
     // `Base.rules(self)` gives the object by itself.
     if (i == 1 && next == 1 && keyword.empty() && item.kind == PyKind::kName &&
         IsSelf(item.text)) {

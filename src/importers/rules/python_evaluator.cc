@@ -115,7 +115,9 @@ PyValue PyEvaluator::Called(const PyMethod& method, const PyClass* owner,
   const PyClass* const before = std::exchange(in_, method.in);
   PyScope scope = std::move(given);
   for (const std::string& name : function.starred) {
-    scope[name] = Unknown(whole, "the argument `" + name + "`", name);
+    PyValue& rest = scope[name];
+    rest = Unknown(whole, "the argument `" + name + "`", name);
+    rest.text = kPyStarred;
   }
   for (const auto& [name, value] : function.parameters) {
     if (scope.contains(name)) continue;

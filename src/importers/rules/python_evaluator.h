@@ -18,6 +18,8 @@ namespace shardc::imports {
 // Steps of all functions of a file together.
 inline constexpr int64_t kPyStepLimit = 5'000'000;
 inline constexpr std::string_view kPyTooInvolved = "this file is too involved";
+// The text of the unknown value of `args` in `def f(*args)`.
+inline constexpr std::string_view kPyStarred = "*";
 
 using PyScope = std::map<std::string, PyValue, std::less<>>;
 
@@ -130,6 +132,7 @@ class PyEvaluator {
                          const PyClass* owner);
   const PyClass* ClassNamed(std::string_view name) const;
   const PyClass* MemberClass(const PyClass& of, std::string_view name) const;
+  static bool IsPassedOn(const PyNode& node, const PyScope& scope);
   // The values of a call's arguments by the names of their parameters; nullopt
   // if they are not known.
   std::optional<PyScope> Given(const PyStatement& function, const PyNode& call,

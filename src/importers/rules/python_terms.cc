@@ -201,11 +201,11 @@ PyValue PyEvaluator::Each(const PyNode& node, PyScope& scope,
                           const PyClass* owner) {
   const bool dict = node.keywords[0] == "key";
   PyValue out = Simple(dict ? PyIs::kDict : PyIs::kSequence, node);
-  // The targets are names of the comprehension alone.
-  PyScope before = scope;
-  steps_ += static_cast<int64_t>(before.size());
-  EachFrom(node, dict ? 2 : 1, scope, owner, out);
-  scope = std::move(before);
+  // The targets are names of the comprehension alone. The caller may hold an
+  // iterator into its scope, which therefore stays as it is.
+  PyScope inside = scope;
+  steps_ += static_cast<int64_t>(inside.size());
+  EachFrom(node, dict ? 2 : 1, inside, owner, out);
   return Sized(std::move(out), node);
 }
 
