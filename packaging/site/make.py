@@ -264,6 +264,7 @@ def navigation(manual, playground):
             {"Sharding in CI": guide("ci")},
             {"KV heads that do not divide": guide("kv-heads")},
             {"What a plan costs": guide("cost")},
+            {"The cheapest sharding": guide("search")},
             {"What a program sends": guide("audit")},
             {"Pictures and reports": guide("report")},
             {"A report": "pictures/report.html"},

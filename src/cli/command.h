@@ -4,9 +4,9 @@
 // importers/rules, match, match/proof, resolve, legalize, schedule, step, plan,
 // plan/difference, lint/analysis, lint/rules, lint, checkpoint, target,
 // exec/machine, exec/operations, eval, verify/cases, verify/answers, verify,
-// verify/step, cost, audit, picture, emit, emit/findings, emit/verify,
-// emit/exports, emit/plans, emit/costs, emit/audits, emit/pictures,
-// emit/schedules, emit/report, suggest, lsp.
+// verify/step, cost, suggest, search, audit, picture, emit, emit/findings,
+// emit/verify, emit/exports, emit/plans, emit/costs, emit/audits,
+// emit/pictures, emit/schedules, emit/report, lsp.
 #ifndef SHARDC_CLI_COMMAND_H_
 #define SHARDC_CLI_COMMAND_H_
 

@@ -22,6 +22,7 @@
   COMMAND(kCost)                 \
   COMMAND(kFit)                  \
   COMMAND(kSchedule)             \
+  COMMAND(kSearch)               \
   COMMAND(kCalibrate)            \
   COMMAND(kAudit)                \
   COMMAND(kDiff)                 \

@@ -201,16 +201,22 @@ std::optional<double> FitMesh::Seconds() const {
   return time ? std::optional(time->Most()) : std::nullopt;
 }
 
+std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
+                                        const CostInputs& work,
+                                        const Settings& settings) {
+  Reasons reasons;
+  AddHeads(work, reasons);
+  AddTokens(work, settings, reasons);
+  AddSpecs(compiled, work, work.mode, reasons);
+  return reasons.Take();
+}
+
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
               const Settings& settings, StepTraffic& traffic,
               const Representatives* representatives) {
   FitMesh out;
   out.mesh = compiled.mesh;
-  Reasons reasons;
-  AddHeads(work, reasons);
-  AddTokens(work, settings, reasons);
-  AddSpecs(compiled, work, work.mode, reasons);
-  out.reasons = reasons.Take();
+  out.reasons = ReasonsAgainst(compiled, work, settings);
   out.legal = out.reasons.empty();
   if (!out.legal) return out;
   std::string why;

@@ -59,6 +59,11 @@ struct FitMesh {
   bool MayFit() const { return legal && memory.Verdict() == Fit::kMayFit; }
 };
 
+// Returns why a mesh is illegal for a target; empty if it is legal.
+std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
+                                        const CostInputs& work,
+                                        const Settings& settings);
+
 // Evaluates a target that is compiled for a mesh. `traffic` is the target's;
 // `representatives` are given if `compiled` was made of them.
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,

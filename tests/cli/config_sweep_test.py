@@ -63,6 +63,8 @@ def commands(rng):
     return {
         "cost": ["cost", *mesh, *rules, *rng.choice((sizes, decode))],
         "fit": ["fit", "--devices", rng.choice(("4", "8")), *rules, *sizes],
+        "search": ["search", "--devices", "4", "--profile", "h100-sxm",
+                   "--prove", "0", *sizes],
         "report": ["report", *mesh, *rules, *sizes, "-o", os.devnull],
         "show": ["show", *drawn, *mesh, *rules],
         "check": ["check", *mesh, *rules],

@@ -45,6 +45,8 @@ COMMANDS = {
     "cost": ("cost -o {O}/cost", "mesh rules manifest model"),
     "fit": ("fit --devices 4 --profile h100-sxm -o {O}/fit",
             "rules manifest model"),
+    "search": ("search --devices 4 --profile h100-sxm --prove 0",
+               "rules manifest model"),
     "show": ("show memory", "mesh rules manifest model"),
     "report": ("report -o {O}/report.html", "mesh rules manifest model"),
     "suggest": ("suggest -o {O}/rules.yaml", "mesh manifest model"),

@@ -1,5 +1,5 @@
 // Room: emit/costs. Writes costs and fits.
-// Includes: source, devices, cost.
+// Includes: source, devices, cost, search.
 //
 // Writes a cost report as text and as JSON (`shardc.cost/v1`), and the figures
 // of accelerators.

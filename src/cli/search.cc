@@ -1,0 +1,132 @@
+// `shardc search`: the cheapest sharding of a model on a number of devices,
+// with its proof, the front of time and memory, and why each alternative loses.
+#include <algorithm>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/search_inputs.h"
+#include "cli/searched.h"
+#include "cli/verify_process.h"
+#include "emit/costs/figures.h"
+#include "emit/costs/search_report.h"
+#include "search/search.h"
+
+namespace shardc::cli {
+namespace {
+
+// Draws how far the search has come, on a terminal.
+std::function<void(const search::Progress&)> SearchProgressLine(
+    const Common& common) {
+  const verify::Progress line = ProgressLine(common, "shardings");
+  if (!line) return {};
+  return [line](const search::Progress& now) {
+    line(static_cast<size_t>(now.done), static_cast<size_t>(now.all),
+         now.best_seconds > 0 ? "best " + SecondsText(now.best_seconds) : "");
+  };
+}
+
+void Prove(const SearchInputs& inputs, SearchReport& report) {
+  const search::Found& found = report.found;
+  if (inputs.prove == 0 || !found.winner) return;
+  report.proof = ProofOf(*found.winner, inputs);
+  for (int64_t i = 0; i + 1 < inputs.prove; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (at >= found.front.size()) break;
+    report.proofs.push_back(ProofOf(found.front[at], inputs));
+  }
+}
+
+bool Failed(const SearchProof& proof) {
+  return proof.status == SearchProof::Status::kFail;
+}
+
+int RunSearch(const SearchFlags& flags, const Common& common,
+              Findings& findings) {
+  const auto inputs = ReadSearchInputs(flags, common, findings);
+  if (inputs == nullptr) return kFailed;
+  inputs->request.progress = SearchProgressLine(common);
+  SearchReport report;
+  report.target = inputs->target;
+  report.devices = inputs->request.devices;
+  report.settings = inputs->request.settings;
+  report.assumed = inputs->assumed;
+  report.found = search::Search(inputs->request);
+  Prove(*inputs, report);
+  // What fails its proof is not written.
+  const bool writes =
+      report.found.winner && !Failed(report.proof) && !flags.output.empty();
+  if (writes && !WriteSearched(*report.found.winner, *inputs, flags.output,
+                               common, findings)) {
+    return kFailed;
+  }
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") {
+      WriteSearchJson(report, out);
+      return;
+    }
+    out.Append(SearchReportText(report));
+    if (!report.found.winner) return;
+    const std::string command =
+        CostCommandOf(*report.found.winner, *inputs, flags.output);
+    out.Append(command.empty()
+                   ? "the winner's rules are changed: `-o FOLDER` writes them\n"
+                   : "the same figures: " + command + "\n");
+  };
+  if (!PutOut(write, findings)) return kFailed;
+  const bool proved =
+      !Failed(report.proof) &&
+      std::none_of(report.proofs.begin(), report.proofs.end(), Failed);
+  return report.found.winner && proved ? kDone : kFound;
+}
+
+}  // namespace
+
+const Command kSearch = {
+    .name = "search",
+    .summary = "find the cheapest sharding of a model on a number of devices",
+    .about = R"(
+Searches meshes of `--devices`, rules, rematerialisation policies, numbers of
+micro-batches and ZeRO stages for the training step that is expected to take the
+least time and that fits a device's memory. The figures are those of
+shardc-cost(1) and shardc-fit(1), so that `shardc cost` prints the same for the
+winner.
+
+Meshes are all factorisations of the devices over data, fully sharded data,
+expert, sequence and tensor parallelism. Rules are those that are given, or the
+pack that knows the model's names, and those that shardc-suggest(1) would write
+for each mesh; both also with the hidden states sharded over the tensor axis or
+not, and with the batch over the experts' axis. What `--remat`,
+`--microbatches` and `--zero` give is fixed; `--keep mesh` and `--keep rules`
+fix those. Pipeline stages are not searched.
+
+Choices that no measured run supports can only win with `--unmeasured`, which
+also searches, one of these at a time, orders of the axes, KV heads replicated
+over the tensor axis, and weights of attention, or of the embedding and of the
+head, that data axes do not shard. Without it they are among the alternatives,
+which name the run that is missing. On GPUs a tensor group inside a host, and a
+divided sequence of 32,768 tokens (in two parts 8,192 with `--stack megatron`),
+are measured; on TPUs one micro-batch a step.
+
+Times that differ by less than 2 % between meshes of the same axes, or 5 %
+between others, are ties: the winner is then the mesh of fewer axes and less
+memory, unless a sharding that `fit` or `suggest` would choose is faster.
+
+The winner's training step is proved at reduced sizes, as by
+shardc-verify-step(1), before anything is written. The front has the shardings
+that no other beats in both time and memory. Each alternative changes one choice
+of the winner, makes the others again, and names the parts of the step's time
+that decide. `--format json` is shardc.search/v1, with the complete front.
+
+The same inputs give the same winner with any number of threads; with
+`--seconds` the result depends on the machine.
+
+Exits with 1 if nothing fits, with the least memory that is needed.)",
+    .example =
+        "shardc search --devices 64 --profile h100-sxm --model config.json \\\n"
+        "    --batch 128 --seq 8192 -o sharded",
+    .formats = "text|json",
+    .declare = [] { return Declare(OptionsOfSearch, RunSearch); },
+};
+
+}  // namespace shardc::cli

@@ -1,0 +1,325 @@
+// The model's tree is read from its manifest, or built from its config.json.
+// Without rules the search begins with the pack that knows the names; a
+// suggested rules file extends it, because a pack describes the model's step.
+#include "cli/search_inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/output.h"
+#include "cli/suggested.h"
+#include "emit/plans/rules_file.h"
+#include "families/families.h"
+#include "parse/project.h"
+#include "parse/rules.h"
+#include "source/json_writer.h"
+#include "source/thread_pool.h"
+#include "source/wording.h"
+#include "target/open.h"
+#include "target/packs.h"
+#include "target/scanned_rules.h"
+
+namespace shardc::cli {
+namespace {
+
+constexpr int64_t kMostDevices = 1 << 20;
+constexpr int64_t kMostProved = 64;
+constexpr int64_t kUsualLength = 8192;
+
+// Options of `cost` that a search has no use for.
+bool IsOfServing(const Option& option) {
+  return option.name == "--mode" || option.name == "--modes" ||
+         option.name == "--kv-len" || option.name == "--kv-dtype" ||
+         option.name == "--pipeline-axis" || option.name == "--processes";
+}
+
+std::optional<Manifest> ReadTree(const SearchFlags& flags, const Target& target,
+                                 Findings& findings) {
+  std::optional<Manifest> out;
+  if (!target.manifest.empty()) {
+    out = LoadManifest(flags.cost.inputs, target.manifest, findings);
+  } else if (!target.model.empty()) {
+    out = families::BuildTree(target.model, flags.naming, findings);
+  } else {
+    findings.Add(code::kUsage, {}, "no model is given",
+                 "write `--model config.json`, `--manifest FILE`, or a target "
+                 "in `shardc.yaml`");
+  }
+  if (out && !HasShapes(*out, findings)) return std::nullopt;
+  return out;
+}
+
+bool ReadKeep(const SearchFlags& flags, bool& mesh, bool& rules,
+              Findings& findings) {
+  for (const std::string& one : SplitList(flags.keep)) {
+    if (one == "mesh") {
+      mesh = true;
+    } else if (one == "rules") {
+      rules = true;
+    } else {
+      findings.Add(code::kUsage, FlagPlace("--keep", one),
+                   ShortQuote(one) + " is none of: mesh, rules");
+      return false;
+    }
+  }
+  return true;
+}
+
+// `auto` stands for the pack that knows the names.
+std::vector<std::string> RulesToBegin(const Target& target,
+                                      const Manifest& manifest,
+                                      const std::string& model_type,
+                                      Findings& findings) {
+  const auto pack = PickPack(manifest, model_type);
+  std::vector<std::string> out;
+  for (const std::string& one : target.rules) {
+    if (one != "auto") {
+      out.push_back(one);
+    } else if (pack) {
+      out.push_back(*pack);
+    } else {
+      findings.Add(code::kUsage, FlagPlace("--rules", one),
+                   "no pack knows the names of the parameters",
+                   "leave out `--rules`, and rules are suggested");
+    }
+  }
+  if (target.rules.empty() && pack) out.push_back(*pack);
+  return out;
+}
+
+// Reads a rules file of the search as the commands read it.
+std::optional<RuleSet> ReadSearched(const search::RulesFile& file,
+                                    const Manifest& manifest,
+                                    const std::string& model_type) {
+  Findings unreported;
+  const bool plain = file.own.rules.empty() && file.own.axes == AxisRules{};
+  if (plain) {
+    return OpenRules(file.extends, "", &manifest, model_type, unreported);
+  }
+  const SourceRef source = MakeSource("rules.yaml", SearchedRulesYaml(file));
+  const std::string word = "builtin:searched";
+  auto rules = ReadRules(
+      std::span(&word, 1),
+      [&](std::string_view name) {
+        return name == word ? source : FindPack(name, NamingOf(manifest));
+      },
+      unreported);
+  if (!rules) return std::nullopt;
+  FitPacksToStacks(*rules, manifest);
+  for (Rule& rule : rules->rules) {
+    if (rule.place.source != nullptr) {
+      rule.source_name = rule.place.source->name();
+    }
+  }
+  return rules;
+}
+
+std::optional<int64_t> ReadDevices(const InputFlags& flags,
+                                   const std::optional<Mesh>& mesh,
+                                   Findings& findings) {
+  if (flags.devices.empty()) {
+    if (mesh) return mesh->devices;
+    findings.Add(code::kUsage, {}, "the number of devices is not given",
+                 "write `--devices N`");
+    return std::nullopt;
+  }
+  const auto out = ParseInteger("--devices", flags.devices, 1, findings);
+  if (out && *out > kMostDevices) {
+    findings.Add(code::kNumber, FlagPlace("--devices", flags.devices),
+                 "`--devices` is more than " + CountText(kMostDevices));
+    return std::nullopt;
+  }
+  return out;
+}
+
+// Fills in what was not given, and lists it.
+void Assume(const SearchFlags& flags, SearchInputs& inputs) {
+  cost::Settings& settings = inputs.request.settings;
+  if (!settings.batch) {
+    settings.batch = inputs.request.devices;
+    inputs.assumed.push_back("--batch " + std::to_string(*settings.batch));
+  }
+  if (!settings.length) {
+    settings.length = kUsualLength;
+    inputs.assumed.push_back("--seq " + std::to_string(kUsualLength));
+  }
+  if (flags.cost.optimizer.empty()) {
+    inputs.assumed.emplace_back("--optimizer adamw");
+  }
+}
+
+bool SetProfile(const Mesh* mesh, cost::Settings& settings,
+                Findings& findings) {
+  if (settings.profile == nullptr && mesh != nullptr && mesh->device) {
+    settings.profile = FindDeviceProfile(mesh->device->profile);
+  }
+  if (settings.profile != nullptr) return true;
+  findings.Add(code::kUsage, {},
+               "no accelerator is named, so steps have no "
+               "time",
+               "write `--profile NAME`; `shardc cost --profiles` lists them");
+  return false;
+}
+
+bool ReadCounts(const SearchFlags& flags, SearchInputs& out,
+                Findings& findings) {
+  if (!flags.seconds.empty()) {
+    const auto seconds = ParseInteger("--seconds", flags.seconds, 1, findings);
+    if (!seconds) return false;
+    out.request.seconds = static_cast<double>(*seconds);
+  }
+  if (!flags.prove.empty()) {
+    const auto prove = ParseInteger("--prove", flags.prove, 0, findings);
+    if (!prove) return false;
+    out.prove = std::min(*prove, kMostProved);
+  }
+  return true;
+}
+
+}  // namespace
+
+Options OptionsOfSearch(SearchFlags& flags) {
+  Options options = OptionsOfCost(flags.cost);
+  std::erase_if(options, IsOfServing);
+  for (Option& option : options) {
+    if (option.name == "--remat" || option.name == "--microbatches" ||
+        option.name == "--zero") {
+      option.help = option.help.substr(0, option.help.rfind(" (default"));
+      option.help += " (default: searched)";
+    } else if (option.name == "--batch") {
+      option.help =
+          "rows per step over all devices (default: the target's, else one a "
+          "device)";
+    } else if (option.name == "--seq") {
+      option.help = "tokens per row (default: 8192)";
+    }
+  }
+  Append(options,
+         {{.name = "--keep",
+           .to = &flags.keep,
+           .value = "mesh|rules,...",
+           .help = "search no other mesh than the given one, or no other "
+                   "rules",
+           .several = Several::kCommas,
+           .words = {"mesh", "rules"}},
+          {.name = "--unmeasured",
+           .to = &flags.unmeasured,
+           .help = "let choices win that no measured run supports"},
+          {.name = "--seconds",
+           .to = &flags.seconds,
+           .value = "N",
+           .help = "evaluate no further mesh after so many seconds"},
+          {.name = "--prove",
+           .to = &flags.prove,
+           .value = "N",
+           .help = "prove the winner, and the next ones of the front up to N, "
+                   "as `verify step` does (default: 1)"},
+          {.name = "--naming",
+           .to = &flags.naming,
+           .value = "hf|hf-files|flax|easydel",
+           .help = "naming of the parameters that are built from a "
+                   "config.json, without a manifest",
+           .checked = true},
+          ScanAxisOption(&flags.scan_axis),
+          {.name = "--output",
+           .to = &flags.output,
+           .value = "FOLDER",
+           .help = "folder to write the winner to: mesh.yaml, rules.yaml, and "
+                   "a project that uses them",
+           .letter = 'o'}});
+  return options;
+}
+
+std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
+                                               const Common& common,
+                                               Findings& findings) {
+  const auto chosen = ChooseTarget(flags.cost.inputs.asked, findings);
+  if (!chosen) return nullptr;
+  const Target& target = *chosen;
+  auto out = std::make_unique<SearchInputs>();
+  search::Request& request = out->request;
+  bool keep_mesh = false;
+  const auto settings =
+      CostSettings(flags.cost, target, Mode::kTrain, findings);
+  const auto axis = ReadScanAxis(flags.scan_axis, findings);
+  const bool counts = ReadCounts(flags, *out, findings);
+  if (!ReadKeep(flags, keep_mesh, request.keep_rules, findings) || !settings ||
+      !axis || !counts) {
+    return nullptr;
+  }
+  std::optional<Mesh> mesh;
+  const bool has_mesh = IsNamed(target.mesh);
+  if (has_mesh) mesh = LoadMesh(flags.cost.inputs, target, findings);
+  auto manifest = ReadTree(flags, target, findings);
+  if ((has_mesh && !mesh) || !manifest) return nullptr;
+  if (keep_mesh && !mesh) {
+    findings.Add(code::kUsage, FlagPlace("--keep", "mesh"),
+                 "there is no mesh to keep", "write `--mesh FILE|AXES`");
+    return nullptr;
+  }
+  if (!target.model.empty()) {
+    request.model = ReadModelConfig(target.model, findings);
+    if (!request.model) return nullptr;
+  }
+  const std::string model_type =
+      request.model ? request.model->model_type : std::string();
+  const auto devices = ReadDevices(flags.cost.inputs, mesh, findings);
+  const size_t before = findings.errors();
+  request.rules = RulesToBegin(target, *manifest, model_type, findings);
+  if (!devices || findings.errors() > before) return nullptr;
+  if (request.keep_rules && request.rules.empty()) {
+    findings.Add(code::kUsage, FlagPlace("--keep", "rules"),
+                 "there are no rules to keep", "write `--rules FILE`");
+    return nullptr;
+  }
+  if (!request.rules.empty()) {
+    // As every command does, so that all errors of rules are reported.
+    Target whole = target;
+    whole.rules = request.rules;
+    if (!has_mesh) whole.mesh.text = "dp:1";
+    InputFlags inputs = flags.cost.inputs;
+    if (!has_mesh) inputs.devices.clear();
+    auto opened = LoadTarget(inputs, whole, common, findings);
+    if (!opened) return nullptr;
+    request.options = opened->options;
+    if (opened->rules.model != nullptr) request.description = request.rules;
+  }
+  request.options.modes = {Mode::kTrain};
+  request.options.threads = 1;
+  request.manifest = std::move(*manifest);
+  request.devices = *devices;
+  request.settings = *settings;
+  request.remat_fixed = !flags.cost.remat.empty();
+  request.microbatches_fixed = !flags.cost.microbatches.empty();
+  request.zero_fixed = !flags.cost.zero.empty();
+  if (mesh && mesh->device) request.device = *mesh->device;
+  if (!SetProfile(mesh ? &*mesh : nullptr, request.settings, findings)) {
+    return nullptr;
+  }
+  if (keep_mesh) request.mesh = std::move(*mesh);
+  request.preferences.scan_axis = *axis;
+  request.unmeasured = flags.unmeasured;
+  request.threads = ThreadsOr(common.threads);
+  request.read = [inputs = out.get(),
+                  model_type](const search::RulesFile& file) {
+    return ReadSearched(file, inputs->request.manifest, model_type);
+  };
+  out->target = target.name;
+  out->model_path = target.model;
+  Assume(flags, *out);
+  return out;
+}
+
+std::string SearchedRulesYaml(const search::RulesFile& file) {
+  std::string text = ImportedFileYaml(file.own);
+  if (file.extends.empty()) return text;
+  std::string line = "extends: [";
+  for (size_t i = 0; i < file.extends.size(); ++i) {
+    line += (i > 0 ? ", " : "") + JsonString(file.extends[i]);
+  }
+  line += "]\n";
+  constexpr std::string_view kVersion = "version: 1\n";
+  return text.insert(text.find(kVersion) + kVersion.size(), line);
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,47 @@
+// The inputs of `search`: the model, the devices, the rules to begin with, and
+// what is fixed.
+#ifndef SHARDC_CLI_SEARCH_INPUTS_H_
+#define SHARDC_CLI_SEARCH_INPUTS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/cost_flags.h"
+#include "cli/option.h"
+#include "search/request.h"
+
+namespace shardc::cli {
+
+struct SearchFlags {
+  CostFlags cost;
+  Strings keep;
+  std::string seconds, prove, output, naming = "hf", scan_axis;
+  bool unmeasured = false;
+};
+
+// The options, but for those of serving and of pipelines.
+Options OptionsOfSearch(SearchFlags& flags);
+
+struct SearchInputs {
+  std::string target;
+  std::string model_path;  // may be empty
+  search::Request request;
+  std::vector<std::string> assumed;  // flags with values that were not given
+  int64_t prove = 1;                 // number of shardings to prove
+};
+
+// Returns null with findings if an input is invalid. The request points into
+// the result.
+std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
+                                               const Common& common,
+                                               Findings& findings);
+
+// The text of a rules file of the search, with `extends` as given.
+std::string SearchedRulesYaml(const search::RulesFile& file);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_SEARCH_INPUTS_H_

@@ -1,0 +1,33 @@
+// What a search found: its proof, and its files.
+#ifndef SHARDC_CLI_SEARCHED_H_
+#define SHARDC_CLI_SEARCHED_H_
+
+#include <string>
+
+#include "cli/command.h"
+#include "cli/search_inputs.h"
+#include "emit/costs/search_report.h"
+#include "search/search.h"
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+// Compiles a sharding for its mesh and proves its training step at reduced
+// sizes, as `verify step` does.
+SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
+
+// Writes the mesh, the rules unless they are the given ones, and a project with
+// both. Returns false with findings if a file exists or cannot be written.
+bool WriteSearched(const search::Sharding& one, const SearchInputs& inputs,
+                   const std::string& folder, const Common& common,
+                   Findings& findings);
+
+// The `cost` command that prints the winner's figures; empty if the rules are
+// changed and not written.
+std::string CostCommandOf(const search::Sharding& one,
+                          const SearchInputs& inputs,
+                          const std::string& folder);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_SEARCHED_H_

@@ -1,0 +1,405 @@
+// The winner, its proof and its time, then the front, the ties, and a line for
+// each alternative:
+//
+//   winner      fsdp:64, remat dots_saveable, 1 micro-batch, ZeRO 0
+//   why not     tp 1 -> 2   +8.1 %   tensor collectives +120 ms
+#include "emit/costs/search_report.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+
+#include "emit/costs/columns.h"
+#include "emit/costs/figures.h"
+#include "source/json_writer.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+using search::Sharding;
+using search::Verdict;
+using search::WhyNot;
+
+constexpr std::array<std::string_view, 5> kVerdicts = {
+    "slower", "tie", "faster", "exceeds_memory", "illegal"};
+constexpr std::array<std::string_view, 4> kProofs = {"not_run", "pass", "fail",
+                                                     "unsupported"};
+// What the space lacks.
+constexpr std::string_view kNotSearched =
+    "pipeline stages: one stage holds all layers";
+constexpr double kFar = 1.5;
+
+std::string MeshWordsOf(const Mesh& mesh) {
+  std::string out;
+  for (const MeshAxis& axis : mesh.axes) {
+    out +=
+        (out.empty() ? "" : ",") + axis.name + ":" + std::to_string(axis.size);
+  }
+  return out;
+}
+
+std::string PercentText(double ratio) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.1f %%", 100 * (ratio - 1));
+  return text.data();
+}
+
+std::string MemoryText(const Sharding& one) {
+  std::string out = BytesText(one.Bytes());
+  if (one.report.memory.capacity) {
+    out += " of " + BytesText(*one.report.memory.capacity);
+  }
+  return out;
+}
+
+std::string ShardingText(const Sharding& one) {
+  return MeshWordsOf(one.mesh) + ", " + SearchSettingsText(one.report.settings);
+}
+
+std::string PartsText(const cost::ExpectedTime& time) {
+  std::string out;
+  for (const cost::TimePart& part : time.parts) {
+    if (part.seconds <= 0) continue;
+    std::string name(part.name);
+    for (char& c : name) c = c == '_' ? ' ' : c;
+    out += (out.empty() ? "" : ", ") + name + " " + SecondsText(part.seconds);
+  }
+  return out;
+}
+
+std::string AccuracyText(const cost::ExpectedTime& time) {
+  return time.calibrated
+             ? "calibrated on published runs: 90 of 100 are within 12 %"
+             : "not calibrated: no published run has this device or experts";
+}
+
+std::string WinnerText(const SearchReport& report) {
+  const search::Found& found = report.found;
+  const Sharding& winner = *found.winner;
+  const cost::ExpectedTime& time = *winner.report.expected;
+  Columns table;
+  table.Row({"winner", ShardingText(winner)});
+  table.Row({"rules", winner.rules});
+  table.Row(
+      {"expected",
+       SecondsText(time.seconds) + " a step, from " + SecondsText(time.least) +
+           " to " + SecondsText(time.most) + "; " +
+           CountText(
+               static_cast<int64_t>(std::llround(time.tokens_per_second))) +
+           " tokens/s a device; " +
+           ShareText(static_cast<int64_t>(time.model_flops_share * 1e6),
+                     1'000'000) +
+           " of the peak rate"});
+  table.Row({"accuracy", AccuracyText(time)});
+  table.Row(
+      {"memory",
+       MemoryText(winner) +
+           (found.may_fit ? ", may not fit: a step may take " +
+                                BytesText(winner.report.memory.taken
+                                              ? winner.report.memory.taken->most
+                                              : 0)
+                          : "")});
+  if (!winner.unmeasured.empty()) {
+    table.Row({"evidence", winner.unmeasured});
+  }
+  if (!report.proof.text.empty()) table.Row({"proof", report.proof.text});
+  table.Row({"time", PartsText(time)});
+  if (found.fastest) {
+    table.Row({"fastest",
+               ShardingText(*found.fastest) + ": " +
+                   PercentText(found.fastest->Seconds() / time.seconds) +
+                   ", a tie with the winner, which has fewer axes or needs "
+                   "less memory"});
+  }
+  if (found.runner_up) {
+    table.Row({"runner-up",
+               ShardingText(*found.runner_up) + ": " +
+                   PercentText(found.runner_up->Seconds() / time.seconds) +
+                   ", " + MemoryText(*found.runner_up)});
+  }
+  return table.Text();
+}
+
+std::string FrontText(const search::Found& found) {
+  Columns table;
+  table.Row({"front of time and memory"});
+  const int64_t capacity = found.winner->report.memory.capacity.value_or(0);
+  for (const size_t i : found.shown) {
+    const Sharding& one = found.front[i];
+    table.Row(
+        {"  " + SecondsText(one.Seconds()), BytesText(one.Bytes()),
+         capacity > 0 ? ShareText(one.Bytes(), capacity) : "",
+         ShardingText(one),
+         i == found.knee ? "knee: less memory costs most from here" : ""});
+  }
+  return table.Text();
+}
+
+std::string TiesText(const search::Found& found) {
+  if (found.ties.size() < 2) return "";
+  Columns table;
+  table.Row({"ties: less than 2 % apart, 5 % where the axes differ"});
+  for (const search::Tie& tie : found.ties) {
+    table.Row({"  " + tie.kind, SecondsText(tie.best.Seconds()),
+               BytesText(tie.best.Bytes()), ShardingText(tie.best)});
+  }
+  return table.Text();
+}
+
+std::string VerdictText(const WhyNot& one, double seconds) {
+  switch (one.verdict) {
+    case Verdict::kExceeds:
+      return "too large";
+    case Verdict::kIllegal:
+      return "illegal";
+    case Verdict::kSlower:
+    case Verdict::kTie:
+    case Verdict::kFaster:
+      break;
+  }
+  const double ratio = one.best->Seconds() / seconds;
+  return PercentText(ratio) + (one.verdict == Verdict::kTie ? ", a tie"
+                               : ratio > kFar               ? ", far"
+                                                            : "");
+}
+
+std::string WhyNotText(const search::Found& found) {
+  if (found.why_not.empty()) return "";
+  std::string out = "why not\n";
+  for (const WhyNot& one : found.why_not) {
+    std::string change;
+    for (const std::string& text : one.changes) {
+      change += (change.empty() ? "" : "; or ") + text;
+    }
+    out += "  " + change + ": " + VerdictText(one, found.winner->Seconds());
+    if (!one.because.empty()) out += "; " + one.because;
+    out += "\n";
+    if (one.best) {
+      out += "      " + ShardingText(*one.best) + ", " +
+             BytesText(one.best->Bytes()) + "\n";
+    }
+  }
+  return out;
+}
+
+std::string CountsText(const search::Counts& counts) {
+  return "searched    " + CountText(counts.shardings) +
+         " meshes and rules, each with up to " + CountText(counts.settings) +
+         " settings: " + CountText(counts.evaluated) + " evaluated, " +
+         CountText(counts.out_of_reach) + " excluded by bounds, " +
+         CountText(counts.too_large) + " too large, " +
+         CountText(counts.illegal) + " illegal" +
+         (counts.left > 0 ? ", " + CountText(counts.left) +
+                                " left because `--seconds` are over"
+                          : "") +
+         "\n";
+}
+
+std::string NothingText(const SearchReport& report) {
+  const search::Found& found = report.found;
+  std::string out = "nothing fits " + CountText(report.devices) + " devices\n";
+  if (found.least) {
+    out += "least       " + ShardingText(*found.least) + ": " +
+           MemoryText(*found.least) + "\n";
+  }
+  if (!found.reasons.empty()) {
+    out += "for example " + found.reasons.front() + ": ";
+    for (size_t i = 1; i < found.reasons.size(); ++i) {
+      out += (i > 1 ? "; " : "") + found.reasons[i];
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+void WriteSharding(JsonWriter& json, const Sharding& one,
+                   const SearchProof& proof, bool parts) {
+  json.BeginObject(parts ? JsonLayout::kLines : JsonLayout::kInline);
+  json.Key("mesh");
+  json.BeginObject();
+  for (const MeshAxis& axis : one.mesh.axes) json.Member(axis.name, axis.size);
+  json.EndObject();
+  json.Member("stages", int64_t{1});
+  json.Member("rules", one.rules);
+  json.Member("remat", one.report.settings.remat.text);
+  json.Member("microbatches", one.report.settings.microbatches);
+  json.Member("zero", int64_t{one.report.settings.zero});
+  json.Member("expected_s", one.Seconds());
+  json.Member("bytes_per_device", one.Bytes());
+  json.Member("fits", one.report.memory.Fits());
+  json.Key("proved");
+  if (proof.status == SearchProof::Status::kNotRun) {
+    json.Null();
+  } else {
+    json.Bool(proof.status == SearchProof::Status::kPass);
+  }
+  json.Key("unmeasured");
+  if (one.unmeasured.empty()) {
+    json.Null();
+  } else {
+    json.String(one.unmeasured);
+  }
+  if (parts) {
+    const cost::ExpectedTime& time = *one.report.expected;
+    json.Member("least_s", time.least);
+    json.Member("most_s", time.most);
+    json.Member("mfu", time.model_flops_share);
+    json.Member("tokens_per_second_per_device", time.tokens_per_second);
+    json.Member("calibrated", time.calibrated);
+    json.Key("parts");
+    json.BeginArray();
+    for (const cost::TimePart& part : time.parts) {
+      json.BeginObject();
+      json.Member("name", part.name);
+      json.Member("seconds", part.seconds);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+  json.EndObject();
+}
+
+void WriteOptional(JsonWriter& json, std::string_view key,
+                   const std::optional<Sharding>& one, const SearchProof& proof,
+                   bool parts) {
+  json.Key(key);
+  if (!one || !one->report.expected) {
+    json.Null();
+  } else {
+    WriteSharding(json, *one, proof, parts);
+  }
+}
+
+void WriteWhyNot(JsonWriter& json, const WhyNot& one) {
+  std::string change;
+  for (const std::string& text : one.changes) {
+    change += (change.empty() ? "" : "; ") + text;
+  }
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("change", change);
+  json.Member("verdict", kVerdicts[static_cast<size_t>(one.verdict)]);
+  json.Key("expected_s");
+  if (one.best) {
+    json.Real(one.best->Seconds());
+  } else {
+    json.Null();
+  }
+  json.Member("because", one.because);
+  json.Key("parts");
+  json.BeginArray();
+  for (const cost::TimePart& part : one.parts) {
+    json.BeginObject();
+    json.Member("name", part.name);
+    json.Member("seconds", part.seconds);
+    json.EndObject();
+  }
+  json.EndArray();
+  WriteOptional(json, "best", one.best, {}, false);
+  json.EndObject();
+}
+
+void WriteCounts(JsonWriter& json, const search::Counts& counts) {
+  json.Key("counts");
+  json.BeginObject();
+  json.Member("shardings", counts.shardings);
+  json.Member("settings", counts.settings);
+  json.Member("rules", counts.rules);
+  json.Member("evaluated", counts.evaluated);
+  json.Member("excluded_by_bounds", counts.out_of_reach);
+  json.Member("too_large", counts.too_large);
+  json.Member("illegal", counts.illegal);
+  json.Member("left", counts.left);
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string SearchSettingsText(const cost::Settings& settings) {
+  return "remat " + settings.remat.text + ", " +
+         Counted(settings.microbatches, "micro-batch", "micro-batches") +
+         ", ZeRO " + std::to_string(settings.zero);
+}
+
+std::string SearchReportText(const SearchReport& report) {
+  const search::Found& found = report.found;
+  std::string out;
+  if (found.winner) {
+    out = WinnerText(report) + FrontText(found) + TiesText(found) +
+          WhyNotText(found);
+  } else {
+    out = NothingText(report);
+  }
+  out += CountsText(found.counts);
+  out += "not searched: " + std::string(kNotSearched) + "\n";
+  if (!report.assumed.empty()) {
+    out += "assumed:";
+    for (const std::string& flag : report.assumed) out += " " + flag;
+    out += "\n";
+  }
+  return out;
+}
+
+void WriteSearchJson(const SearchReport& report, Sink& out) {
+  const search::Found& found = report.found;
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", "shardc.search/v1");
+  json.Member("target", report.target);
+  json.Member("devices", report.devices);
+  WriteOptional(json, "winner", found.winner, report.proof, true);
+  json.Member("may_fit", found.may_fit);
+  json.Key("proof");
+  json.BeginObject();
+  json.Member("status", kProofs[static_cast<size_t>(report.proof.status)]);
+  json.Member("text", report.proof.text);
+  json.EndObject();
+  WriteOptional(json, "fastest", found.fastest ? found.fastest : found.winner,
+                {}, false);
+  WriteOptional(json, "runner_up", found.runner_up, {}, true);
+  json.Key("front");
+  json.BeginArray(JsonLayout::kLines);
+  for (size_t i = 0; i < found.front.size(); ++i) {
+    WriteSharding(json, found.front[i],
+                  i < report.proofs.size() ? report.proofs[i] : SearchProof{},
+                  false);
+  }
+  json.EndArray();
+  json.Key("shown");
+  json.BeginArray();
+  for (const size_t i : found.shown) json.Integer(static_cast<int64_t>(i));
+  json.EndArray();
+  json.Key("knee");
+  if (found.knee < found.front.size()) {
+    json.Integer(static_cast<int64_t>(found.knee));
+  } else {
+    json.Null();
+  }
+  json.Key("ties");
+  json.BeginArray(JsonLayout::kLines);
+  for (const search::Tie& tie : found.ties) {
+    json.BeginObject();
+    json.Member("kind", tie.kind);
+    json.Key("best");
+    WriteSharding(json, tie.best, {}, false);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("why_not");
+  json.BeginArray(JsonLayout::kLines);
+  for (const WhyNot& one : found.why_not) WriteWhyNot(json, one);
+  json.EndArray();
+  WriteOptional(json, "least", found.least, {}, false);
+  json.Key("reasons");
+  json.Array(found.reasons);
+  WriteCounts(json, found.counts);
+  json.Key("not_searched");
+  json.Array(std::vector<std::string>{std::string(kNotSearched)});
+  json.Key("assumed");
+  json.Array(report.assumed);
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

@@ -1,0 +1,41 @@
+// Writes what a search found, as text and as JSON (`shardc.search/v1`).
+#ifndef SHARDC_EMIT_COSTS_SEARCH_REPORT_H_
+#define SHARDC_EMIT_COSTS_SEARCH_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/settings.h"
+#include "search/search.h"
+#include "source/sink.h"
+
+namespace shardc {
+
+// The proof of a sharding by `verify step` at reduced sizes.
+struct SearchProof {
+  enum class Status : uint8_t { kNotRun, kPass, kFail, kUnsupported };
+  Status status = Status::kNotRun;
+  std::string text;  // what was proved, or why it was not
+};
+
+struct SearchReport {
+  std::string target;
+  int64_t devices = 1;
+  cost::Settings settings;  // those that are the same for all shardings
+  std::vector<std::string> assumed;  // flags with values that were not given
+  search::Found found;
+  SearchProof proof;                // of the winner
+  std::vector<SearchProof> proofs;  // of the first ones of the front
+};
+
+// "1 micro-batch, ZeRO 0, remat nothing_saveable".
+std::string SearchSettingsText(const cost::Settings& settings);
+
+std::string SearchReportText(const SearchReport& report);
+void WriteSearchJson(const SearchReport& report, Sink& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_COSTS_SEARCH_REPORT_H_

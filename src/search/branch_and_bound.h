@@ -1,0 +1,41 @@
+// The points of a space that may matter, without evaluating all of it.
+#ifndef SHARDC_SEARCH_BRANCH_AND_BOUND_H_
+#define SHARDC_SEARCH_BRANCH_AND_BOUND_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "search/candidates.h"
+#include "search/pricer.h"
+#include "search/request.h"
+#include "source/thread_pool.h"
+
+namespace shardc::search {
+
+struct Searched {
+  std::vector<Bound> bounds;  // by candidate
+  // All points of the candidates that were evaluated, up to the front's window.
+  std::vector<Point> points;
+  int64_t evaluated = 0;     // candidates whose points were computed
+  int64_t out_of_reach = 0;  // left out by their bounds
+  int64_t illegal = 0, too_large = 0;
+  // Candidates that are left because time was over.
+  int64_t left = 0;
+};
+
+// Computes the bound of each candidate, and then the points of those that may
+// be on the front or tie with the fastest. The result is the same for any
+// number of threads, unless time is over.
+Searched BranchAndBound(const Request& request, const Pricer& pricer,
+                        const std::vector<Candidate>& candidates,
+                        ThreadPool& threads);
+
+// The same without bounds, for tests: all points of all legal candidates.
+std::vector<Point> AllPoints(const Pricer& pricer,
+                             const std::vector<Candidate>& candidates);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_BRANCH_AND_BOUND_H_

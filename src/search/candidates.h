@@ -1,0 +1,53 @@
+// The shardings of the parameters that are searched: meshes with their order of
+// axes, and rules.
+#ifndef SHARDC_SEARCH_CANDIDATES_H_
+#define SHARDC_SEARCH_CANDIDATES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/mesh.h"
+#include "search/evidence.h"
+#include "search/request.h"
+#include "search/rule_options.h"
+
+namespace shardc::search {
+
+struct Candidate {
+  uint32_t option = 0;  // of RuleOptions
+  Mesh mesh;            // without axes of size 1
+  AxisSizes sizes;
+  bool usual_order = true;  // data, sharded data, experts, sequence, tensor
+  std::string unmeasured;   // why no measured run is like it; empty: one is
+};
+
+// The mesh without axes of size 1; with one axis of size 1 if it has no other.
+Mesh WithoutTrivial(const Mesh& mesh);
+
+// The meshes of a base, all axes in their usual order.
+std::vector<Mesh> MeshesOf(const Request& request, const RuleOptions& options,
+                           Base base);
+// The mesh with its axes in every order that places a group of devices
+// differently in the network; the usual order is first.
+std::vector<Mesh> OrdersOf(const Mesh& mesh, const DeviceProfile& profile);
+
+// The changes of rules that a mesh of these sizes can have. Those that no
+// measured run supports are included only with `unmeasured`, one at a time.
+std::vector<RuleChanges> ChangesFor(const AxisSizes& sizes, bool unmeasured);
+
+// Returns nullopt if the base has no rules for the mesh.
+std::optional<Candidate> MakeCandidate(const Request& request,
+                                       RuleOptions& options, Base base,
+                                       const Mesh& mesh,
+                                       const RuleChanges& changes);
+
+// All candidates of the space, in a fixed order. Without
+// Request::unmeasured they are those that a measured run supports.
+std::vector<Candidate> AllCandidates(const Request& request,
+                                     RuleOptions& options);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_CANDIDATES_H_

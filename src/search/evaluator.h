@@ -1,0 +1,92 @@
+// Prices of shardings under one rules file, by the room cost.
+#ifndef SHARDC_SEARCH_EVALUATOR_H_
+#define SHARDC_SEARCH_EVALUATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cost/inputs.h"
+#include "cost/memory.h"
+#include "cost/program.h"
+#include "cost/report.h"
+#include "model/mesh.h"
+#include "plan/compile.h"
+#include "plan/representatives.h"
+#include "search/request.h"
+#include "search/settings_grid.h"
+
+namespace shardc::search {
+
+// A target that is compiled for a mesh.
+struct Prepared {
+  std::unique_ptr<const Compiled> compiled;
+  cost::CostInputs work;
+  // Communication by formulas, which depends on the policy only by whether the
+  // output of attention is computed again: by ZeRO stage, that, and the number
+  // of micro-batches.
+  std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
+};
+
+// The bytes that a step is expected to take of a device, and whether they fit.
+struct Room {
+  int64_t bytes = 0;
+  cost::Fit fit = cost::Fit::kFits;
+};
+
+// What does not depend on the mesh is done once. Threads may use one evaluator
+// at the same time if each gives its own number, `worker`.
+class Evaluator {
+ public:
+  // Returns null if the rules do not compile or leave parameters without a
+  // rule. The request and the grid outlive the evaluator.
+  static std::unique_ptr<Evaluator> Make(RuleSet rules,
+                                         const std::vector<std::string>& axes,
+                                         const Request& request,
+                                         const SettingsGrid& grid);
+
+  // Returns nullopt if the rules do not compile for the mesh.
+  std::optional<Prepared> On(const Mesh& mesh) const;
+  // Why the mesh is illegal, whatever the settings are; empty if it is legal.
+  std::vector<std::string> ReasonsAgainst(const Prepared& on) const;
+  // Whether the micro-batches divide the rows of a device.
+  bool Divides(const Prepared& on, int64_t micro) const;
+  bool DividesAt(const Prepared& on, size_t setting) const {
+    return Divides(on, grid_[setting].microbatches);
+  }
+  // Whether more than a few of a device's parameters are replicated over axes
+  // that shard tokens, so that ZeRO has something to divide.
+  bool HasReplicas(const Prepared& on) const;
+
+  Room RoomOf(const Prepared& on, size_t setting) const;
+  // The expected seconds of a step.
+  double SecondsOf(Prepared& on, size_t setting, int worker);
+  // The complete report, as `cost` makes it.
+  cost::Report ReportOf(const Prepared& on, size_t setting, int worker);
+
+  const AxisRules& axes() const { return representatives_.rules.axes; }
+  const Compiled& all() const { return *all_; }
+
+ private:
+  Evaluator(const Request& request, const SettingsGrid& grid,
+            std::unique_ptr<const Compiled> all);
+  cost::StepTraffic& TrafficOf(size_t setting, int worker);
+  std::optional<cost::Communication> ProgramOf(const Prepared& on,
+                                               size_t setting, int worker);
+
+  const Request& request_;
+  const SettingsGrid& grid_;
+  const std::unique_ptr<const Compiled> all_;
+  const Representatives representatives_;
+  // By worker, then by setting; made when it is first needed.
+  std::vector<std::vector<std::unique_ptr<cost::StepTraffic>>> traffic_;
+};
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_EVALUATOR_H_

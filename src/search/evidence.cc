@@ -1,0 +1,76 @@
+// The guards follow from the 364 published runs that the model of the step was
+// fitted to: GPUs never had more than the eight devices of a host in a tensor
+// group, and a sequence was divided at 32,768 tokens or more, or in two at
+// 8,192 with cuDNN's attention; TPUs took one micro-batch a step and at most 16
+// devices in a tensor group:
+//
+//   tp 16 on hosts of 8 H100s  ->  "tp 16 spans hosts of 8 devices"
+#include "search/evidence.h"
+
+#include "cost/stack.h"
+#include "source/wording.h"
+
+namespace shardc::search {
+namespace {
+
+constexpr int64_t kLongSequence = 32768, kSplitInTwo = 8192;
+constexpr int64_t kMostTensorOnTorus = 16;
+
+bool IsTpu(const cost::Settings& settings) {
+  return settings.profile->fabric == Fabric::kTorus2d ||
+         settings.profile->fabric == Fabric::kTorus3d;
+}
+
+int64_t Product(const Mesh& mesh, const AxisRules& rules, AxisRule rule) {
+  int64_t out = 1;
+  for (const std::string& axis : rules.Value(rule).axes) {
+    out *= mesh.SizeOf(axis);
+  }
+  return out;
+}
+
+}  // namespace
+
+AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules) {
+  return {Product(mesh, rules, AxisRule::kDataParallel),
+          Product(mesh, rules, AxisRule::kFullyShardedDataParallel),
+          Product(mesh, rules, AxisRule::kExpertParallel),
+          Product(mesh, rules, AxisRule::kSequenceParallel),
+          Product(mesh, rules, AxisRule::kTensorParallel)};
+}
+
+std::string WhyUnmeasured(const AxisSizes& sizes,
+                          const cost::Settings& settings) {
+  const DeviceProfile& profile = *settings.profile;
+  const int64_t host = profile.chips_per_host * profile.devices_per_chip;
+  if (IsTpu(settings)) {
+    if (sizes.tensor > kMostTensorOnTorus) {
+      return "no measured TPU run has more than 16 devices in a tensor group";
+    }
+  } else if (sizes.tensor > host) {
+    return "no measured run has a tensor group of " + CountText(sizes.tensor) +
+           " over hosts of " + CountText(host) + " devices";
+  }
+  const int64_t length = settings.length.value_or(0);
+  const cost::Stack* const stack = settings.stack;
+  const bool unfused =
+      stack != nullptr && stack->kernel == cost::Kernel::kUnfused;
+  const bool cudnn = stack != nullptr && stack->kernel == cost::Kernel::kCudnn;
+  const bool split =
+      !unfused && (length >= kLongSequence ||
+                   (sizes.sequence == 2 && length >= kSplitInTwo && cudnn));
+  if (sizes.sequence > 1 && !split) {
+    return "no measured run divides a sequence of " + CountText(length) +
+           " tokens by " + CountText(sizes.sequence);
+  }
+  return "";
+}
+
+std::string WhyUnmeasuredSettings(const cost::Settings& settings) {
+  if (IsTpu(settings) && settings.microbatches > 1) {
+    return "no measured TPU run has more than one micro-batch a step";
+  }
+  return "";
+}
+
+}  // namespace shardc::search

@@ -1,0 +1,30 @@
+// Which choices measured runs support. A search finds what the model of the
+// step does not charge, so a choice without a measured run only wins if the
+// user allows it.
+#ifndef SHARDC_SEARCH_EVIDENCE_H_
+#define SHARDC_SEARCH_EVIDENCE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "cost/settings.h"
+#include "model/axis_rules.h"
+#include "model/mesh.h"
+
+namespace shardc::search {
+
+// The sizes of a mesh by what its axes parallelise, under some axis rules.
+struct AxisSizes {
+  int64_t data = 1, sharded = 1, experts = 1, sequence = 1, tensor = 1;
+};
+AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules);
+
+// Returns why no measured run is like a mesh, or like settings; empty if one
+// is. The settings have a profile.
+std::string WhyUnmeasured(const AxisSizes& sizes,
+                          const cost::Settings& settings);
+std::string WhyUnmeasuredSettings(const cost::Settings& settings);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_EVIDENCE_H_

@@ -1,0 +1,57 @@
+// What is best of the points that fit: those that no other beats in both time
+// and memory, and among ties the one to take.
+#ifndef SHARDC_SEARCH_FRONT_H_
+#define SHARDC_SEARCH_FRONT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "search/candidates.h"
+#include "search/pricer.h"
+#include "search/settings_grid.h"
+
+namespace shardc::search {
+
+// The front has points up to this multiple of the fastest time.
+inline constexpr double kFrontWindow = 1.3;
+// Two times are a tie if they differ by less than this: between shardings that
+// use the same axes and ZeRO stage, and between others.
+inline constexpr double kTieAlike = 0.02, kTieOther = 0.05;
+
+// Orders points by time, then memory, then in the order of the space.
+bool Before(const Point& a, const Point& b);
+
+// Returns the points that no other beats in time or memory without being worse
+// in the other, the fastest first. Of equal ones the first is taken.
+std::vector<Point> FrontOf(std::vector<Point> points);
+
+// Returns the indices of a front's points for people: the fastest one in each
+// twelfth of the memory between the ends.
+std::vector<size_t> Thinned(const std::vector<Point>& front, int64_t capacity);
+// The index of the point from which the next twelfth of memory costs most of
+// the time; the front's size if it has none.
+size_t KneeOf(const std::vector<Point>& front,
+              const std::vector<size_t>& thinned);
+
+// The axes in use and the ZeRO stage: "dp+fsdp, ZeRO 1".
+std::string KindOf(const Candidate& candidate, int zero);
+
+// Returns the point to take: of those that tie with the fastest and are not
+// slower than `most_seconds`, one that a measured run supports, of the fewest
+// axes, without a divided sequence, of the lowest ZeRO stage; and of these, the
+// one of the least memory among those that tie with the fastest of them.
+// `points` is not empty.
+Point WinnerOf(const std::vector<Point>& points,
+               const std::vector<Candidate>& candidates,
+               const SettingsGrid& grid, double most_seconds);
+
+// The best point of each kind that ties with the fastest, the fastest first.
+std::vector<Point> TiesOf(const std::vector<Point>& points,
+                          const std::vector<Candidate>& candidates,
+                          const SettingsGrid& grid);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_FRONT_H_

@@ -1,0 +1,166 @@
+// More micro-batches take longer and need less memory; a policy that keeps less
+// takes longer; a higher ZeRO stage needs no more memory for states. So the
+// bounds of a candidate are prices:
+//
+//   time:   everything kept, by ZeRO stage, of the fewest micro-batches (and of
+//           two where one has a program of its own)
+//   memory: of the most micro-batches, over all policies and stages
+//
+// Tests compare the search with an enumeration that uses no bound.
+#include "search/pricer.h"
+
+#include <algorithm>
+
+#include "search/front.h"
+
+namespace shardc::search {
+namespace {
+
+// The relative error of a sum of seconds by the order of its terms.
+constexpr double kRounding = 1e-9;
+
+}  // namespace
+
+void Incumbents::Add(const Point& point) {
+  fastest_ = std::min(fastest_, point.seconds);
+  const auto at = std::lower_bound(front_.begin(), front_.end(), point, Before);
+  if (at != front_.begin() && (at - 1)->bytes <= point.bytes) return;
+  const auto last = std::find_if(at, front_.end(), [&](const Point& other) {
+    return other.bytes < point.bytes;
+  });
+  front_.insert(front_.erase(at, last), point);
+}
+
+bool Incumbents::Exclude(double seconds, int64_t bytes) const {
+  if (seconds > fastest_ * kFrontWindow) return true;
+  if (seconds <= fastest_ * (1 + kTieOther)) return false;
+  // Of the points that are faster the last one has the fewest bytes.
+  const auto at = std::lower_bound(
+      front_.begin(), front_.end(), seconds,
+      [](const Point& one, double value) { return one.seconds < value; });
+  return at != front_.begin() && (at - 1)->bytes <= bytes;
+}
+
+Pricer::Axes Pricer::AxesOf(const Evaluator& evaluator, const Prepared& on,
+                            const Filter& filter) const {
+  Axes out;
+  const auto wanted = [](const std::optional<size_t>& only, size_t index) {
+    return !only || *only == index;
+  };
+  const bool replicas = evaluator.HasReplicas(on);
+  for (size_t i = 0; i < grid_.zeros().size(); ++i) {
+    if (i > 0 && !replicas) break;
+    if (wanted(filter.zero, i)) out.zeros.push_back(i);
+  }
+  for (size_t i = 0; i < grid_.remats().size(); ++i) {
+    if (wanted(filter.remat, i)) out.remats.push_back(i);
+  }
+  for (size_t i = 0; i < grid_.micros().size(); ++i) {
+    const bool supported =
+        request_.unmeasured || request_.microbatches_fixed ||
+        WhyUnmeasuredSettings(grid_[grid_.At(0, 0, i)]).empty();
+    if (supported && wanted(filter.micro, i) &&
+        evaluator.Divides(on, grid_.micros()[i])) {
+      out.micros.push_back(i);
+    }
+  }
+  return out;
+}
+
+Bound Pricer::BoundOf(const Candidate& candidate, int worker) const {
+  Bound out;
+  Evaluator& evaluator = *options_[candidate.option].evaluator;
+  auto on = evaluator.On(candidate.mesh);
+  if (!on) {
+    out.reasons = {"the rules do not compile for it"};
+    return out;
+  }
+  out.reasons = evaluator.ReasonsAgainst(*on);
+  const Axes axes = AxesOf(evaluator, *on, {});
+  if (out.reasons.empty() && axes.micros.empty()) {
+    out.reasons = {"no number of micro-batches divides the rows of a device"};
+  }
+  if (!out.reasons.empty()) return out;
+  out.bytes = INT64_MAX;
+  out.seconds = std::numeric_limits<double>::infinity();
+  out.fits = false;
+  for (const size_t zero : axes.zeros) {
+    BoundAt(evaluator, *on, axes, zero, worker, out);
+  }
+  out.seconds *= 1 - kRounding;
+  return out;
+}
+
+// One micro-batch may have a program of its own, so it is bounded apart.
+void Pricer::BoundAt(Evaluator& evaluator, Prepared& on, const Axes& axes,
+                     size_t zero, int worker, Bound& out) const {
+  std::optional<size_t> first, any;  // policies: with the fewest, with the most
+  for (const size_t remat : axes.remats) {
+    const Room least =
+        evaluator.RoomOf(on, grid_.At(zero, remat, axes.micros.back()));
+    out.bytes = std::min(out.bytes, least.bytes);
+    if (!Fits(least)) continue;
+    if (!any) any = remat;
+    if (!first && Fits(evaluator.RoomOf(
+                      on, grid_.At(zero, remat, axes.micros.front())))) {
+      first = remat;
+    }
+  }
+  if (!any) return;
+  out.fits = true;
+  if (first) {
+    out.seconds =
+        std::min(out.seconds,
+                 evaluator.SecondsOf(
+                     on, grid_.At(zero, *first, axes.micros.front()), worker));
+  }
+  for (size_t i = 1; i < axes.micros.size(); ++i) {
+    const size_t micro = axes.micros[i];
+    const bool fits =
+        std::any_of(axes.remats.begin(), axes.remats.end(), [&](size_t remat) {
+          return Fits(evaluator.RoomOf(on, grid_.At(zero, remat, micro)));
+        });
+    if (!fits) continue;
+    out.seconds =
+        std::min(out.seconds,
+                 evaluator.SecondsOf(on, grid_.At(zero, *any, micro), worker));
+    break;
+  }
+}
+
+std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
+                                    double least_seconds, const Filter& filter,
+                                    int worker) const {
+  std::vector<Point> out;
+  Evaluator& evaluator = *options_[candidate.option].evaluator;
+  auto on = evaluator.On(candidate.mesh);
+  if (!on) return out;
+  const Axes axes = AxesOf(evaluator, *on, filter);
+  Incumbents own;
+  const auto excluded = [&](double seconds, int64_t bytes) {
+    if (seconds > filter.most_seconds) return true;
+    return filter.incumbents != nullptr &&
+           (filter.incumbents->Exclude(seconds, bytes) ||
+            own.Exclude(seconds, bytes));
+  };
+  for (const size_t zero : axes.zeros) {
+    for (const size_t remat : axes.remats) {
+      double least = least_seconds;
+      for (const size_t micro : axes.micros) {
+        const size_t setting = grid_.At(zero, remat, micro);
+        const Room room = evaluator.RoomOf(*on, setting);
+        if (!Fits(room) || excluded(least, room.bytes)) continue;
+        const double seconds = evaluator.SecondsOf(*on, setting, worker);
+        // More micro-batches take longer than these, but if these are one.
+        if (micro != axes.micros.front()) least = std::max(least, seconds);
+        if (excluded(seconds, room.bytes)) continue;
+        out.push_back(
+            {index, static_cast<uint32_t>(setting), seconds, room.bytes});
+        if (filter.incumbents != nullptr) own.Add(out.back());
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace shardc::search

@@ -1,0 +1,73 @@
+// Room: search. The cheapest sharding of a model on a number of devices: its
+// mesh, its rules, what is rematerialised, the number of micro-batches and the
+// ZeRO stage. Every figure is that of the room cost, so that `cost` prints the
+// same for what is found.
+// Includes: source, model, roles, comm, plan, cost, suggest.
+//
+// This file holds what is searched: the model, the devices, and what the user
+// has fixed.
+#ifndef SHARDC_SEARCH_REQUEST_H_
+#define SHARDC_SEARCH_REQUEST_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/settings.h"
+#include "model/imported.h"
+#include "model/manifest.h"
+#include "model/mesh.h"
+#include "model/project.h"
+#include "model/rules.h"
+#include "plan/compile.h"
+#include "suggest/choice.h"
+
+namespace shardc::search {
+
+// A rules file: what it extends, and its own rules and axes.
+struct RulesFile {
+  std::vector<std::string> extends;  // files and packs
+  Imported own;
+};
+
+// How far a search has come, for a line on a terminal.
+struct Progress {
+  int64_t done = 0, all = 0;  // shardings of the parameters
+  double best_seconds = 0;    // 0: nothing fits yet
+};
+
+struct Request {
+  Manifest manifest;
+  std::optional<ModelConfig> model;
+  CompileOptions options;  // of the plans; training only
+  int64_t devices = 1;
+  // With a profile, a batch and a length. `remat`, `microbatches` and `zero`
+  // are those of the cheapest meshes of `fit`, and fixed if the flags are set.
+  cost::Settings settings;
+  bool remat_fixed = false, microbatches_fixed = false, zero_fixed = false;
+
+  // Rules to begin with: those that are given, else the pack that knows the
+  // names. Empty: suggested ones only.
+  std::vector<std::string> rules;
+  bool keep_rules = false;   // search no others, and change nothing in them
+  std::optional<Mesh> mesh;  // search no other
+  Device device;             // of every mesh
+  suggest::Preferences preferences;
+  // What suggested rules extend, for the description of the model.
+  std::vector<std::string> description;
+
+  // Whether choices that no measured run supports may win.
+  bool unmeasured = false;
+  int threads = 1;
+  std::optional<double> seconds;  // after which no further mesh is evaluated
+
+  // Reads a file as the commands read it; nullopt if it is invalid.
+  std::function<std::optional<RuleSet>(const RulesFile&)> read;
+  std::function<void(const Progress&)> progress;  // may be empty
+};
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_REQUEST_H_

@@ -1,0 +1,40 @@
+// Changes of a rules file that a search tries: which axes shard KV heads,
+// hidden states and the batch, and which weights data axes do not shard.
+#ifndef SHARDC_SEARCH_RULE_CHANGES_H_
+#define SHARDC_SEARCH_RULE_CHANGES_H_
+
+#include <compare>
+#include <optional>
+#include <string>
+
+#include "plan/compile.h"
+#include "search/request.h"
+
+namespace shardc::search {
+
+struct RuleChanges {
+  bool replicates_keys = false;     // KV heads are replicated over tp
+  bool turns_hidden = false;        // hidden states sharded over tp, or not
+  bool batch_over_experts = false;  // tokens are sharded over experts' axis
+  // Attention's weights, or the embedding and the head, are not sharded over
+  // data axes: no gather before use, more memory.
+  bool holds_attention = false, holds_ends = false;
+
+  auto operator<=>(const RuleChanges&) const = default;
+  // Whether published runs have rules like these.
+  bool Measured() const {
+    return !replicates_keys && !holds_attention && !holds_ends;
+  }
+};
+
+// Returns the file with the changes, which was compiled as `all`; nullopt if a
+// change does not apply to it. `in_place`: all rules are the file's own.
+std::optional<RulesFile> Changed(const RulesFile& file, const Compiled& all,
+                                 const RuleChanges& changes, bool in_place);
+
+// "hidden states over tp, KV heads replicated"; empty without changes.
+std::string ChangesText(const RuleChanges& changes, bool hidden_sharded);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_RULE_CHANGES_H_

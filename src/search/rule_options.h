@@ -1,0 +1,84 @@
+// The rules that a search tries: those that are given or the model's pack,
+// those that are suggested for a mesh, and changes of both.
+#ifndef SHARDC_SEARCH_RULE_OPTIONS_H_
+#define SHARDC_SEARCH_RULE_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/mesh.h"
+#include "search/evaluator.h"
+#include "search/request.h"
+#include "search/rule_changes.h"
+#include "search/settings_grid.h"
+#include "suggest/choice.h"
+#include "suggest/dims.h"
+#include "suggest/parameter_groups.h"
+
+namespace shardc::search {
+
+enum class Base : uint8_t { kGiven, kSuggested };
+
+struct RuleOption {
+  Base base = Base::kGiven;
+  RuleChanges changes;
+  std::string name;  // "builtin:llama/hf", with its changes
+  RulesFile file;
+  std::unique_ptr<Evaluator> evaluator;
+};
+
+class RuleOptions {
+ public:
+  RuleOptions(const Request& request, const SettingsGrid& grid);
+
+  // The bases that can be searched.
+  const std::vector<Base>& bases() const { return bases_; }
+  // The axes of meshes under a base, outermost first.
+  const std::vector<std::string>& axes(Base base) const;
+
+  // Returns the option for a mesh, which has no axes of size 1, or nullopt if
+  // the rules do not suit it or a change does not apply. Equal rules for
+  // several meshes are one option.
+  std::optional<uint32_t> For(Base base, const Mesh& mesh,
+                              const RuleChanges& changes);
+
+  // Returns the option's file with comments for this mesh.
+  RulesFile FileFor(uint32_t index, const Mesh& mesh) const;
+
+  const RuleOption& operator[](uint32_t index) const {
+    return *options_[index];
+  }
+  size_t size() const { return options_.size(); }
+
+ private:
+  // A file without changes. `all` is null if it does not compile.
+  struct BaseFile {
+    std::string name;
+    RulesFile file;
+    std::optional<uint32_t> option;
+  };
+  std::optional<uint32_t> Add(Base base, const RuleChanges& changes,
+                              std::string name, RulesFile file);
+  // The file that is suggested for a mesh, by a key of its contents.
+  BaseFile* SuggestedFor(const Mesh& mesh, std::string& key);
+  BaseFile* GivenFile(std::string& key);
+
+  const Request& request_;
+  const SettingsGrid& grid_;
+  const suggest::Tree tree_;
+  std::vector<Base> bases_;
+  std::vector<std::string> given_axes_, usual_axes_;
+  std::map<int64_t, suggest::ModelDims> dims_;  // by the size of tp
+  std::map<std::string, BaseFile> files_;
+  std::map<std::pair<std::string, RuleChanges>, std::optional<uint32_t>> known_;
+  std::vector<std::unique_ptr<RuleOption>> options_;
+};
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_RULE_OPTIONS_H_

@@ -1,0 +1,80 @@
+// Runs a search: the winner, the front of time and memory, and why each
+// alternative loses.
+#ifndef SHARDC_SEARCH_SEARCH_H_
+#define SHARDC_SEARCH_SEARCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/expected.h"
+#include "cost/report.h"
+#include "model/mesh.h"
+#include "search/request.h"
+#include "search/rule_changes.h"
+#include "search/rule_options.h"
+
+namespace shardc::search {
+
+// A sharding that was found, with the figures of `cost`.
+struct Sharding {
+  Base base = Base::kGiven;
+  Mesh mesh;
+  std::string rules;  // their name, with changes
+  RuleChanges changes;
+  RulesFile file;
+  std::string unmeasured;  // why no measured run is like it; empty: one is
+  cost::Report report;     // with the settings
+
+  double Seconds() const { return report.expected->seconds; }
+  int64_t Bytes() const { return report.memory.Expected().value_or(0); }
+};
+
+// What happens if one choice of the winner is made otherwise, and the others
+// are made again for it.
+enum class Verdict : uint8_t { kSlower, kTie, kFaster, kExceeds, kIllegal };
+struct WhyNot {
+  std::vector<std::string> changes;  // with the same outcome: "tp 4 -> 8"
+  Verdict verdict = Verdict::kSlower;
+  std::optional<Sharding> best;  // absent if nothing fits or is legal
+  // By which `best` takes longer than the winner; their sum is the difference.
+  std::vector<cost::TimePart> parts;
+  std::string because;
+};
+
+struct Tie {
+  std::string kind;  // "dp+fsdp, ZeRO 1"
+  Sharding best;
+};
+
+struct Counts {
+  int64_t shardings = 0;  // of parameters: meshes times rules
+  int64_t settings = 0;   // for each, at most
+  int64_t rules = 0;
+  int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
+  int64_t left = 0;  // because time was over
+};
+
+struct Found {
+  std::optional<Sharding> winner;
+  bool may_fit =
+      false;  // the winner fits only if a step takes less than it may
+  std::optional<Sharding> fastest;    // if it is not the winner
+  std::optional<Sharding> runner_up;  // the fastest on another mesh
+  std::vector<Sharding> front;        // the fastest first
+  std::vector<size_t> shown;          // indices of the front, for people
+  size_t knee = 0;                    // index of the front; its size: none
+  std::vector<Tie> ties;
+  std::vector<WhyNot> why_not;
+  Counts counts;
+  // If nothing fits: the least memory, and why the first mesh is illegal.
+  std::optional<Sharding> least;
+  std::vector<std::string> reasons;
+};
+
+Found Search(const Request& request);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_SEARCH_H_

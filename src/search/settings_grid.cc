@@ -1,0 +1,64 @@
+// The policies are points between keeping everything and keeping the input of
+// each layer, in the order of the bytes that they keep. Micro-batches divide
+// the rows of a replica, so each divisor of the batch is a candidate:
+//
+//   --batch 128  ->  1, 2, 4, 8, 16, 32, 64 and 128 micro-batches
+#include "search/settings_grid.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace shardc::search {
+namespace {
+
+constexpr std::array<std::string_view, 7> kPolicies = {
+    "everything_saveable",
+    "save_from_both_policies(dots_with_no_batch_dims_saveable,"
+    "save_only_these_names(context))",
+    "dots_with_no_batch_dims_saveable",
+    "save_only_these_names(q_proj,k_proj,v_proj,qkv_proj,context,out_proj)",
+    "save_only_these_names(q_proj,k_proj,v_proj,qkv_proj)",
+    "save_only_these_names(context)",
+    "nothing_saveable"};
+constexpr int64_t kMostMicrobatches = 4096;
+constexpr int kStages = 4;
+
+}  // namespace
+
+SettingsGrid::SettingsGrid(const Request& request) {
+  const cost::Settings& fixed = request.settings;
+  if (request.zero_fixed) {
+    zeros_ = {fixed.zero};
+  } else {
+    for (int stage = 0; stage < kStages; ++stage) zeros_.push_back(stage);
+  }
+  if (request.remat_fixed) {
+    remats_ = {fixed.remat};
+  } else {
+    for (const std::string_view policy : kPolicies) {
+      std::string why;
+      auto remat = step::ParseRemat(policy, why);
+      if (remat) remats_.push_back(std::move(*remat));
+    }
+  }
+  const int64_t batch = fixed.batch.value_or(1);
+  for (int64_t parts = 1; parts <= kMostMicrobatches; ++parts) {
+    const bool fits = request.microbatches_fixed ? parts == fixed.microbatches
+                                                 : batch % parts == 0;
+    if (fits) micros_.push_back(parts);
+  }
+  if (micros_.empty()) micros_ = {fixed.microbatches};
+  for (const int zero : zeros_) {
+    for (const step::Remat& remat : remats_) {
+      for (const int64_t parts : micros_) {
+        all_.push_back(fixed);
+        all_.back().zero = zero;
+        all_.back().remat = remat;
+        all_.back().microbatches = parts;
+      }
+    }
+  }
+}
+
+}  // namespace shardc::search

@@ -1,0 +1,36 @@
+// Why each alternative to the winner loses.
+#ifndef SHARDC_SEARCH_WHY_NOT_H_
+#define SHARDC_SEARCH_WHY_NOT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "search/candidates.h"
+#include "search/pricer.h"
+#include "search/search.h"
+#include "source/thread_pool.h"
+
+namespace shardc::search {
+
+// A candidate under a setting, with the figures of `cost`.
+Sharding Described(const Candidate& candidate, uint32_t setting,
+                   const RuleOptions& options, int worker);
+
+// A legal candidate under the setting that needs the least memory.
+Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
+                 const Candidate& candidate);
+
+// `point` is the winner, and `bounds` are those of the candidates. Changes one
+// choice of the winner at a time and makes the others again: the
+// size of an axis, the policy, the number of micro-batches, the ZeRO stage, the
+// rules, the order of the axes. Alternatives that no measured run supports are
+// among them.
+std::vector<WhyNot> WhyNotOf(const Request& request, const SettingsGrid& grid,
+                             RuleOptions& options, const Pricer& pricer,
+                             const std::vector<Candidate>& candidates,
+                             const std::vector<Bound>& bounds,
+                             const Point& point, ThreadPool& threads);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_WHY_NOT_H_

@@ -1,0 +1,291 @@
+"""`shardc search`: its winner is never worse than what other commands choose,
+costs what `cost` prints, and is the same whatever the number of threads.
+
+SHARDC_SEARCH_EVERY=1 compares all configurations of testdata/configs with `fit`,
+`suggest` and the packs, and not a sample.
+"""
+
+import glob
+import json
+import os
+import tempfile
+import unittest
+
+import jsonschema
+
+from driver import TESTDATA, Case, run
+
+CONFIGS = os.path.join(TESTDATA, "configs")
+STEP = ["--batch", "64", "--seq", "2048"]
+H100 = ["--profile", "h100-sxm"]
+# The fraction by which two sums of the same seconds may differ.
+ROUNDING = 1e-9
+
+
+def config(name):
+    return ["--no-project", "--model",
+            os.path.join(CONFIGS, f"{name}.config.json")]
+
+
+LLAMA = config("llama-3.2-1b")
+
+
+class Search(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = jsonschema.Draft7Validator(
+            json.loads(run("schema", "search").out))
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, *names):
+        return os.path.join(self.folder.name, *names)
+
+    def search(self, *arguments, rc=0):
+        value = self.check(run("search", *arguments, "--format", "json"),
+                           rc).json()
+        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
+                  for e in self.schema.iter_errors(value)]
+        self.assertEqual(errors, [])
+        return value
+
+    def mesh(self, one):
+        return ",".join(f"{name}:{size}" for name, size in one["mesh"].items())
+
+    def settings(self, one):
+        return ["--remat", one["remat"], "--zero", one["zero"],
+                "--microbatches", one["microbatches"]]
+
+    def cost(self, *arguments):
+        result = run("cost", *arguments, "--format", "json")
+        self.assertIn(result.rc, (0, 1), repr(result))
+        return json.loads(result.out)
+
+    def test_cost_prints_the_same_figures(self):
+        for name in ("llama-3.2-1b", "mixtral-8x7b"):
+            found = self.search(*config(name), *STEP, *H100, "--devices", "16",
+                                "--prove", "0")
+            plain = [one for one in [found["winner"], *found["front"]]
+                     if one["rules"].startswith("builtin:") and
+                     "," not in one["rules"]]
+            for one in plain[:6]:
+                with self.subTest(model=name, mesh=one["mesh"]):
+                    cost = self.cost(*config(name), *STEP, *H100, "--rules",
+                                     one["rules"], "--mesh", self.mesh(one),
+                                     *self.settings(one))
+                    self.assertEqual(cost["time"]["expected_s"],
+                                     one["expected_s"])
+                    self.assertEqual(cost["memory"]["peak"]["expected"],
+                                     one["bytes_per_device"])
+
+    def test_a_written_winner_has_the_same_figures(self):
+        # A model with a pack, and one whose heads tp 4 does not divide.
+        for name, mesh in (("llama-3.2-1b", "fsdp:4,tp:4"),
+                           ("falcon-7b", "fsdp:4,tp:4")):
+            with self.subTest(model=name):
+                folder = self.path(name)
+                found = self.search(*config(name), *STEP, *H100, "--mesh", mesh,
+                                    "--keep", "mesh", "-o", folder)
+                project = os.path.join(folder, "shardc.yaml")
+                winner = found["winner"]
+                cost = self.cost("--project", project, "--seq", "2048", *H100,
+                                 *self.settings(winner))
+                self.assertEqual(cost["time"]["expected_s"],
+                                 winner["expected_s"])
+                self.assertEqual(cost["memory"]["peak"]["expected"],
+                                 winner["bytes_per_device"])
+                self.check(run("check", "--project", project), 0)
+                again = run("search", *config(name), *STEP, *H100, "--mesh",
+                            mesh, "--keep", "mesh", "-o", folder)
+                self.check(again, 2)
+                self.assertIn("mesh.yaml", again.err)
+
+    def test_the_winner_is_proved(self):
+        found = self.search(*LLAMA, *STEP, *H100, "--devices", "16")
+        self.assertEqual(found["proof"]["status"], "pass")
+        self.assertTrue(found["winner"]["proved"])
+        found = self.search(*LLAMA, *STEP, *H100, "--devices", "16", "--prove",
+                            "3")
+        self.assertEqual([one["proved"] for one in found["front"][:3]],
+                         [True, True, None])
+
+    def fitting(self, name, devices, *step):
+        """The seconds of the mesh that `fit` would choose, if one fits."""
+        result = run("fit", *config(name), *STEP, *H100, "--devices", devices,
+                     "--rules", "auto", "--format", "json", *step)
+        if result.rc == 2:
+            return None
+        meshes = json.loads(result.out)["meshes"]
+        return meshes[0]["seconds"] if meshes[0].get("fits") else None
+
+    def suggested(self, name, devices):
+        """The seconds of the mesh and the rules that `suggest` chooses."""
+        rules = self.path(name + ".yaml")
+        result = run("suggest", *config(name), *STEP, *H100, "--devices",
+                     devices, "-o", rules, "--memory", "79GiB")
+        if result.rc != 0:
+            return None
+        mesh = next(line for line in result.err.splitlines()
+                    if line.startswith("          * ")).split()[1]
+        cost = self.cost(*config(name), *STEP, *H100, "--rules", rules,
+                         "--mesh", mesh, "--remat", "nothing_saveable",
+                         "--memory", "79GiB")
+        fits = cost["memory"]["peak"]["most"] <= 79 << 30
+        return cost["time"]["expected_s"] if fits else None
+
+    def test_the_winner_is_never_slower_than_other_commands_choose(self):
+        names = sorted(os.path.basename(one)[:-len(".config.json")]
+                       for one in glob.glob(os.path.join(CONFIGS, "*.json")))
+        every = os.environ.get("SHARDC_SEARCH_EVERY")
+        if every:
+            names = names[::int(every)]
+        else:
+            names = ["gpt2", "llama-3.2-1b", "qwen2-0.5b"]
+        compared = 0
+        for name in names:
+            step = ["--devices", "32", "--memory", "79GiB", "--prove", "0"]
+            result = run("search", *config(name), *STEP, *H100, *step,
+                         "--format", "json")
+            if result.rc == 2:
+                continue
+            winner = json.loads(result.out)["winner"]
+            others = {
+                "fit": self.fitting(name, "32", "--memory", "79GiB"),
+                "fit, nothing kept": self.fitting(
+                    name, "32", "--memory", "79GiB", "--remat",
+                    "nothing_saveable"),
+                "suggest": self.suggested(name, "32")}
+            for command, seconds in others.items():
+                if seconds is None:
+                    continue
+                compared += 1
+                with self.subTest(model=name, command=command):
+                    self.assertIsNotNone(winner)
+                    self.assertLessEqual(winner["expected_s"],
+                                         seconds * (1 + ROUNDING))
+        self.assertGreater(compared, len(names))
+
+    def test_the_number_of_threads_changes_nothing(self):
+        arguments = [*LLAMA, *STEP, *H100, "--devices", "32", "--prove", "0",
+                     "--format", "json"]
+        once = self.check(run("search", *arguments, "--threads", "1"), 0).out
+        for threads in ("1", "2", "5"):
+            self.assertEqual(
+                run("search", *arguments, "--threads", threads).out, once)
+
+    def test_the_front_falls_in_memory_as_it_rises_in_time(self):
+        found = self.search(*LLAMA, *STEP, *H100, "--devices", "32", "--prove",
+                            "0")
+        front = found["front"]
+        self.assertGreater(len(front), 3)
+        for one, other in zip(front, front[1:]):
+            self.assertLess(one["expected_s"], other["expected_s"])
+            self.assertGreater(one["bytes_per_device"],
+                               other["bytes_per_device"])
+        self.assertLessEqual(front[-1]["expected_s"],
+                             1.3 * front[0]["expected_s"])
+        self.assertEqual(found["fastest"]["expected_s"],
+                         front[0]["expected_s"])
+
+    def test_alternatives_name_what_decides(self):
+        found = self.search(*LLAMA, *STEP, *H100, "--devices", "32", "--prove",
+                            "0")
+        winner = found["winner"]["expected_s"]
+        changes = {}
+        for one in found["why_not"]:
+            for change in one["change"].split("; "):
+                changes[change] = one
+            if one["best"] is None:
+                self.assertIn(one["verdict"], ("exceeds_memory", "illegal"))
+                self.assertTrue(one["because"])
+                continue
+            self.assertAlmostEqual(
+                sum(part["seconds"] for part in one["parts"]),
+                one["expected_s"] - winner, places=9)
+            if one["verdict"] == "slower":
+                self.assertTrue(one["because"])
+        self.assertTrue(any(one.startswith("tp ") for one in changes))
+        self.assertTrue(any(one.startswith("remat ") for one in changes))
+        sequence = next(one for name, one in changes.items()
+                        if name.startswith("sp 1 -> 2"))
+        self.assertIn("no measured run", sequence["because"])
+
+    def test_what_is_given_is_kept(self):
+        rules = self.path("own.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nextends: [builtin:llama/hf]\n"
+                       "axes: {hidden_state: null}\n")
+        found = self.search(*LLAMA, *STEP, *H100, "--devices", "16", "--rules",
+                            rules, "--keep", "rules", "--remat",
+                            "nothing_saveable", "--zero", "1",
+                            "--microbatches", "2", "--prove", "0")
+        self.assertEqual(found["counts"]["rules"], 1)
+        for one in [found["winner"], *found["front"]]:
+            self.assertEqual(one["rules"], rules)
+            self.assertEqual(one["remat"], "nothing_saveable")
+            self.assertEqual(one["microbatches"], 2)
+        found = self.search(*LLAMA, *STEP, *H100, "--mesh", "dp:2,fsdp:4,tp:2",
+                            "--keep", "mesh", "--prove", "0")
+        for one in [found["winner"], *found["front"]]:
+            self.assertEqual(one["mesh"], {"dp": 2, "fsdp": 4, "tp": 2})
+
+    def test_choices_without_a_measured_run_win_only_on_request(self):
+        step = [*LLAMA, "--batch", "8", "--seq", "2048", *H100, "--devices",
+                "16", "--prove", "0"]
+        found = self.search(*step)
+        for one in [found["winner"], *found["front"]]:
+            self.assertIsNone(one["unmeasured"])
+        every = self.search(*step, "--unmeasured")
+        self.assertGreater(every["counts"]["shardings"],
+                           found["counts"]["shardings"])
+        self.assertLessEqual(every["fastest"]["expected_s"],
+                             found["fastest"]["expected_s"])
+        self.assertTrue(any(one["unmeasured"] for one in every["front"]))
+
+    def test_nothing_that_fits_is_a_finding(self):
+        text = self.check(run("search", *config("llama-3-8b"), *STEP, *H100,
+                              "--devices", "2", "--memory", "10GiB"), 1).out
+        self.assertIn("nothing fits 2 devices", text)
+        self.assertIn("least ", text)
+        found = self.search(*config("llama-3-8b"), *STEP, *H100, "--devices",
+                            "2", "--memory", "10GiB", rc=1)
+        self.assertIsNone(found["winner"])
+        self.assertGreater(found["least"]["bytes_per_device"], 10 << 30)
+
+    def test_the_text_names_what_was_not_searched_and_what_was_assumed(self):
+        text = self.check(run("search", *LLAMA, *H100, "--devices", "8",
+                              "--prove", "0"), 0).out
+        for words in ("winner ", "front of time and memory", "why not",
+                      "not searched: pipeline stages", "assumed: --batch 8",
+                      "--seq 8192", "the same figures: shardc cost"):
+            self.assertIn(words, text)
+
+    def test_wrong_options_have_a_reason(self):
+        for arguments, words in (
+                ([*LLAMA, "--devices", "8"], "no accelerator is named"),
+                ([*LLAMA, *H100], "the number of devices is not given"),
+                (["--no-project", *H100, "--devices", "8"],
+                 "no model is given"),
+                ([*LLAMA, *H100, "--devices", "0"], "--devices"),
+                ([*LLAMA, *H100, "--devices", "99999999999"],
+                 "more than 1,048,576"),
+                ([*LLAMA, *H100, "--devices", "8", "--keep", "mash"],
+                 "none of: mesh, rules"),
+                ([*LLAMA, *H100, "--devices", "8", "--keep", "mesh"],
+                 "there is no mesh to keep"),
+                ([*LLAMA, *H100, "--devices", "8", "--seconds", "0"],
+                 "--seconds"),
+                ([*LLAMA, *H100, "--devices", "8", "--prove", "x"],
+                 "--prove"),
+                ([*LLAMA, *H100, "--devices", "8", "--remat", "all"],
+                 "all")):
+            with self.subTest(arguments=arguments):
+                result = self.check(run("search", *arguments), 2)
+                self.assertIn(words, result.err)
+                self.assertEqual(result.out, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

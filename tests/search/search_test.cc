@@ -1,0 +1,142 @@
+// A search compared with an enumeration that uses no bound.
+#include "search/search.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include "draws.h"
+#include "search/branch_and_bound.h"
+#include "search/candidates.h"
+#include "search/front.h"
+#include "search/pricer.h"
+#include "search/requests.h"
+
+namespace shardc::search {
+namespace {
+
+std::string Text(const Point& one) {
+  return std::to_string(one.candidate) + "/" + std::to_string(one.setting) +
+         " " + std::to_string(one.seconds) + " s " + std::to_string(one.bytes);
+}
+
+// 300 with SHARDC_SEARCH_DRAWS=300.
+uint64_t NumberOfDraws() {
+  const char* const text = std::getenv("SHARDC_SEARCH_DRAWS");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 12;
+}
+
+TEST_CASE("branch and bound finds what an enumeration finds") {
+  int64_t feasible = 0, excluded = 0, all = 0;
+  for (uint64_t seed = 0; seed < NumberOfDraws(); ++seed) {
+    CAPTURE(seed);
+    Draws draws(seed);
+    const auto request = DrawRequest(draws);
+    const SettingsGrid grid(*request);
+    RuleOptions options(*request, grid);
+    const auto candidates = AllCandidates(*request, options);
+    const Pricer pricer(*request, grid, options, false);
+    ThreadPool threads(1);
+    const Searched searched =
+        BranchAndBound(*request, pricer, candidates, threads);
+    const auto points = AllPoints(pricer, candidates);
+    REQUIRE(searched.points.empty() == points.empty());
+    // No point is below its candidate's bounds.
+    for (const Point& one : points) {
+      const Bound& bound = searched.bounds[one.candidate];
+      CHECK(bound.Usable());
+      CHECK(one.seconds >= bound.seconds);
+      CHECK(one.bytes >= bound.bytes);
+    }
+    if (points.empty()) continue;
+    ++feasible;
+    excluded += searched.out_of_reach;
+    all += static_cast<int64_t>(candidates.size());
+    const auto front = FrontOf(points), found = FrontOf(searched.points);
+    REQUIRE(front.size() == found.size());
+    for (size_t i = 0; i < front.size(); ++i) {
+      CHECK(Text(front[i]) == Text(found[i]));
+    }
+    const double forever = std::numeric_limits<double>::infinity();
+    CHECK(Text(WinnerOf(points, candidates, grid, forever)) ==
+          Text(WinnerOf(searched.points, candidates, grid, forever)));
+    const auto ties = TiesOf(points, candidates, grid);
+    const auto found_ties = TiesOf(searched.points, candidates, grid);
+    REQUIRE(ties.size() == found_ties.size());
+    for (size_t i = 0; i < ties.size(); ++i) {
+      CHECK(Text(ties[i]) == Text(found_ties[i]));
+    }
+  }
+  CHECK(feasible * 2 > static_cast<int64_t>(NumberOfDraws()));
+  MESSAGE(feasible << " feasible, " << excluded << " of " << all
+                   << " candidates excluded");
+}
+
+TEST_CASE("a search has the same result with one thread and with two") {
+  for (const uint64_t seed : {3, 5, 8}) {
+    CAPTURE(seed);
+    Draws draws(seed);
+    const auto request = DrawRequest(draws);
+    const auto text = [](const Found& found) {
+      std::string out;
+      for (const Sharding& one : found.front) {
+        out += MeshText(one.mesh) + " " + one.rules + " " +
+               one.report.settings.remat.text + " " +
+               std::to_string(one.Seconds()) + "\n";
+      }
+      if (found.winner) out += MeshText(found.winner->mesh);
+      for (const WhyNot& one : found.why_not) out += one.because + "\n";
+      return out + std::to_string(found.counts.evaluated);
+    };
+    const std::string once = text(Search(*request));
+    CHECK(text(Search(*request)) == once);
+    request->threads = 2;
+    CHECK(text(Search(*request)) == once);
+  }
+}
+
+TEST_CASE("the parts of a difference add up to it") {
+  const auto request =
+      RequestFor({.layers = 4}, 16, "h100-sxm", 64, 8192, int64_t{40} << 30);
+  const Found found = Search(*request);
+  REQUIRE(found.winner.has_value());
+  REQUIRE(found.why_not.size() > 5);
+  for (const WhyNot& one : found.why_not) {
+    if (!one.best) continue;
+    double sum = 0;
+    for (const cost::TimePart& part : one.parts) sum += part.seconds;
+    CHECK(sum == doctest::Approx(one.best->Seconds() - found.winner->Seconds())
+                     .epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a mesh and rules that are kept are the winner's") {
+  auto request =
+      RequestFor({.layers = 4}, 8, "h100-sxm", 64, 2048, int64_t{60} << 30);
+  Mesh mesh;
+  mesh.axes = {{"fsdp", 2, AxisType::kAuto}, {"tp", 4, AxisType::kAuto}};
+  mesh.devices = 8;
+  request->mesh = mesh;
+  request->keep_rules = true;
+  const Found found = Search(*request);
+  REQUIRE(found.winner.has_value());
+  CHECK(MeshText(found.winner->mesh) == MeshText(mesh));
+  CHECK(found.winner->rules == "builtin:llama/hf");
+  for (const Sharding& one : found.front) {
+    CHECK(MeshText(one.mesh) == MeshText(mesh));
+  }
+}
+
+TEST_CASE("if nothing fits, the least memory is reported") {
+  const auto request = RequestFor({.layers = 4, .hidden = 4096}, 2, "h100-sxm",
+                                  8, 2048, int64_t{1} << 30);
+  const Found found = Search(*request);
+  CHECK_FALSE(found.winner.has_value());
+  REQUIRE(found.least.has_value());
+  CHECK(found.least->Bytes() > int64_t{1} << 30);
+}
+
+}  // namespace
+}  // namespace shardc::search
