@@ -41,7 +41,6 @@ std::optional<int32_t> TakeNumber(std::string_view& text) {
 
 std::optional<Task> ParseTask(std::string_view text) {
   text = Trim(text);
-  Task out;
   if (text.empty()) return std::nullopt;
   const auto stage = TakeNumber(text);
   if (!stage || text.empty()) return std::nullopt;
