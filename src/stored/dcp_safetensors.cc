@@ -197,6 +197,7 @@ class ShardOpener {
     for (const JsonMember member : offsets->root().members()) {
       begins.emplace(member.name(), member.value);
     }
+    end_ = 0;
     for (const JsonMember member : header.members()) {
       if (member.name() == "__metadata__") continue;
       const auto begin = begins.find(member.name());
@@ -205,7 +206,12 @@ class ShardOpener {
                               : ReadShape(begin->second.Find("saved_offsets"));
       if (!ReadTensor(member, offset, file, data)) return false;
     }
-    return true;
+    if (end_ == file.size() - data) return true;
+    return Refuse(code::kOffsets, {MakeSource(file.path(), {})},
+                  "the file has " + CountText(file.size() - data) +
+                      " bytes of data, and its tensors end at byte " +
+                      CountText(end_),
+                  "copy the file again");
   }
 
   bool ReadTensor(const JsonMember& member, const std::optional<Shape>& offset,
@@ -241,6 +247,7 @@ class ShardOpener {
                         " of " + CountText(file.size() - data),
                     "copy the file again");
     }
+    end_ = std::max(end_, end);
     if (DtypeBits(*type) % 8 != 0) {
       return Refuse(code::kInexpressible, place,
                     "tensor " + ShortQuote(name) + " has the packed type " +
@@ -342,6 +349,7 @@ class ShardOpener {
   Tree tree_;
   std::shared_ptr<ShardReader> reader_ = std::make_shared<ShardReader>();
   std::unordered_map<std::string, size_t> ids_;
+  int64_t end_ = 0;  // of the tensors of the file that is read
 };
 
 std::optional<Tree> Open(const Folder& folder, Findings& findings) {

@@ -18,6 +18,7 @@
 #include "source/after_last.h"
 #include "source/wording.h"
 #include "stored/format.h"
+#include "stored/ocdbt.h"
 #include "stored/orbax.h"
 
 namespace shardc::stored {
@@ -54,8 +55,11 @@ std::vector<Folder> TreesIn(const Folder& folder) {
   return out;
 }
 
+// A tree that has lost `_METADATA` may have the step's file as well; its arrays
+// are read from its database.
 bool IsStep(const Folder& folder) {
-  return !IsOrbaxTree(folder) && (folder.Has(kStepFile) || folder.Has(kV1File));
+  return !IsOrbaxTree(folder) && !folder.Has(kOcdbtManifest) &&
+         (folder.Has(kStepFile) || folder.Has(kV1File));
 }
 
 // Chunks of several trees, whose arrays follow each other.
@@ -89,8 +93,26 @@ void PutInside(const std::string& item, Member& member) {
   }
 }
 
+// Adds a finding and returns true if an item holds arrays without the paths
+// that `_METADATA` lists: it would be left out.
+bool RefuseItemWithoutPaths(const Folder& folder, Findings& findings) {
+  for (const std::string& name : folder.names) {
+    if (IsUnfinishedName(name)) continue;
+    const auto item = ReadFolder(folder.PathOf(name));
+    if (!item || IsOrbaxTree(*item) || FormatOf(*item) == nullptr) continue;
+    findings.Add(code::kMissing, {MakeSource(item->path, {})},
+                 "the item " + ShortQuote(name) +
+                     " of the checkpoint holds arrays and no `" +
+                     std::string(kOrbaxMetadata) + "`, which lists their paths",
+                 "copy the checkpoint again, or name the folder of one item");
+    return true;
+  }
+  return false;
+}
+
 std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
   std::vector<Folder> items;
+  if (RefuseItemWithoutPaths(folder, findings)) return std::nullopt;
   if (folder.Has(kV1File)) {
     auto state = ReadFolder(folder.PathOf(kV1Tree));
     if (state && IsOrbaxTree(*state)) items.push_back(std::move(*state));

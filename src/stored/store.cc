@@ -1,6 +1,7 @@
 // A folder is a store whose keys are paths of files. Folders of arrays are
 // found by walking down, and a folder that holds an array's metadata is not
-// walked further, since below it are only chunks:
+// walked further, since below it are only chunks. A `zarr.json` may also
+// describe a group, which holds arrays:
 //
 //   w/.zarray, w/0.0, blocks/0/k/zarr.json, blocks/0/k/c/0/0
 //     ->  `blocks/0/k/zarr.json`, `w/.zarray`
@@ -13,8 +14,10 @@
 
 #include "source/after_last.h"
 #include "source/directory.h"
+#include "source/file.h"
 #include "source/index.h"
 #include "source/input_file.h"
+#include "source/json.h"
 #include "source/wording.h"
 
 namespace shardc::stored {
@@ -24,13 +27,29 @@ namespace fs = std::filesystem;
 
 constexpr int kDepthLimit = 32;
 constexpr size_t kFolderLimit = 1'000'000;
-constexpr std::string_view kMetadataNames[] = {".zarray", "zarr.json"};
+// Groups may list the metadata of all arrays in them.
+constexpr int64_t kGroupLimitBytes = int64_t{128} << 20;
+constexpr std::string_view kGroupName = "zarr.json";
+constexpr std::string_view kMetadataNames[] = {".zarray", kGroupName};
 
 struct Walk {
   std::string root;
   std::vector<std::string> keys;
   size_t folders = 0;
 };
+
+// Whether the `zarr.json` is that of a group. One that cannot be read is
+// reported later, as that of an array.
+bool IsGroup(const std::string& path) {
+  Findings none;
+  const SourceRef source = ReadSource(path, none, kGroupLimitBytes);
+  const auto document =
+      source == nullptr ? nullptr : JsonDocument::Parse(source, none);
+  const auto type = document != nullptr && document->root().IsObject()
+                        ? document->root().Find("node_type")
+                        : std::nullopt;
+  return type && type->IsString() && type->string() == "group";
+}
 
 // Adds the metadata keys at or below `below`, a path from the root.
 bool AddKeys(Walk& walk, const std::string& below, int depth,
@@ -52,6 +71,7 @@ bool AddKeys(Walk& walk, const std::string& below, int depth,
   }
   for (const std::string_view name : kMetadataNames) {
     if (!std::binary_search(names->begin(), names->end(), name)) continue;
+    if (name == kGroupName && IsGroup(PathIn(folder, name))) continue;
     walk.keys.push_back(PathIn(below, name));
     return true;
   }

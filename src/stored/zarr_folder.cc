@@ -18,6 +18,7 @@ namespace {
 
 // How many names of a folder are looked into for an array's metadata.
 constexpr size_t kNamesTried = 1000;
+constexpr int kDepthTried = 8;
 
 std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,
                             std::shared_ptr<const Store> store,
@@ -40,6 +41,23 @@ std::optional<Tree> OpenDatabase(const Folder& folder, Findings& findings) {
   return OpenAll(folder, "OCDBT", std::move(store), findings);
 }
 
+// Whether a folder below this one holds an array of zarr.
+bool HoldsZarr(const Folder& folder, int depth, size_t& tried) {
+  for (const std::string& name : folder.names) {
+    if (++tried > kNamesTried) return false;
+    const std::string path = folder.PathOf(name);
+    std::error_code error;
+    // A link is not followed: it could lead upwards.
+    const auto status = std::filesystem::symlink_status(path, error);
+    if (status.type() != std::filesystem::file_type::directory) continue;
+    const auto below = ReadFolder(path);
+    if (!below) continue;
+    if (below->Has(".zarray") || below->Has("zarr.json")) return true;
+    if (depth < kDepthTried && HoldsZarr(*below, depth + 1, tried)) return true;
+  }
+  return false;
+}
+
 bool IsZarr(const Folder& folder) {
   if (folder.Has(".zarray") || folder.Has("zarr.json") ||
       folder.Has(".zgroup")) {
@@ -48,16 +66,7 @@ bool IsZarr(const Folder& folder) {
   // A set of safetensors files stays one, whatever folders are in it.
   if (HasEnding(folder, ".safetensors")) return false;
   size_t tried = 0;
-  for (const std::string& name : folder.names) {
-    if (++tried > kNamesTried) break;
-    const std::filesystem::path path = folder.PathOf(name);
-    std::error_code error;
-    if (std::filesystem::exists(path / ".zarray", error) ||
-        std::filesystem::exists(path / "zarr.json", error)) {
-      return true;
-    }
-  }
-  return false;
+  return HoldsZarr(folder, 0, tried);
 }
 
 std::optional<Tree> OpenZarr(const Folder& folder, Findings& findings) {

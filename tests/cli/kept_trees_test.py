@@ -252,6 +252,53 @@ class Folders(Base):
         self.assertIn("params/step", names)
         self.assertIn("opt/step", names)
 
+    def test_an_item_without_its_paths_is_refused(self):
+        for item in ("params", "opt"):
+            self.put("v1", item)
+        os.makedirs(self.path("v1", "json"))
+        with open(self.path("v1", "orbax.checkpoint"), "w") as file:
+            file.write("{}")
+        os.remove(self.path("v1", "params", "_METADATA"))
+        run = self.shardc("manifest", "--manifest", self.path("v1"), status=2)
+        self.assertIn("the item `params` of the checkpoint holds arrays and no "
+                      "`_METADATA`", run.stderr)
+        # By itself it is a database, whose keys are names.
+        self.assertIn("opt_state.0.mu.k", self.names(self.path("v1",
+                                                               "params")))
+
+    def test_groups_of_zarr(self):
+        """Groups have a `zarr.json` too, or no file at all."""
+        data = write_zarr(self.path("two", "a", "b"), {"w": ((3, 2), (2, 2))})
+        out = self.path("m.safetensors")
+        self.shardc("merge", self.path("two"), "--out", out)
+        self.same(read_safetensors(out)[0],
+                  {"a/b/w": ("F32", [3, 2], data["w"])})
+        os.makedirs(self.path("three", "a", "w", "c"))
+        for where in ((), ("a",)):
+            with open(self.path("three", *where, "zarr.json"), "w") as file:
+                json.dump({"zarr_format": 3, "node_type": "group"}, file)
+        with open(self.path("three", "a", "w", "zarr.json"), "w") as file:
+            json.dump({"zarr_format": 3, "node_type": "array", "shape": [2],
+                       "data_type": "int8", "chunk_grid": {
+                           "name": "regular",
+                           "configuration": {"chunk_shape": [2]}},
+                       "codecs": [{"name": "bytes"}], "fill_value": 0}, file)
+        with open(self.path("three", "a", "w", "c", "0"), "wb") as file:
+            file.write(b"\1\2")
+        os.remove(out)
+        self.shardc("merge", self.path("three"), "--out", out)
+        self.same(read_safetensors(out)[0], {"a/w": ("I8", [2], b"\1\2")})
+
+    def test_shards_of_dcp_with_more_bytes_than_tensors_are_refused(self):
+        shutil.copytree(os.path.join(SAMPLES, "dcp_hf_4ranks"),
+                        self.path("hf"))
+        name = sorted(os.listdir(self.path("hf")))[0]
+        with open(self.path("hf", name), "ab") as file:
+            file.write(b"\0")
+        run = self.shardc("manifest", "--manifest", self.path("hf"), status=2)
+        self.assertIn(" bytes of data, and its tensors end at byte ",
+                      run.stderr)
+
     def test_folders_that_hold_no_checkpoint_are_named(self):
         os.makedirs(self.path("empty"))
         for command in (["merge", self.path("empty"), "--out",
