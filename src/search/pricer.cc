@@ -1,9 +1,12 @@
-// More micro-batches take longer and need less memory; a policy that keeps less
-// takes longer; a higher ZeRO stage needs no more memory for states. So the
-// bounds of a candidate are prices:
+// More micro-batches take longer and need less memory, and a policy takes
+// longer than one that keeps all that it keeps, and more. In the grid each
+// policy keeps all that the next but one keeps, so that of any tail of the list
+// one of the first two policies takes the least time. So the bounds of a
+// candidate are prices:
 //
-//   time:   everything kept, by ZeRO stage, of the fewest micro-batches (and of
-//           two where one has a program of its own)
+//   time:   by ZeRO stage, of the fewest micro-batches that fit, under the
+//   first
+//           two policies from the first that fits
 //   memory: of the most micro-batches, over all policies and stages
 //
 // Tests compare the search with an enumeration that uses no bound.
@@ -94,36 +97,34 @@ Bound Pricer::BoundOf(const Candidate& candidate, int worker) const {
 // One micro-batch may have a program of its own, so it is bounded apart.
 void Pricer::BoundAt(Evaluator& evaluator, Prepared& on, const Axes& axes,
                      size_t zero, int worker, Bound& out) const {
-  std::optional<size_t> first, any;  // policies: with the fewest, with the most
-  for (const size_t remat : axes.remats) {
-    const Room least =
-        evaluator.RoomOf(on, grid_.At(zero, remat, axes.micros.back()));
-    out.bytes = std::min(out.bytes, least.bytes);
-    if (!Fits(least)) continue;
-    if (!any) any = remat;
-    if (!first && Fits(evaluator.RoomOf(
-                      on, grid_.At(zero, remat, axes.micros.front())))) {
-      first = remat;
+  const auto fits = [&](size_t remat, size_t micro) {
+    const Room room = evaluator.RoomOf(on, grid_.At(zero, remat, micro));
+    out.bytes = std::min(out.bytes, room.bytes);
+    return Fits(room);
+  };
+  // Of the policies from this one on, the first two take the least time.
+  const auto bound = [&](size_t from, size_t micro) {
+    for (size_t i = from; i < std::min(from + 2, axes.remats.size()); ++i) {
+      const size_t setting = grid_.At(zero, axes.remats[i], micro);
+      out.seconds =
+          std::min(out.seconds, evaluator.SecondsOf(on, setting, worker));
     }
+  };
+  std::optional<size_t> first, any;  // with the fewest, with the most
+  for (size_t i = 0; i < axes.remats.size(); ++i) {
+    if (!fits(axes.remats[i], axes.micros.back())) continue;
+    if (!any) any = i;
+    if (!first && fits(axes.remats[i], axes.micros.front())) first = i;
   }
   if (!any) return;
   out.fits = true;
-  if (first) {
-    out.seconds =
-        std::min(out.seconds,
-                 evaluator.SecondsOf(
-                     on, grid_.At(zero, *first, axes.micros.front()), worker));
-  }
+  if (first) bound(*first, axes.micros.front());
   for (size_t i = 1; i < axes.micros.size(); ++i) {
-    const size_t micro = axes.micros[i];
-    const bool fits =
-        std::any_of(axes.remats.begin(), axes.remats.end(), [&](size_t remat) {
-          return Fits(evaluator.RoomOf(on, grid_.At(zero, remat, micro)));
-        });
-    if (!fits) continue;
-    out.seconds =
-        std::min(out.seconds,
-                 evaluator.SecondsOf(on, grid_.At(zero, *any, micro), worker));
+    const bool some =
+        std::any_of(axes.remats.begin(), axes.remats.end(),
+                    [&](size_t remat) { return fits(remat, axes.micros[i]); });
+    if (!some) continue;
+    bound(*any, axes.micros[i]);
     break;
   }
 }
