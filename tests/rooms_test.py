@@ -102,7 +102,7 @@ MAY_INCLUDE = {
     "emit/verify": {"source", "model", "floats", "comm", "exec/machine",
         "verify/cases", "verify/judge", "verify/faults", "verify/answers",
         "verify", "verify/step"},
-    "emit/exports": {"source", "model", "roles", "plan"},
+    "emit/exports": {"source", "model", "roles", "schedule", "plan"},
     "emit/plans": {"source", "model", "comm", "match/proof", "plan",
         "plan/difference", "emit", "emit/findings"},
     "emit/costs": {"source", "devices", "cost", "search"},

@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "cli/plan_table.h"
+#include "cli/schedule_table.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
 #include "importers/rules/logical.h"
@@ -23,6 +24,7 @@ struct ExportFlags {
   InputFlags inputs;
   std::string format, plan, output, mode, names, state;
   exports::Options options;
+  std::string stages, assign, virtual_stages, schedule, microbatches;
   bool allow_edited = false;
 };
 
@@ -51,6 +53,11 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
       {"--transformers", !options.version.empty()},
       {"--names", !flags.names.empty()},
       {"--state", !flags.state.empty()},
+      {"--stages", !flags.stages.empty()},
+      {"--assign", !flags.assign.empty()},
+      {"--virtual", !flags.virtual_stages.empty()},
+      {"--schedule", !flags.schedule.empty()},
+      {"--microbatches", !flags.microbatches.empty()},
       {"--open", options.open},
       {"--replicated", options.replicated},
       {"--priorities", !options.priorities.empty()},
@@ -129,6 +136,51 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
   return imports::ReadLogicalNames(source, findings);
 }
 
+// The stages that the flags give; nullopt after a finding.
+std::optional<exports::PipelineChoice> PipelineOf(
+    const exports::Exporter& exporter, const ExportFlags& flags,
+    const Mesh& mesh, Findings& findings) {
+  exports::PipelineChoice out;
+  out.axis = flags.stages;
+  if (flags.stages.empty()) {
+    findings.Add(code::kUsage, {},
+                 "`" + flags.format + "` needs the axis of the stages",
+                 "give `--stages AXIS`");
+    return std::nullopt;
+  }
+  if (!mesh.Find(flags.stages)) {
+    findings.Add(code::kUsage, FlagPlace("--stages", flags.stages),
+                 "the mesh has no axis " + ShortQuote(flags.stages),
+                 "its axes are " + MeshText(mesh));
+    return std::nullopt;
+  }
+  if (!flags.assign.empty() && flags.assign != "even") {
+    for (const std::string& part : SplitList({flags.assign})) {
+      const auto layers = ParseInteger("--assign", part, 0, findings);
+      if (!layers) return std::nullopt;
+      out.layers.push_back(*layers);
+    }
+  }
+  const size_t before = findings.errors();
+  ScheduleChoice choice{flags.schedule.empty() ? "1f1b" : flags.schedule,
+                        "--schedule"};
+  choice.ranks = ScheduleSize(
+      "--stages", std::to_string(mesh.SizeOf(flags.stages)), findings);
+  choice.virtual_stages =
+      ScheduleSize("--virtual", flags.virtual_stages, findings);
+  choice.microbatches =
+      ScheduleSize("--microbatches", flags.microbatches, findings);
+  if (findings.errors() > before) return std::nullopt;
+  // Serving divides the layers only, and has no schedule.
+  if (exporter.flags.find("--microbatches") == std::string_view::npos) {
+    choice.microbatches = choice.ranks;
+  }
+  auto table = ScheduleTable(choice, findings);
+  if (!table) return std::nullopt;
+  out.table = std::move(*table);
+  return out;
+}
+
 int RunExport(const ExportFlags& flags, const Common& common,
               Findings& findings) {
   const exports::Exporter* exporter = FindExporter(flags.format, findings);
@@ -155,11 +207,17 @@ int RunExport(const ExportFlags& flags, const Common& common,
     state = LoadManifest(flags.inputs, flags.state, findings);
     if (!state) return kFailed;
   }
+  std::optional<exports::PipelineChoice> pipeline;
+  if (exporter->flags.find("--stages") != std::string_view::npos) {
+    pipeline = PipelineOf(*exporter, flags, plan->mesh, findings);
+    if (!pipeline) return StageStatus(findings);
+  }
   Findings said;
   const std::string text = TextOf([&](Sink& out) {
-    exporter->write({*plan, options, rules ? &*rules : nullptr,
-                     names ? &*names : nullptr, state ? &*state : nullptr},
-                    out, said);
+    exporter->write(
+        {*plan, options, rules ? &*rules : nullptr, names ? &*names : nullptr,
+         state ? &*state : nullptr, pipeline ? &*pipeline : nullptr},
+        out, said);
   });
   const bool failed = said.HasErrors();
   findings.Append(std::move(said));
@@ -251,7 +309,29 @@ Options OptionsOf(ExportFlags& flags) {
         .to = &flags.state,
         .value = "CHECKPOINT",
         .help = "orbax: folder of the checkpoint of a train state, or a "
-                "manifest of its arrays; the file covers all of them"}});
+                "manifest of its arrays; the file covers all of them"},
+       {.name = "--stages",
+        .to = &flags.stages,
+        .value = "AXIS",
+        .help = "pipelines: axis whose ranks have the stages"},
+       {.name = "--assign",
+        .to = &flags.assign,
+        .value = "even|N,...",
+        .help = "pipelines: layers of each stage; `cost --stages` prints those "
+                "that balance them (default: even)"},
+       {.name = "--virtual",
+        .to = &flags.virtual_stages,
+        .value = "N",
+        .help = "pipelines: stages on each rank"},
+       {.name = "--schedule",
+        .to = &flags.schedule,
+        .value = "NAME|FILE",
+        .help = "pipelines: the schedule (default: 1f1b)",
+        .words = ScheduleNames()},
+       {.name = "--microbatches",
+        .to = &flags.microbatches,
+        .value = "N",
+        .help = "pipelines: parts of the batch"}});
   return options;
 }
 
@@ -267,7 +347,11 @@ in another system's format.
 If the format cannot express a part of the plan, such as a tensor that is placed
 at one coordinate of an axis, the command reports the parameters and writes
 nothing. Formats that hold one mode take it from `--mode`; `jax`, `jax-json`,
-`csv` and `markdown` hold all modes of the plan.)",
+`csv` and `markdown` hold all modes of the plan.
+
+The formats of pipelines (`torch-pipeline`, `megatron-pipeline`,
+`maxtext-pipeline`, `vllm-pipeline`) write how layers are divided into stages,
+which `--stages`, `--assign`, `--schedule` and `--microbatches` give.)",
     .example = "shardc export jax --plan plan.json -o shardings.py",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunExport); },

@@ -8,67 +8,18 @@
 #include "cost/stage_units.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <string_view>
 
 #include "plan/placement.h"
+#include "roles/layer_units.h"
 #include "source/index.h"
 #include "source/stage_code.h"
 #include "source/wording.h"
 
 namespace shardc::cost {
 namespace {
-
-constexpr std::array<std::string_view, 6> kLayerWords = {
-    "layer", "layers", "block", "blocks", "h", "encoderblock"};
-
-std::optional<int64_t> Number(std::string_view text) {
-  int64_t out = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size() || out < 0) {
-    return std::nullopt;
-  }
-  return out;
-}
-
-struct LayerName {
-  std::string_view chain;  // `model.layers`
-  int64_t layer = 0;
-};
-
-std::optional<LayerName> LayerOf(std::string_view name, char separator) {
-  size_t begin = 0;
-  while (begin <= name.size()) {
-    const size_t end = std::min(name.find(separator, begin), name.size());
-    const std::string_view part = name.substr(begin, end - begin);
-    if (const auto number = Number(part); number && begin > 0) {
-      return LayerName{name.substr(0, begin - 1), *number};
-    }
-    const size_t under = part.rfind('_');
-    if (under != part.npos && IsAmong(part.substr(0, under), kLayerWords)) {
-      if (const auto number = Number(part.substr(under + 1))) {
-        return LayerName{name.substr(0, begin + under), *number};
-      }
-    }
-    begin = end + 1;
-  }
-  return std::nullopt;
-}
-
-bool IsFirst(const ParameterRole& role, std::string_view name) {
-  return role.module_role == Role::kEmbedding || role.role == Role::kPosition ||
-         name.find("embed") != name.npos;
-}
-
-bool IsLast(const ParameterRole& role, std::string_view name) {
-  return role.module_role == Role::kHead || IsNorm(role.role) ||
-         IsNorm(role.module_role) || name.find("norm") != name.npos ||
-         name.find("head") != name.npos;
-}
 
 class UnitReader {
  public:
@@ -101,10 +52,10 @@ class UnitReader {
       }
       const ParameterRole role = Classify(names[i], separator);
       has_head = has_head || role.module_role == Role::kHead;
-      if (IsFirst(role, names[i])) {
+      if (IsBeforeLayers(role, names[i])) {
         out_.of.push_back(0);
         out_.tied.back() = role.module_role == Role::kEmbedding;
-      } else if (IsLast(role, names[i])) {
+      } else if (IsAfterLayers(role, names[i])) {
         out_.of.push_back(out_.layers + 1);
       } else {
         out_.of.push_back(0);

@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import re
 import tempfile
 import unittest
 
@@ -200,6 +202,133 @@ class Pipeline(Case):
         self.assertEqual(done.rc, 1)
         self.assertIn("is the axis of the stages, and the axis rules split "
                       "the tokens over it", done.err)
+
+
+def layout_of(text):
+    """The layers of each stage of Megatron's layout: `Et*9|(t*8|)*2t*7L`."""
+    text = re.sub(r"\(([^()]*)\)\*(\d+)",
+                  lambda found: found[1] * int(found[2]), text)
+    out = []
+    for number, stage in enumerate(text.split("|")):
+        stage = stage.removeprefix("E") if number == 0 else stage
+        stage = stage.removesuffix("L")
+        match = re.fullmatch(r"|t(?:\*(\d+))?", stage)
+        assert match, stage
+        out.append(int(match[1] or 1) if stage else 0)
+    return out
+
+
+class Exports(Case):
+    def export(self, form, *arguments, mesh="pp:4,tp:2", rc=0, model=LLAMA):
+        return self.check(run("export", form, *model, "--mesh", mesh,
+                              "--stages", "pp", *arguments), rc)
+
+    def test_torch_reads_the_schedule_and_the_modules(self):
+        made = self.export("torch-pipeline", "--schedule", "zb-h1",
+                           "--microbatches", "3", mesh="pp:2").out
+        self.assertEqual(made,
+                         "0F0,0F1,0I0,0W0,0F2,0I1,0W1,0I2,0W2\n"
+                         "1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2\n")
+        modules = self.export("torch-pipeline", "--assign", "9,9,8,6",
+                              "--microbatches", "8", "--format",
+                              "json").json()
+        self.assertEqual([len(modules[str(s)]) for s in range(4)],
+                         [10, 9, 8, 8])
+        self.assertEqual(modules["0"][:2],
+                         ["model.embed_tokens", "model.layers.0"])
+        self.assertEqual(modules["3"][-2:], ["model.norm", "lm_head"])
+
+    def test_the_settings_of_other_systems(self):
+        flags = "--pipeline-model-parallel-size 4 " \
+            "--pipeline-model-parallel-layout "
+        self.assertEqual(
+            self.export("megatron-pipeline", "--assign", "9,9,8,6",
+                        "--microbatches", "8").out,
+            flags + '"Et*9|t*9|t*8|t*6L"\n')
+        self.assertEqual(
+            self.export("vllm-pipeline", "--assign", "9,9,8,6").out,
+            "VLLM_PP_LAYER_PARTITION=9,9,8,6\n--pipeline-parallel-size 4\n")
+        self.assertEqual(
+            self.export("maxtext-pipeline", "--schedule", "interleaved",
+                        "--virtual", "2", "--microbatches", "8").out,
+            "ici_pipeline_parallelism: 4\nnum_layers_per_pipeline_stage: 4\n"
+            "num_pipeline_repeats: 2\nnum_pipeline_microbatches: 8\n")
+        layers = ",".join(["0", *["1"] * 126, "0"])
+        self.assertIn('"E|(t|)*126L"', self.export(
+            "megatron-pipeline", "--schedule", "interleaved", "--virtual",
+            "8", "--microbatches", "16", "--assign", layers,
+            mesh="pp:16,tp:8", model=inputs("llama-3.1-405b")).out)
+
+    def test_layouts_of_random_divisions_are_read_again(self):
+        draw = random.Random(3)
+        for _ in range(40):
+            stages = draw.choice((2, 4, 8))
+            cuts = sorted(draw.choices(range(33), k=stages - 1))
+            counts = [b - a for a, b in zip([0, *cuts], [*cuts, 32])]
+            text = self.export(
+                "megatron-pipeline", "--assign", ",".join(map(str, counts)),
+                "--microbatches", "8", mesh=f"pp:{stages}").out
+            self.assertEqual(layout_of(text.split('"')[1]), counts)
+
+    def test_what_a_format_cannot_express(self):
+        eight = ["--microbatches", "8"]
+        for form, arguments, rc, words in (
+                ("torch-pipeline", ["--schedule", "dualpipe", *eight], 2,
+                 "PyTorch has each stage on one rank, and `dualpipe`"),
+                ("megatron-pipeline", ["--schedule", "gpipe", *eight], 2,
+                 "`megatron-pipeline` has no schedule `gpipe`"),
+                ("megatron-pipeline",
+                 ["--schedule", "interleaved", "--microbatches", "6"], 2,
+                 "with several stages on a rank, 4 ranks must divide the 6"),
+                ("maxtext-pipeline", [*eight], 2, "has no schedule `1f1b`"),
+                ("maxtext-pipeline",
+                 ["--schedule", "gpipe", "--assign", "9,9,8,6", *eight], 2,
+                 "every stage has the same number of layers"),
+                ("maxtext-pipeline",
+                 ["--schedule", "gpipe", "--microbatches", "6"], 2,
+                 "`maxtext-pipeline`: 4 ranks must divide the 6"),
+                ("vllm-pipeline", ["--assign", "16,17,0,0"], 2,
+                 "`--assign` has 33 layers in 4 stages, and the plan has 32"),
+                ("vllm-pipeline", ["--schedule", "zbv"], 2,
+                 "`--schedule` does not apply to the format `vllm-pipeline`"),
+                ("torch-pipeline", [], 2, "`--microbatches` is missing")):
+            with self.subTest(form, arguments=arguments):
+                done = self.export(form, *arguments, rc=rc)
+                self.assertEqual(done.out, "")
+                self.assertIn(words, done.err)
+        for arguments, words in (
+                ([], "`vllm-pipeline` needs the axis of the stages"),
+                (["--stages", "zz"], "the mesh has no axis `zz`"),
+                (["--stages", "tp"], "the spec of `model.embed_tokens.weight` "
+                 "splits over `tp`, the axis of the stages")):
+            done = run("export", "vllm-pipeline", *LLAMA, "--mesh",
+                       "pp:4,tp:2", *arguments)
+            self.assertEqual(done.rc, 2)
+            self.assertIn(words, done.err)
+
+    def test_trees_that_have_no_chain_of_layers(self):
+        for names, words in (
+                (["layers.w"], "no parameter's name has the number of its "
+                 "layer"),
+                (["encoder.0.w", "decoder.0.w"],
+                 "layers are counted below `encoder` and below `decoder`"),
+                (["layers.0.w", "extra.w"], "`extra.w` is of no layer, and it "
+                 "is neither an embedding, a norm nor a head")):
+            with self.subTest(names), tempfile.TemporaryDirectory() as folder:
+                tree = os.path.join(folder, "m.json")
+                with open(tree, "w", encoding="utf-8") as file:
+                    json.dump({"schema": "shardc.manifest/v1", "params": {
+                        name: {"shape": [8, 8], "dtype": "BF16"}
+                        for name in names}}, file)
+                rules = os.path.join(folder, "r.yaml")
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nrules: [{match: '.*', "
+                               "spec: []}]\n")
+                done = run("export", "vllm-pipeline", "--manifest", tree,
+                           "--rules", rules, "--no-project", "--mesh", "pp:1",
+                           "--stages", "pp")
+                self.assertEqual(done.rc, 2)
+                self.assertIn(words, done.err)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import unittest
 from torch.distributed.pipelining import schedules
 
 import pipelining_answers
+import pipelining_steps
 import records
 
 BIN = os.environ.get("SHARDC_BIN", "shardc")
@@ -76,6 +77,13 @@ class Pipelining(unittest.TestCase):
                         tables += 1
         self.assertEqual(tables, 36)
         print(f"{tables} tables read by torch")
+
+    def test_two_processes_compute_the_step_of_one(self):
+        for name, virtual in pipelining_steps.CASES:
+            with self.subTest(name, virtual=virtual):
+                self.assertLess(pipelining_steps.run(name, virtual), 1e-14)
+        print(f"{len(pipelining_steps.CASES)} tables: loss and gradients of "
+              "one process")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // Room: emit/exports. Writes plans in other systems' formats, one file each.
-// Includes: source, model, roles, plan.
+// Includes: source, model, roles, schedule, plan.
 //
 // Exports a plan to the formats of other systems: one file per format, one line
 // each in table.h. A part of the plan that a format cannot express is a finding
@@ -16,6 +16,7 @@
 #include "model/manifest.h"
 #include "model/rules.h"
 #include "plan/read.h"
+#include "schedule/table.h"
 #include "source/finding.h"
 #include "source/sink.h"
 
@@ -34,12 +35,20 @@ struct Options {
   bool no_strided = false;
 };
 
+// The stages of a pipeline (`--stages`), for the formats of pipelines.
+struct PipelineChoice {
+  std::string axis;
+  schedule::Table table;
+  std::vector<int64_t> layers;  // of each stage; empty: an even division
+};
+
 struct Request {
   const ReadPlan& plan;
   Options options;
   const RuleSet* rules = nullptr;  // null when the plan was read from a file
   const std::vector<LogicalNames>* names = nullptr;  // null if not given
-  const Manifest* state = nullptr;  // `--state`; null if not given
+  const Manifest* state = nullptr;           // `--state`; null if not given
+  const PipelineChoice* pipeline = nullptr;  // null if not given
 };
 
 struct Exporter {

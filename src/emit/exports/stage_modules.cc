@@ -1,0 +1,164 @@
+// A module of a layer is the layer; outside of layers it is the parameter's
+// name without its last part:
+//
+//   model.layers.5.mlp.up_proj.weight  ->  model.layers.5
+//   model.embed_tokens.weight          ->  model.embed_tokens
+#include "emit/exports/stage_modules.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "emit/exports/view.h"
+#include "roles/layer_units.h"
+#include "schedule/assign.h"
+#include "source/wording.h"
+
+namespace shardc::exports {
+namespace {
+
+class StageReader {
+ public:
+  StageReader(const Request& request, std::string_view format,
+              Findings& findings)
+      : request_(request), format_(format), findings_(findings) {}
+
+  std::optional<std::vector<ExportedStage>> Read() {
+    const auto layers = CountLayers();
+    if (!layers || !Divide(*layers)) return std::nullopt;
+    for (const ReadParam& param : request_.plan.params) {
+      if (!Add(param)) return std::nullopt;
+    }
+    return std::move(stages_);
+  }
+
+ private:
+  bool Refuse(std::string message, std::string help) {
+    findings_.Add(code::kInexpressible, request_.plan.mesh_place,
+                  "`" + std::string(format_) + "`: " + message,
+                  std::move(help));
+    return false;
+  }
+
+  std::optional<int64_t> CountLayers() {
+    separator_ = SeparatorOf(request_.plan);
+    int64_t layers = 0;
+    std::string_view chain;
+    for (const ReadParam& param : request_.plan.params) {
+      for (const AxisGroup& axes : param.spec) {
+        if (std::find(axes.begin(), axes.end(), request_.pipeline->axis) !=
+            axes.end()) {
+          Refuse("the spec of " + ShortQuote(param.name) + " splits over `" +
+                     request_.pipeline->axis + "`, the axis of the stages",
+                 "take the axis out of the rules");
+          return std::nullopt;
+        }
+      }
+      const auto layer = LayerOf(param.name, separator_);
+      if (!layer) continue;
+      if (chain.empty()) chain = layer->chain;
+      if (layer->chain != chain) {
+        Refuse("layers are counted below " + ShortQuote(chain) + " and below " +
+                   ShortQuote(layer->chain),
+               "stages divide one chain of layers");
+        return std::nullopt;
+      }
+      layers = std::max(layers, layer->layer + 1);
+    }
+    if (layers > 0) return layers;
+    Refuse("no parameter's name has the number of its layer",
+           "a tree that stacks its layers is divided by a spec");
+    return std::nullopt;
+  }
+
+  bool Divide(int64_t layers) {
+    const PipelineChoice& choice = *request_.pipeline;
+    std::vector<int64_t> counts = choice.layers;
+    if (counts.empty()) {
+      const schedule::Cuts cuts =
+          schedule::EvenCuts(layers, choice.table.stages);
+      for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+        counts.push_back(std::min(cuts[s + 1], layers + 1) -
+                         std::max<int64_t>(cuts[s], 1));
+      }
+    }
+    const int64_t sum =
+        std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    if (std::ssize(counts) != choice.table.stages || sum != layers) {
+      return Refuse("`--assign` has " + CountText(sum) + " layers in " +
+                        Counted(std::ssize(counts), "stage") +
+                        ", and the plan has " + CountText(layers) + " for " +
+                        Counted(choice.table.stages, "stage"),
+                    "give a number of layers for each stage");
+    }
+    int64_t first = 0;
+    for (const int64_t count : counts) {
+      stages_.push_back({first, count, {}});
+      first += count;
+    }
+    return true;
+  }
+
+  bool Add(const ReadParam& param) {
+    ExportedStage* stage = nullptr;
+    std::string module;
+    if (const auto layer = LayerOf(param.name, separator_)) {
+      stage = &*std::find_if(
+          stages_.begin(), stages_.end(), [&](const ExportedStage& one) {
+            return layer->layer < one.first_layer + one.layers;
+          });
+      module = layer->module;
+    } else {
+      const ParameterRole role = Classify(param.name, separator_);
+      if (IsBeforeLayers(role, param.name)) {
+        stage = &stages_.front();
+      } else if (IsAfterLayers(role, param.name)) {
+        stage = &stages_.back();
+      } else {
+        return Refuse(ShortQuote(param.name) +
+                          " is of no layer, and it is neither an embedding, a "
+                          "norm nor a head",
+                      "stages need names that state where a parameter belongs");
+      }
+      const size_t last = param.name.rfind(separator_);
+      module = param.name.substr(
+          0, last == param.name.npos ? param.name.size() : last);
+    }
+    auto& modules = stage->modules;
+    if (std::find(modules.begin(), modules.end(), module) == modules.end()) {
+      modules.push_back(std::move(module));
+    }
+    return true;
+  }
+
+  const Request& request_;
+  std::string_view format_;
+  Findings& findings_;
+  char separator_ = '.';
+  std::vector<ExportedStage> stages_;
+};
+
+}  // namespace
+
+std::optional<std::vector<ExportedStage>> StagesOf(const Request& request,
+                                                   std::string_view format,
+                                                   Findings& findings) {
+  return StageReader(request, format, findings).Read();
+}
+
+bool HasSchedule(const Request& request, std::string_view format,
+                 const std::vector<std::string_view>& names,
+                 Findings& findings) {
+  const std::string& name = request.pipeline->table.name;
+  if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  std::string known;
+  for (const std::string_view one : names) {
+    known += (known.empty() ? "`" : " or `") + std::string(one) + "`";
+  }
+  findings.Add(
+      code::kInexpressible, request.plan.mesh_place,
+      "`" + std::string(format) + "` has no schedule " + ShortQuote(name),
+      "it runs " + known);
+  return false;
+}
+
+}  // namespace shardc::exports

@@ -1,0 +1,38 @@
+// The stages of a plan for the formats of pipelines: how many layers each has,
+// and the modules that it consists of.
+#ifndef SHARDC_EMIT_EXPORTS_STAGE_MODULES_H_
+#define SHARDC_EMIT_EXPORTS_STAGE_MODULES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emit/exports/exporter.h"
+#include "source/finding.h"
+
+namespace shardc::exports {
+
+struct ExportedStage {
+  int64_t first_layer = 0, layers = 0;
+  // Names of modules, in the order of their first parameter: a layer is one.
+  std::vector<std::string> modules;
+};
+
+// Findings (inexpressible): names without one chain of layers, parameters that
+// belong to no stage, layers that the stages do not have, and specs over the
+// axis.
+std::optional<std::vector<ExportedStage>> StagesOf(const Request& request,
+                                                   std::string_view format,
+                                                   Findings& findings);
+
+// Adds a finding (inexpressible) and returns false if the schedule is none of
+// `names`.
+bool HasSchedule(const Request& request, std::string_view format,
+                 const std::vector<std::string_view>& names,
+                 Findings& findings);
+
+}  // namespace shardc::exports
+
+#endif  // SHARDC_EMIT_EXPORTS_STAGE_MODULES_H_

@@ -1,0 +1,32 @@
+// Where a parameter is along a model: in a layer, before the layers or after
+// them.
+#ifndef SHARDC_ROLES_LAYER_UNITS_H_
+#define SHARDC_ROLES_LAYER_UNITS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "roles/classify.h"
+
+namespace shardc {
+
+struct LayerName {
+  std::string_view chain;   // the name before the number: `model.layers`
+  std::string_view module;  // with the number: `model.layers.5`
+  int64_t layer = 0;
+};
+
+// The layer is the first part of a name that is a number, or that ends in one
+// after a word for layers: `decoder/layers_5/mlp/wi/kernel`. Returns nullopt if
+// the name has none.
+std::optional<LayerName> LayerOf(std::string_view name, char separator);
+
+// Whether a parameter outside of layers is an embedding, which comes before
+// them, or a norm or a head, which comes after them.
+bool IsBeforeLayers(const ParameterRole& role, std::string_view name);
+bool IsAfterLayers(const ParameterRole& role, std::string_view name);
+
+}  // namespace shardc
+
+#endif  // SHARDC_ROLES_LAYER_UNITS_H_
