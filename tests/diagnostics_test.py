@@ -3,7 +3,8 @@
 A place is a call with a code, such as `findings.Add(code::kSchema, place,
 "a spec is a list")`. It is named if the longest literal of its message is in a
 test or in a file that a test compares with: testdata/golden, testdata/tables.
-The number of others may only fall; `--list` prints them.
+Each other is in UNREACHED, with the reason why no input of a test gets there;
+`--list` prints those that are not.
 """
 
 import glob
@@ -15,8 +16,35 @@ import unittest
 ROOT = os.environ.get(
     "SHARDC_SOURCE_ROOT",
     os.path.abspath(os.path.join(os.path.dirname(__file__), "..")))
-# Of some 730 places.
-MOST_UNNAMED = 80
+# Proofs that a run makes of its own result, which fail by a mistake of the
+# program alone; what only more memory or time than a test has would show; and
+# what an earlier check refuses, where the later one guards against its absence.
+UNREACHED = {
+    "gets another spec from the written patterns than from the source system":
+        "a proof: imported patterns choose the rules that the source chooses",
+    "the written plan differs from what the project compiles to":
+        "a proof: the files that `init` writes give the plan that it writes",
+    "is not won by the rule that is meant for it":
+        "a proof: each parameter gets the rule that `suggest` wrote for it",
+    "the loss is no mean over tokens":
+        "every loss that a `model:` section can name is a mean over tokens",
+    "belongs to two arrays of the checkpoint":
+        "each reader of `stored` refuses two arrays of one name before",
+    "would be there":
+        "families count by sizes of the configuration, all at least 1",
+    "a module is a call":
+        "descriptions of families are embedded, and a test reads them all",
+    "the JSON is over 4 GiB long": "a file of text has at most 2 GiB",
+    "not well-formed JSON:":
+        "the JSON library reports errors of a text to the reader, and throws "
+        "none",
+    "the JSON holds more than": "67,108,864 values take a gibibyte",
+    "the B-tree's nodes decode to more than": "takes a gibibyte",
+    "cannot read back":
+        "a part of 32,768 pieces that several threads write out of order",
+    "the plan shards the logical names in too many ways to find an order of "
+    "their rules": "20,000,000 pairs of a rule and a group take seconds",
+}
 LITERAL = re.compile(
     r'"((?:[^"\\\n]|\\.)*)"|R"(\w*)\((.*?)\)\2"', re.S)
 CALL = re.compile(r"\b\w+\(\s*(?=code::k\w+|\w+ \? code::k\w+)")
@@ -101,20 +129,29 @@ def unnamed():
             if len(place[2]) > 5 and place[2] not in tests]
 
 
+def unexplained():
+    return [place for place in unnamed() if place[2] not in UNREACHED]
+
+
 class Diagnostics(unittest.TestCase):
-    def test_most_messages_are_named_by_a_test(self):
+    def test_messages_are_named_by_a_test(self):
         self.assertGreater(sum(1 for _ in places()), 600)
-        found = unnamed()
-        self.assertLessEqual(
-            len(found), MOST_UNNAMED,
+        found = unexplained()
+        self.assertEqual(
+            len(found), 0,
             "a new message needs a test; without one are now\n" +
             "\n".join(f"{file}:{line}: {words}"
                       for file, line, words in found))
 
+    def test_no_reason_is_stale(self):
+        self.assertEqual({words for _, _, words in unnamed()} & set(UNREACHED),
+                         set(UNREACHED),
+                         "a message with a reason is gone, or a test names it")
+
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--list"]:
-        for one in unnamed():
+        for one in unexplained():
             print("{}:{}: {}".format(*one))
     else:
         unittest.main()

@@ -1,11 +1,13 @@
 """Refusals that need more than one small text: folders, environments, files
-that are made. A row is a message, the command that reports it, and its files.
+that are made. A row is a message, the command that reports it, its files, and
+the exit status if it is not 2.
 
 Messages whose cause is one text are in refusals.py; damaged checkpoints of
 orbax and zarr are in hostile_trees_test.py.
 """
 
 import concurrent.futures
+import itertools
 import json
 import os
 import shutil
@@ -16,7 +18,8 @@ import unittest
 from checkpoint_case import make_plan, write_safetensors
 from driver import Case, run
 from gguf_test import gguf
-from hostile_trees_test import VALUES, ZARRAY, plain, put
+from hostile_trees_test import (VALUES, ZARRAY, block, leaf, manifest, plain,
+                                put)
 from refusals import BERT, INPUTS
 from stored_trees_test import SAMPLES
 
@@ -109,6 +112,109 @@ def sample(name):
         os.path.join(SAMPLES, name), folder + "/d")
 
 
+def with_shardings(change):
+    """A checkpoint of orbax whose recorded shardings are changed."""
+    def build(folder):
+        sample("orbax_ocdbt")(folder)
+        path = folder + "/d/_sharding"
+        with open(path, encoding="utf-8") as file:
+            held = {key: json.loads(text)
+                    for key, text in json.load(file).items()}
+        change([one for one in held.values()
+                if one["sharding_type"] == "NamedSharding"])
+        put(folder, "d/_sharding",
+            {key: json.dumps(one) for key, one in held.items()})
+    return build
+
+
+def two_processes(folder):
+    """Two processes saved other bytes for the same chunk."""
+    put(folder, "d/_METADATA", {"tree_metadata": {}, "use_ocdbt": True,
+                                "use_zarr3": False})
+    for i in range(2):
+        node = block(0x0CDB20DE, leaf([
+            ("x/.zarray", json.dumps(ZARRAY).encode()),
+            ("x/0.0", bytes([i]) * 32)]))
+        put(folder, "d/ocdbt.process_%d/d/n" % i, node)
+        put(folder, "d/ocdbt.process_%d/manifest.ocdbt" % i,
+            manifest("d/n", 0, len(node), 2))
+
+
+def step_without_items(folder):
+    sample("orbax_manager")(folder)
+    shutil.rmtree(folder + "/d/10/params")
+
+
+def long_header(folder):
+    """A key of 256 MiB; the file has holes instead of most of its bytes."""
+    put(folder, "m.gguf", b"GGUF" + struct.pack("<IQQQ", 3, 0, 1,
+                                                (1 << 28) + 64))
+    os.truncate(folder + "/m.gguf", (1 << 28) + 4096)
+
+
+def three_gigabytes(folder):
+    put(folder, "m.json", b"{")
+    os.truncate(folder + "/m.json", 3 << 30)
+
+
+def many_tiles():
+    """A program of 45 shardings over 2^20 devices."""
+    lines = []
+    for i, (a, b) in enumerate(itertools.combinations(range(10), 2)):
+        shape = ["1"] * 10
+        shape[a] = shape[b] = "1024"
+        shape = ",".join(shape)
+        lines.append(f"  %p{i} = f32[{shape}] parameter({i}), sharding="
+                     f"{{devices=[{shape}]<=[1024,1024]}}, "
+                     f"metadata={{op_name=\"params['{i}']\"}}\n")
+    return ("HloModule m, num_partitions=1048576\n\nENTRY %main (p: f32[8]) -> "
+            "f32[8] {\n" + "".join(lines) + "  ROOT %r = f32[8]{0} copy(%p0)\n}\n")
+
+
+def large_sums():
+    """A program that sends 2^63 bytes."""
+    shape = "f32[1073741824,1073741824]"
+    return program_of(shape, "".join(
+        f"  %r{i} = {shape}{{1,0}} all-reduce(%p), replica_groups={{{{0,1}}}}, "
+        "to_apply=%add\n" for i in range(3)))
+
+
+def program_of(shape, body):
+    return ("HloModule m, is_scheduled=true, num_partitions=2\n\n"
+            "%add (a: f32[], b: f32[]) -> f32[] {\n"
+            "  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
+            "  ROOT %s = f32[] add(%a, %b)\n}\n\n"
+            f"ENTRY %main (p: {shape}) -> {shape} {{\n"
+            f"  %p = {shape}{{1,0}} parameter(0)\n{body}"
+            f"  ROOT %r = {shape}{{1,0}} copy(%r0)\n}}\n")
+
+
+def other_mesh(shardings):
+    shardings[1].update(axis_names=["x", "y"], partition_spec=["x"])
+
+
+# Pickled values, as operations of protocol 2.
+def text(value):
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def pickled(*pairs):
+    return b"}(" + b"".join(key + value for key, value in pairs) + b"u"
+
+
+def record(name, module="metadata", **members):
+    state = pickled(*((text(key), value) for key, value in members.items()))
+    return (f"ctorch.distributed.checkpoint.{module}\n{name}\n)\x81".encode(
+        "latin-1") + state + b"b")
+
+
+def one_value(places):
+    """A checkpoint of DCP that holds a pickled value, `a`, and no tensor."""
+    entries = pickled((text("a"), record("BytesStorageMetadata")))
+    return {"d/__0_0.distcp": "x", "d/.metadata": b"\x80\x02" + record(
+        "Metadata", state_dict_metadata=entries, storage_data=places) + b"."}
+
+
 def linked(folder):
     os.makedirs(folder + "/a/.git")
     put(folder, "p.yaml", PROJECT.encode())
@@ -139,6 +245,8 @@ def section(*lines):
                       + "rules:\n  - {match: '.*', spec: []}\n")
 
 
+BERT_STEP = "verify step --mesh {} --rules builtin:bert/hf --model c.json"
+CONFIG = {"c.json": BERT}
 CAST = "merge m.safetensors -o o"
 ROWS = [
     # audit
@@ -162,6 +270,21 @@ ROWS = [
                  {"bytes_per_device": (1 << 63) - 1, "group_size": 2,
                   "collective": "all-reduce", "what": "", "shape": ""}] * 2
          })}),
+    ("the bytes that this program sends do not fit in 64 bits",
+     "audit p.txt", {"p.txt": large_sums()}),
+    # steps
+    ("is no part of the step", BERT_STEP.format("tp:2") + " --part nope",
+     CONFIG),
+    ("a run in full is for", BERT_STEP.format("dp:4096,tp:2") + " --full",
+     CONFIG),
+    ("the run in full needs",
+     BERT_STEP.format("tp:2") + " --full --batch 10000000 --seq 16", CONFIG),
+    ("the bytes of the step's values do not fit in 64 bits: the largest is",
+     BERT_STEP.format("tp:2") + " --batch 4294967296 --seq 4294967296",
+     CONFIG),
+    ("layers is not one that can be built", BERT_STEP.format("tp:2"), {
+        "c.json": json.dumps({**json.loads(BERT),
+                              "num_hidden_layers": 20_000})}),
     # flags
     ("is a second dtype for all names", CAST + " --dtype BF16 --dtype F32",
      tensors("m.safetensors", F32)),
@@ -180,6 +303,12 @@ ROWS = [
     ("a device profile without `base` has no",
      "cost --mesh tp:2 --rules r.yaml --manifest m.json --profile p.yaml",
      {**INPUTS, "p.yaml": "name: a\n"}),
+    ("devices divides the sizes of the model",
+     "suggest --devices 7 --memory 80GiB --model c.json -o o", CONFIG, 1),
+    ("holds the model in training: the smallest need is",
+     "suggest --devices 8 --memory 1KiB --model c.json -o o", CONFIG, 1),
+    ("write a safetensors file of F32, F64, I8, I32 or I64 tensors",
+     "eval rotate_half --tensors a --input b", {"a": "xx", "b": "{}"}),
     # exports
     ("is registered, and the JSON of a PartitionManager holds no "
      "registrations", "export eformer --mesh tp:2 --rules r.yaml "
@@ -229,11 +358,18 @@ ROWS = [
     ("this is not a step program of `shardc`", "diff a.json b.json", {
         "a.json": '{"schema": "shardc.step/v2"}',
         "b.json": '{"schema": "shardc.step/v1"}'}),
+    # imports
+    ("the different shardings up to here have more than",
+     "import hlo h.txt --mesh a:1024,b:1024", {"h.txt": many_tiles()}),
+    ("this byte is not UTF-8", "import flax m.py", {"m.py": b"x = '\xff'\n"}),
     # models
     (", a softmax scale out of range", "verify --mesh tp:2 --model c.json", {
         "c.json": json.dumps({
             "model_type": "granite", "num_attention_heads": 2, "head_dim": 8,
             "hidden_size": 16, "attention_multiplier": 1e11})}),
+    # files
+    ("the header is longer than", "manifest --manifest m.gguf", long_header),
+    ("holds more than", "manifest --manifest m.json", three_gigabytes),
     # files of sets
     ("files of a model, not all of it", "manifest --manifest -  < m.gguf",
      {"m.gguf": gguf({"a": ([32], 0)}, split=(0, 2, 2))}),
@@ -291,6 +427,16 @@ ROWS = [
          lambda f: put(f, "p.json", make_plan([("tp", 2)], {
              "x": ([4, 2], {"spec": [None, "tp"]})})))),
     # trees
+    ("the checkpoint has arrays of several meshes:", "diff d p.json", both(
+        with_shardings(other_mesh),
+        lambda f: put(f, "p.json", PLAN.encode()))),
+    (", has more entries than its shape", "merge d -o o.safetensors",
+     with_shardings(lambda held: held[0].update(
+         partition_spec=["tp", "fsdp", None, None, None]))),
+    ("two processes saved different values for", "merge d -o o.safetensors",
+     two_processes),
+    ("the checkpoint's step has no item with arrays",
+     "merge d -o o.safetensors", step_without_items),
     (", which safetensors does not have", "merge d -o o.safetensors",
      sample("orbax_ocdbt")),
     (", which a safetensors file cannot hold", "merge d -o o.safetensors",
@@ -347,6 +493,19 @@ ROWS = [
      sample("orbax_ocdbt")),
     ("exists and is not an empty folder", "merge d --to orbax -o o", both(
         at("d", plain), lambda f: put(f, "o/a", b""))),
+    # torch.distributed.checkpoint
+    ("give a folder that torch.distributed.checkpoint has written",
+     "merge d -o o.safetensors", {"d/.metadata": "x", "d/__0_0.distcp": "x"}),
+    ("   = help: save the checkpoint again", "merge d -o o.safetensors", {
+        "d/.metadata": b"\x80\x02" + record(
+            "Metadata", state_dict_metadata=b"K\x05") + b".",
+        "d/__0_0.distcp": "x"}),
+    (", whose place in the checkpoint is not recorded",
+     "merge d --to dcp -o o", one_value(b"}")),
+    ("bytes, too few for the", "merge d --to dcp -o o", one_value(pickled(
+        (record("MetadataIndex", fqn=text("a"), offset=b"N", index=b"N"),
+         record("_StorageInfo", "filesystem", offset=b"Kd", length=b"K2",
+                relative_path=text("__0_0.distcp")))))),
     # shards of torch.distributed.checkpoint in safetensors
     ("the file lacks `DCP_SHARDING_INFO`, which others of the folder have",
      "merge d -o o.safetensors", both(
@@ -391,10 +550,10 @@ def refused(command, files):
 class RefusedInputs(Case):
     def test_every_row(self):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            found = pool.map(lambda row: refused(*row[1:]), ROWS)
-            for (message, command, _), done in zip(ROWS, found):
+            found = pool.map(lambda row: refused(*row[1:3]), ROWS)
+            for (message, command, _, *rc), done in zip(ROWS, found):
                 with self.subTest(message, command=command):
-                    self.assertEqual(done.rc, 2, done.err[:500])
+                    self.assertEqual(done.rc, *rc or [2], done.err[:500])
                     self.assertIn(message, done.err)
 
 

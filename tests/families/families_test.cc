@@ -6,6 +6,7 @@
 
 #include "doctest/doctest.h"
 #include "families/description.h"
+#include "families/evaluate.h"
 #include "families/expression.h"
 
 namespace shardc::families {
@@ -138,6 +139,13 @@ TEST_CASE("sizes that are missing or absurd are reported at their place") {
                 R"( "intermediate_size": 1, "patch_size": -2,)"
                 R"( "image_size": 8})")
             .starts_with("sizes are divided by this, and it is -2 @ -2"));
+  CHECK(Refused(With("num_attention_heads", "16"))
+            .starts_with("a hidden size of 8 does not divide into 16"));
+  CHECK(Refused(R"({"model_type": "qwen", "vocab_size": 9, "hidden_size": 8,)"
+                R"( "num_hidden_layers": 1, "num_attention_heads": 1,)"
+                R"( "intermediate_size": 1})")
+            .find("` would have a dimension of 0 @ 1 -> ") !=
+        std::string::npos);
   CHECK(Refused(With("hidden_size", "1000000000000"))
             .starts_with("`hidden_size` is larger than in any model @ "
                          "1000000000000"));
@@ -157,7 +165,7 @@ TEST_CASE("sizes whose product overflows are reported") {
                 R"( "num_hidden_layers": 1, "num_attention_heads": 1,)"
                 R"( "intermediate_size": 1, "patch_size": 67108864,)"
                 R"( "image_size": 67108864})")
-            .find("does not fit in 64 bits") != std::string::npos);
+            .find(", does not fit in 64 bits") != std::string::npos);
 }
 
 TEST_CASE("expressions that cannot be read are reported") {
@@ -168,10 +176,33 @@ TEST_CASE("expressions that cannot be read are reported") {
     CAPTURE(text);
     CHECK_FALSE(ParseExpression(text, {}, findings));
     CHECK(findings.errors() == 1);
+    CHECK(findings.all()[0].message.find(" cannot be read from character ") !=
+          std::string::npos);
   }
   Findings findings;
   std::string deep(1000, '(');
   CHECK_FALSE(ParseExpression(deep + "1", {}, findings));
+  CHECK(findings.all()[0].message.starts_with("an expression has more than "));
+}
+
+TEST_CASE("what cannot be evaluated is reported at its place") {
+  const auto document = Config(R"({"a": 1, "b": [5, 6], "c": {"d": 1}})");
+  Description family;
+  family.name = "test";
+  const auto reported = [&](const std::string& text) {
+    Findings findings;
+    const auto expression = ParseExpression(text, {}, findings);
+    REQUIRE(expression);
+    Evaluator values(family, document->root(), "hf", findings);
+    CHECK_FALSE(values.Evaluate(*expression));
+    REQUIRE(findings.all().size() == 1);
+    return findings.all()[0].message;
+  };
+  CHECK(reported("len(a)") == "a list is expected here");
+  CHECK(reported("b[2]") == "`b` has no entry 2");
+  CHECK(reported("b[-1]") == "`b` has no entry -1");
+  CHECK(reported("nope(a)") == "`test` calls `nope`, which is no function");
+  CHECK(reported("a.d") == "`a` is not an object");
 }
 
 }  // namespace

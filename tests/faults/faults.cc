@@ -5,7 +5,11 @@
 //   FAULT_CALL=pwrite,write   what is counted; `any`: every call but memory's
 //   FAULT_FROM=17             the first that fails
 //   FAULT_EVERY=1             and then every k-th (0: no other)
-//   FAULT_HOW=28              an errno; `short`: half of a transfer; `kill`
+//   FAULT_HOW=28              an errno; `short`: half of a transfer; `kill`;
+//                             `grow`, `cut`, `swap`: before the call,
+//                             FAULT_FILE gets a byte more, loses all, or is
+//                             replaced by FAULT_FILE.new; `flip`: pwrite
+//                             changes a byte
 //   FAULT_REPORT=path         made when the first call went wrong
 //
 // Calls go straight to the kernel, as the library that is replaced could not
@@ -17,6 +21,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -39,6 +44,18 @@ namespace {
 
 constexpr int kShort = -1;
 constexpr int kKill = -2;
+constexpr int kGrow = -3;
+constexpr int kCut = -4;
+constexpr int kSwap = -5;
+constexpr int kFlip = -6;
+constexpr ssize_t kFlipped = SSIZE_MAX;
+
+struct How {
+  const char* name;
+  int how;
+};
+constexpr How kHows[] = {{"short", kShort}, {"kill", kKill}, {"grow", kGrow},
+                         {"cut", kCut},     {"swap", kSwap}, {"flip", kFlip}};
 
 std::atomic<bool> armed = false;
 std::atomic<long> seen = 0;
@@ -68,6 +85,24 @@ void Tell() {
   if (fd >= 0) syscall(SYS_close, fd);
 }
 
+// Changes FAULT_FILE as another process would.
+void ChangeFile() {
+  const char* path = getenv("FAULT_FILE");
+  if (path == nullptr) return;
+  if (how == kSwap) {
+    char other[4096] = "";
+    strncpy(other, path, sizeof(other) - sizeof(".new"));
+    strcat(other, ".new");
+    syscall(SYS_renameat, AT_FDCWD, other, AT_FDCWD, path);
+    return;
+  }
+  const int flags = O_WRONLY | (how == kCut ? O_TRUNC : O_APPEND);
+  const long fd = syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+  if (fd < 0) return;
+  if (how == kGrow) syscall(SYS_write, fd, " ", 1);
+  syscall(SYS_close, fd);
+}
+
 // Returns whether this call fails; kills the process if that is requested.
 bool GoesWrong(const char* name) {
   if (!armed || !IsCounted(name)) return false;
@@ -81,12 +116,14 @@ bool GoesWrong(const char* name) {
   if (how == kKill) {
     syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
   }
+  const bool changes = how == kGrow || how == kCut || how == kSwap;
+  if (changes) ChangeFile();
   errno = before;
-  return true;
+  return !changes;
 }
 
 bool Fails(const char* name) {
-  if (!GoesWrong(name) || how == kShort) return false;
+  if (!GoesWrong(name) || how == kShort || how == kFlip) return false;
   errno = how;
   return true;
 }
@@ -97,8 +134,16 @@ ssize_t Transfer(const char* name, int fd, size_t count) {
     return static_cast<ssize_t>(count);
   }
   if (how == kShort) return static_cast<ssize_t>(count > 1 ? count / 2 : count);
+  if (how == kFlip) {
+    return count > 0 ? kFlipped : 0;
+  }
   errno = how;
   return -1;
+}
+
+// One byte, changed: the caller writes the others by another call.
+char Flipped(const void* bytes) {
+  return static_cast<char>(*static_cast<const char*>(bytes) ^ 1);
 }
 
 int (*real_main)(int, char**, char**) = nullptr;
@@ -128,9 +173,10 @@ int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv,
   from = atol(getenv("FAULT_FROM"));
   const char* every_text = getenv("FAULT_EVERY");
   every = every_text == nullptr ? 0 : atol(every_text);
-  how = strcmp(how_text, "short") == 0  ? kShort
-        : strcmp(how_text, "kill") == 0 ? kKill
-                                        : atoi(how_text);
+  how = atoi(how_text);
+  for (const How& one : kHows) {
+    if (strcmp(how_text, one.name) == 0) how = one.how;
+  }
   real_main = main;
   return start(CountedMain, argc, argv, init, fini, rtld_fini, stack_end);
 }
@@ -173,12 +219,18 @@ ssize_t pread64(int fd, void* out, size_t count, off64_t offset)
 
 ssize_t write(int fd, const void* bytes, size_t count) {
   const ssize_t some = Transfer("write", fd, count);
-  return some < 0 ? -1 : syscall(SYS_write, fd, bytes, some);
+  if (some < 0) return -1;
+  if (some != kFlipped) return syscall(SYS_write, fd, bytes, some);
+  const char wrong = Flipped(bytes);
+  return syscall(SYS_write, fd, &wrong, 1);
 }
 
 ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
   const ssize_t some = Transfer("pwrite", fd, count);
-  return some < 0 ? -1 : syscall(SYS_pwrite64, fd, bytes, some, offset);
+  if (some < 0) return -1;
+  if (some != kFlipped) return syscall(SYS_pwrite64, fd, bytes, some, offset);
+  const char wrong = Flipped(bytes);
+  return syscall(SYS_pwrite64, fd, &wrong, 1, offset);
 }
 ssize_t pwrite64(int fd, const void* bytes, size_t count, off64_t offset)
     __attribute__((alias("pwrite")));

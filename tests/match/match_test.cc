@@ -283,5 +283,15 @@ TEST_CASE("the first group is that of the leftmost match") {
   CHECK(found > 10000);
 }
 
+// A rules file cannot hold one, a caller of the library can.
+TEST_CASE("a pattern with a NUL byte is refused") {
+  Findings findings;
+  const std::string text("a\0b", 3);
+  CHECK_FALSE(Regex::Compile({text, {}, '/'}, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message ==
+        "the pattern holds a NUL byte, which no name has");
+}
+
 }  // namespace
 }  // namespace shardc

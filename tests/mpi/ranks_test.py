@@ -206,7 +206,7 @@ class Refusals(unittest.TestCase):
 
     def test_a_step_on_fewer_devices_than_ranks(self):
         self.one_line(4, verify_step(*LLAMA, "--mesh", "tp:2"),
-                      "4 processes for 2 devices")
+                      "4 processes for 2 devices, which the proof needs")
 
     def test_an_input_that_is_not_there(self):
         self.one_line(2, verify("--mesh", "tp:2", "--rules", "none.yaml"),

@@ -294,6 +294,17 @@ TEST_CASE("registered tokens") {
   }
 }
 
+TEST_CASE("a spec of another parameter needs a parameter") {
+  Findings findings;
+  const auto resolver = Resolver::Make(RuleSet(), Full(), findings);
+  REQUIRE(resolver);
+  const SpecSource like = SpecLike{"a", {}};
+  CHECK_FALSE(resolver->Resolve(like, Mode::kTrain, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message ==
+        "`like` names a parameter, and there is none here");
+}
+
 TEST_CASE("registrations that cannot be") {
   RuleSet rules;
   rules.registrations = {Reg("HEAD", {"tp"})};

@@ -233,19 +233,23 @@ TEST_CASE("errors of an input have a place") {
 
 TEST_CASE("a manifest of the program's own is judged as one that is read") {
   using Tensors = std::vector<shardc::Tensor>;
-  for (const auto& [tensors, code] :
+  const std::string large = "the size of `a/b` does not fit in 64 bits";
+  for (const auto& [tensors, message] :
        std::vector<std::pair<Tensors, std::string>>{
-           {{{"a/b", shardc::Shape{-1}, "F32"}}, "SHD023"},
-           {{{"a/b", shardc::Shape{1LL << 62, 4}, "F32"}}, "SHD024"},
-           {{{"a/b", shardc::Shape{1LL << 62}, "F32"}}, "SHD024"},
-           {{{"a/b", shardc::Shape{1}, "float"}}, "SHD051"},
-           {{{"a/b", {}, ""}, {"a/b", {}, ""}}, "SHD020"},
-           {{{"", {}, ""}}, "SHD025"},
-           {{{"a\x7f", {}, ""}}, "SHD025"}}) {
+           {{{"a/b", shardc::Shape{-1}, "F32"}},
+            "SHD023 `a/b` has a dimension of size -1"},
+           {{{"a/b", shardc::Shape{1LL << 62, 4}, "F32"}}, "SHD024 " + large},
+           {{{"a/b", shardc::Shape{1LL << 62}, "F32"}}, "SHD024 " + large},
+           {{{"a/b", shardc::Shape{1}, "float"}},
+            "SHD051 `a/b` has the dtype `float`, which is unknown"},
+           {{{"a/b", {}, ""}, {"a/b", {}, ""}}, "SHD020 `a/b` occurs twice"},
+           {{{"", {}, ""}}, "SHD025 a parameter has no name"},
+           {{{"a\x7f", {}, ""}},
+            "SHD025 the name `a\\x7f` holds a control character"}}) {
     Findings findings;
     CHECK_FALSE(shardc::MakeManifest(tensors, findings));
     REQUIRE(findings.size() == 1);
-    CHECK(findings.at(0).code == code);
+    CHECK(findings.at(0).code + " " + findings.at(0).message == message);
   }
   Findings findings;
   const auto manifest = shardc::MakeManifest(kTensors, findings);
@@ -332,6 +336,8 @@ TEST_CASE("the attention is verified on a simulated mesh") {
   options.operations = {};
   options.sizes.key_heads = 0;
   CHECK_FALSE(shardc::Verify(*inputs.mesh, *inputs.rules, options, findings));
+  CHECK(findings.at(findings.size() - 1).message ==
+        "a size of the attention is 0, the minimum is 1");
   options.sizes.key_heads = 3;
   CHECK_FALSE(shardc::Verify(*inputs.mesh, *inputs.rules, options, findings));
 }

@@ -176,7 +176,10 @@ TEST_CASE("dcp: metadata of ranks that saved without collectives is merged") {
   CHECK(tree->arrays[0].pieces.size() == 2);
   CHECK(Floats(*tree, {{1, 0}, {2, 1}}) == std::vector<float>{3, 0});
   files.folder().Write("__1.metadata", MetadataOf({5, 3}, {pieces[1]}));
-  Contains(Opened(files.path()), "size: tensor `w` has shape [5, 3]");
+  Contains(
+      Opened(files.path()),
+      "size: tensor `w` has shape [5, 3], and [4, 3] or another data type in "
+      "the metadata of a rank before it");
   fs::remove(files.folder() / "__1.metadata");
   files.folder().Write("__0.metadata", MetadataOf({4, 3}, {pieces[0]}));
   Contains(Opened(files.path()), "the pieces hold 6 of 12 elements");
@@ -280,8 +283,10 @@ TEST_CASE("dcp: archives that differ from the metadata are refused") {
            "has a storage of 1 element");
   Contains(ReadAll(TwoFiles(FloatArchive({2, 3}, {INT64_MAX, 1}, 0, 6)).path()),
            "ends outside its storage of 6 elements");
-  Contains(ReadAll(TwoFiles("not a zip archive, but long enough").path()),
-           "it does not end as a zip archive");
+  Contains(
+      ReadAll(TwoFiles("not a zip archive, but long enough").path()),
+      "header: the archive of 34 bytes at byte 5: it does not end as a zip "
+      "archive");
   const std::string evil =
       PickleOf(Call(Global("os", "system"), {Text("true")}));
   Contains(ReadAll(TwoFiles(ZipOf({{"archive/data.pkl", evil}})).path()),
@@ -296,6 +301,47 @@ TEST_CASE("dcp: a hostile `.metadata` is refused and not run") {
   files.folder().Write(".metadata", PickleOf("]q\x01h\x01"
                                              "a"));
   Contains(Opened(files.path()), "header: the pickle is no `Metadata` of DCP");
+}
+
+TEST_CASE("dcp: a folder without a checkpoint is refused") {
+  const TemporaryFolder folder;
+  Contains(Opened(folder.path().string()),
+           "missing: the folder holds no checkpoint of a known format");
+}
+
+TEST_CASE("dcp: names of tensors and values are there once, without a NUL") {
+  TwoFiles files;
+  const std::string value = Record(OfModule("BytesStorageMetadata"), Dict({}));
+  const auto opened =
+      [&](const std::vector<std::pair<std::string, std::string>>& listed) {
+        files.folder().Write(
+            ".metadata",
+            PickleOf(Record(OfModule("Metadata"),
+                            Dict({{Text("state_dict_metadata"), Dict(listed)},
+                                  {Text("storage_data"), Dict({})}}))));
+        return Opened(files.path());
+      };
+  Contains(opened({{Text("a"), value}, {Text("a"), value}}),
+           "duplicate-key: the name `a` is listed twice");
+  Contains(opened({{Text(std::string("a\0b", 3)), value}}),
+           "bytes or holds a NUL");
+  Contains(opened({{Text(std::string(5000, 'a')), value}}),
+           "bytes or holds a NUL");
+}
+
+TEST_CASE("dcp: a tensor that an extension of torch wrote is refused") {
+  TwoFiles files;
+  std::string metadata = files.folder().Read(".metadata");
+  // The members of the place of the first piece, and one more.
+  const std::string member = Text("length");
+  const size_t at = metadata.find(member);
+  REQUIRE(at != std::string::npos);
+  metadata.insert(at, Text("transform_descriptors") + List({Text("zstd")}));
+  files.folder().Write(".metadata", metadata);
+  Contains(
+      Opened(files.path()),
+      "inexpressible: tensor `w` was written through the extension `zstd`, "
+      "which shardc does not read");
 }
 
 TEST_CASE("dcp: a name with a control character is refused") {

@@ -175,6 +175,27 @@ TEST_CASE("hostile: references") {
   }
 }
 
+// The node lists itself as each of its children, which are counted before they
+// are read.
+TEST_CASE("hostile: more children than a database of arrays has") {
+  constexpr size_t kCount = 1'000'001;
+  const auto column = [](char value) { return std::string(kCount, value); };
+  std::string body = Fixed(1, 1) + test::Files({"d/n"}) + Varint(kCount);
+  // What a key shares with the one before it, its other bytes, and how many
+  // bytes of it are a prefix of all keys below.
+  body += std::string(kCount - 1, '\0') + column('\4') + column('\0');
+  for (size_t i = 0; i < kCount; ++i) {
+    for (const size_t shift : {24, 16, 8, 0}) {
+      body += static_cast<char>(i >> shift & 0xFF);
+    }
+  }
+  // File, offset and size of each, and its keys and bytes.
+  body += column('\0') + column('\0') + column('\1');
+  body += column('\1') + column('\0') + column('\0');
+  Mentions(Database(body, kCount, 1).Try(),
+           "keys, or more nodes or longer keys than shardc reads");
+}
+
 TEST_CASE("hostile: keys") {
   Mentions(Database(LeafBody({{"b", ""}, {"a", ""}}), 2).Try(),
            "do not ascend");

@@ -17,9 +17,9 @@ std::string Little(uint64_t value, size_t bytes) {
   return out;
 }
 
-std::string OfModule(std::string_view name) { return Global(kModule, name); }
-
 }  // namespace
+
+std::string OfModule(std::string_view name) { return Global(kModule, name); }
 
 std::string Int(int64_t value) {
   return "\x8a\x08" + Little(static_cast<uint64_t>(value), 8);

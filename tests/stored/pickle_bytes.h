@@ -14,6 +14,8 @@ namespace shardc::stored::test {
 std::string Int(int64_t value);
 std::string Text(std::string_view text);
 std::string Global(std::string_view module, std::string_view name);
+// A class of torch.distributed.checkpoint.metadata.
+std::string OfModule(std::string_view name);
 std::string List(const std::vector<std::string>& values);
 std::string Tuple(const std::vector<std::string>& values);
 std::string Dict(const std::vector<std::pair<std::string, std::string>>& pairs);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <string>
 
 namespace shardc::verify {
 namespace {
@@ -31,7 +32,9 @@ TEST_CASE("a size below one is refused") {
       sizes.*size = wrong;
       Findings findings;
       CHECK_FALSE(CheckSizes(sizes, findings));
-      CHECK(findings.all().size() == 1);
+      REQUIRE(findings.all().size() == 1);
+      CHECK(findings.all()[0].message.ends_with(
+          std::to_string(wrong) + ", which leaves attention nothing"));
     }
   }
 }
