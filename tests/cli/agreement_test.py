@@ -5,6 +5,7 @@ size: bytes that a device holds, bytes that it sends by collective, and the orde
 of meshes. SHARDC_AGREEMENT_EVERY=1 compares all cases instead of a sample.
 """
 
+import collections
 import html
 import itertools
 import json
@@ -46,9 +47,20 @@ FLOAT32 = {"gpt2", "gpt2-xl"}
 MODES = ("train", "prefill", "decode")
 SECTIONS_HEAD = """\
 # Bytes that a device sends in a step by the program of a pack's `model:` section
-# and by the formulas without it, and their ratio. In decode the formulas gather
-# the weights over the fully sharded axes, and a program moves the activations.
-# model, naming, mesh, mode, program, formulas, ratio
+# and by the formulas without it, their ratio, and where they differ by more than a
+# hundredth, the collective that differs most: bytes of the program less those of
+# the formulas. The reasons:
+# - decode, all_gather of a fully sharded axis: the formulas gather the weights, and
+#   a program moves the few activations; logits stay sharded in a program.
+# - train, backward all_gather over tp: a program gathers the sharded input of each
+#   half of a layer again for the gradients of its weights, the formulas once.
+# - train, backward all_gather of a fully sharded axis: a program does not gather an
+#   embedding that the backward pass does not read.
+# - forward all_reduce over tp (Gemma): a norm after a half of a layer reads the
+#   complete sum, so that a program all-reduces it instead of reduce-scattering.
+# - experts (Mixtral): a program adds the outputs of a token's experts before it
+#   sums them over the experts' axis, and sums over tp what each axis still holds.
+# model, naming, mesh, mode, program, formulas, ratio, largest difference
 """
 
 
@@ -89,6 +101,16 @@ class Agreement(Case):
             count, sent = out.get(key, (0, 0))
             out[key] = (count + one["count"], sent + one["bytes_per_device"])
         return out
+
+    def largest_difference(self, program, formulas):
+        less = collections.Counter()
+        for cost, sign in ((program, 1), (formulas, -1)):
+            for one in cost["communication"]:
+                less[f"{one['phase']} {one['collective']} "
+                     f"{','.join(one['axes'])}"] += (
+                         sign * one["bytes_per_device"])
+        name = max(sorted(less), key=lambda one: abs(less[one]))
+        return f"{name} {less[name]:+d}"
 
     def step_of(self, case):
         model, naming, _, batch, length, remat = case
@@ -161,9 +183,11 @@ class Agreement(Case):
                                  formulas["activations"])
                 self.assertEqual(formulas["communication_from"], "formulas")
             sent = [one["communication_bytes"]["total"] for one in costs]
-            lines.append(" ".join([
-                model, naming, mesh, mode, *map(str, sent),
-                f"{sent[0] / sent[1]:.3f}"]) + "\n")
+            line = [model, naming, mesh, mode, *map(str, sent),
+                    f"{sent[0] / sent[1]:.3f}"]
+            if abs(sent[0] / sent[1] - 1) > 0.01:
+                line.append(self.largest_difference(program, formulas))
+            lines.append(" ".join(line) + "\n")
         path = os.path.join(TESTDATA, "tables", "model_sections.txt")
         if os.environ.get("SHARDC_WRITE_TABLES"):
             with open(path, "w", encoding="utf-8") as file:
