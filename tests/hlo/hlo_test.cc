@@ -90,6 +90,8 @@ TEST_CASE("malformed groups are refused") {
         "[0,0]<=[0]", "mesh['a'=2] {'b'}", "mesh['a'=4] {'a':(3)2}",
         "mesh['a'=0] {'a'}", "mesh['a'=16] {'a'}", "[2]<=[1048577,4]",
         "mesh['a'=2], device_ids=([3]) {'a'}", "x", "{{-1,0}}",
+        "mesh['a'=2], device_ids=([1048577,4]) {'a'}",
+        "mesh['a'=1048577] {'a'}",
         "[1,9223372036854775807]<=[9223372036854775807]"}) {
     CAPTURE(text);
     CHECK_FALSE(ReadGroups(text, 8));

@@ -125,6 +125,39 @@ TEST_CASE("another spec or another rule makes another group") {
   CHECK(coverage.Dead() == 1);
 }
 
+TEST_CASE("a rule that wins nothing is dead, or shadowed where it is found") {
+  Coverage coverage;
+  const auto rule = [](int64_t won, std::optional<int64_t> found) {
+    RuleLine line;
+    line.won = won;
+    line.found = found;
+    return line;
+  };
+  coverage.rules = {rule(2, 2), rule(0, 3), rule(0, 0), rule(0, {}),
+                    rule(1, 4)};
+  CHECK(coverage.Dead() == 2);
+  CHECK(coverage.Shadowed() == 1);
+}
+
+TEST_CASE("parameters are of the kind that their module's name gives") {
+  const std::vector<std::pair<std::string, Kind>> cases = {
+      {"embed_tokens.weight", Kind::kEmbedding},
+      {"lm_head.weight", Kind::kHead},
+      {"layers.0.input_layernorm.weight", Kind::kNorms},
+      {"layers.0.self_attn.q_proj.weight", Kind::kAttention},
+      {"layers.0.mlp.up_proj.weight", Kind::kMlp},
+      {"layers.0.mlp.experts.0.up_proj.weight", Kind::kExperts},
+      {"something.else", Kind::kOther},
+  };
+  for (const auto& [name, kind] : cases) {
+    CAPTURE(name);
+    const PlanTable table = TableOf(kMesh, {{name, Entry(8, "[]")}});
+    const FoldedPlan plan(table);
+    REQUIRE(plan.groups().size() == 1);
+    CHECK(plan.groups()[0].kind == kind);
+  }
+}
+
 TEST_CASE("placed parameters fold over coordinates and count on one device") {
   std::vector<Param> params;
   for (int i = 0; i < 6; ++i) {

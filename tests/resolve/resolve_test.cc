@@ -117,6 +117,11 @@ TEST_CASE("unknown names have suggestions") {
   CHECK_FALSE(
       resolver->Resolve(List({{"nope1"}, {"nope2"}}), Mode::kTrain, both));
   CHECK(both.errors() == 2);
+  RuleSet rules;
+  rules.registrations = {Reg("WIDE_GROUP", {"tp"})};
+  resolver = Resolver::Make(rules, Full(), findings);
+  REQUIRE(resolver);
+  CHECK(finding({{"WIDE_GRUOP"}}).ends_with(" | did you mean `WIDE_GROUP`?"));
 }
 
 TEST_CASE("a dimension of size 1 means decode, counted from either end") {

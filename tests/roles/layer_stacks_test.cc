@@ -184,6 +184,17 @@ TEST_CASE("what may be layers or experts is undecided, and an axis decides") {
   CHECK(configured.stacks[0].confidence == StackConfidence::kSure);
 }
 
+TEST_CASE("two matrices may be layers, one may not") {
+  const auto stacks = [](int64_t size) {
+    return Find({{"trunk/up", {size, 1024, 4096}, {}},
+                 {"trunk/down", {size, 4096, 1024}, {}}})
+        .stacks;
+  };
+  REQUIRE(stacks(2).size() == 1);
+  CHECK(stacks(2)[0].layers == 2);
+  CHECK(stacks(1).empty());
+}
+
 TEST_CASE("experts and single layers are no stacks") {
   CHECK(Find({{"moe/experts/wi", {8, 1024, 4096}, {}},
               {"moe/experts/wo", {8, 4096, 1024}, {}}})

@@ -121,6 +121,18 @@ TEST_CASE("a tree without counters has a width") {
   CHECK(tree.Orientations() == "iii");
 }
 
+TEST_CASE("each stack of layers has a width of its own") {
+  Tree tree;
+  tree.Add("a/*/norm/scale", {512});
+  tree.Add("a/*/mlp/up_proj/kernel", {512, 2048});
+  tree.Add("b/*/norm/scale", {2048});
+  tree.Add("b/*/mlp/up_proj/kernel", {2048, 512});
+  CHECK(tree.Orientations() == "-i-i");
+  // It has the width of the other stack only, which does not count.
+  tree.Add("a/*/attn/q_proj/kernel", {3, 2048, 64});
+  CHECK(tree.Orientations() == "-i-i-");
+}
+
 TEST_CASE("stacked matrices vote apart") {
   Tree tree;
   tree.Add("layers/*/attn/q_proj/kernel", {1024, 512});
