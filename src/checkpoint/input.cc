@@ -138,7 +138,8 @@ class TreeInput {
                          options_.form != stored::WriteForm::kDcp &&
                          (options_.form || !options_.arrays_only);
     auto plain = pickled ? stored::PlainValueOf(leaf) : std::nullopt;
-    return plain && IsWritten(*plain) ? std::move(*plain) : leaf;
+    if (plain && IsWritten(*plain)) return std::move(*plain);
+    return leaf;
   }
 
   // Empty nodes, such as `None`, hold no value that could be lost.
