@@ -29,6 +29,12 @@ struct Fit {
   std::string found;
 };
 
+bool IsNumber(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
+    return c >= '0' && c <= '9';
+  });
+}
+
 // Compares from the end and leaves out the last `skip` parts of the name.
 // Nothing if a second part differs.
 std::optional<Fit> FitAt(const PatternText& text,
@@ -47,6 +53,11 @@ std::optional<Fit> FitAt(const PatternText& text,
     const bool wild_only = std::all_of(part.begin(), part.end(), [](char c) {
       return c == Sketch::kWild || c == Sketch::kAnyChar;
     });
+    if (plain == "*" || (word == "*" && IsNumber(plain))) {
+      // Numbers are equal, and show nothing.
+      if (word != "*") return std::nullopt;
+      continue;
+    }
     if (SketchFits(part, word)) {
       if (!wild_only) ++fit.matched;
       if (!wild_only && fit.written.empty()) ++fit.run;
@@ -74,15 +85,26 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
   return out.replace(at, fit.written.size(), fit.found);
 }
 
+// Names have `*` for parts that are numbers, and so do whole parts of a
+// pattern.
+PatternText WithoutNumbers(PatternText text) {
+  for (size_t i = 0; i < text.parts.size(); ++i) {
+    const bool whole = (i > 0 || text.begin_anchor) &&
+                       (i + 1 < text.parts.size() || text.end_anchor);
+    if (whole && IsNumber(text.parts[i])) text.parts[i] = "*";
+  }
+  return text;
+}
+
 std::vector<PatternText> TextsOf(std::span<const Rule> rules,
                                  std::span<const Sketch> sketches) {
   std::vector<PatternText> out;
   for (size_t r = 0; r < rules.size(); ++r) {
     const Sketch& sketch = sketches[r];
     for (const std::string& text : sketch.texts) {
-      out.push_back({static_cast<uint32_t>(r),
-                     SketchSegments(text, rules[r].separator),
-                     sketch.begin_anchor, sketch.end_anchor});
+      out.push_back(WithoutNumbers({static_cast<uint32_t>(r),
+                                    SketchSegments(text, rules[r].separator),
+                                    sketch.begin_anchor, sketch.end_anchor}));
     }
   }
   return out;

@@ -49,6 +49,17 @@ TEST_CASE("one part may differ, and two must be equal") {
   }
 }
 
+TEST_CASE("a number in a pattern is any number of the name") {
+  const auto rules = RulesOf({"^h/0/attn/c_atn/weight$", "1/mlp/c_fc/wieght"});
+  const NearestRules nearest(rules, {}, '/');
+  CHECK(Text(nearest.Of("h/0/attn/c_attn/weight")) ==
+        "0: c_atn|c_attn -> ^h/0/attn/c_attn/weight$");
+  CHECK(Text(nearest.Of("h/7/attn/c_attn/weight")) ==
+        "0: c_atn|c_attn -> ^h/0/attn/c_attn/weight$");
+  CHECK(Text(nearest.Of("h/1/mlp/c_fc/weight")) ==
+        "1: wieght|weight -> 1/mlp/c_fc/weight");
+}
+
 TEST_CASE(
     "dead rules are nearest, then more equal parts, fewer edits, untaken "
     "rules, "
