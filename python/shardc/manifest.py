@@ -112,15 +112,33 @@ def build(
 
 
 def _built(factory: Callable[[], Any], seen: Callable[[Any], Any]) -> Any:
-    """The factory's result, with (module, example...) initialised."""
+    """The factory's result, with (module, example...) or (module, (example, ...))
+    initialised."""
     if inspect.isclass(factory):
         return seen(_constructed(factory, (), {}))
     made = seen(factory())
     if isinstance(made, tuple) and made and _initialises(made[0]):
-        return _initialised(made[0], made[1:], {})
+        return _with_inputs(made[0], made[1:])
     if isinstance(made, tuple) and made and _is_module(made[0]):
         return made[0]
     return made
+
+
+def _with_inputs(module: Any, inputs: tuple[Any, ...]) -> Any:
+    """The module initialised with (example, ...), or with ((example, ...),) and
+    ((example, ...), {name: value}), as `init` would be called."""
+    if inputs and type(inputs[0]) in (tuple, list):
+        named = inputs[1] if len(inputs) == 2 else {}
+        if len(inputs) == 1 or isinstance(named, dict):
+            try:
+                return _initialised(module, tuple(inputs[0]), named)
+            except ManifestError as error:
+                # The tuple may be one input of the module.
+                try:
+                    return _initialised(module, inputs, {})
+                except ManifestError:
+                    raise error from None
+    return _initialised(module, inputs, {})
 
 
 def abstract(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -185,7 +203,16 @@ def _initialised(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         inputs, named = jax.tree_util.tree_unflatten(form, full)
         return module.init(key, *inputs, **named)
 
-    made = jax.eval_shape(init, jax.random.PRNGKey(0), [x for x in flat if is_array(x)])
+    arrays = [x for x in flat if is_array(x)]
+    try:
+        made = jax.eval_shape(init, jax.random.PRNGKey(0), arrays)
+    except Exception as error:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ManifestError(
+            f"{_shown(module)} cannot be initialised with these inputs: {text}"
+            " (return (module, example input) from the factory, with as many inputs"
+            " as its call takes)"
+        ) from error
     # hk.transform_with_state gives (parameters, state).
     return made[0] if isinstance(made, tuple) else made
 

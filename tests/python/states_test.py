@@ -146,6 +146,26 @@ class Manifests(unittest.TestCase):
             with self.assertRaisesRegex(ManifestError, "gives no arrays"):
                 manifest(model)
 
+    def test_inputs_may_be_a_tuple_as_in_a_call(self):
+        """(module, x), (module, (x, y)), (module, (x,), {...}), (module, pair)."""
+        module = sys.modules["shardc.manifest"]
+
+        def initialised(one, args, kwargs):
+            if (len(args), sorted(kwargs)) not in one:
+                raise module.ManifestError("wrong inputs")
+            return args, kwargs
+
+        kept, module._initialised = module._initialised, initialised
+        self.addCleanup(setattr, module, "_initialised", kept)
+        made = module._with_inputs
+        self.assertEqual(made([(1, [])], ("x",)), (("x",), {}))
+        self.assertEqual(made([(2, [])], (("x", "y"),)), (("x", "y"), {}))
+        self.assertEqual(made([(1, ["train"])], (("x",), {"train": False})),
+                         (("x",), {"train": False}))
+        self.assertEqual(made([(1, [])], (("x", "y"),)), ((("x", "y"),), {}))
+        with self.assertRaisesRegex(module.ManifestError, "wrong inputs"):
+            made([(3, [])], (("x", "y"),))
+
     def test_of_a_train_state_the_parameters(self):
         params = {"up": {"w": array(2)}}
         for state in (types.SimpleNamespace(params=params, opt_state=(),
