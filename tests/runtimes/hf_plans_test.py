@@ -314,6 +314,19 @@ class Plans(unittest.TestCase):
         self.assertIn("modules inside, whose code a style does not", said)
         self.assertIn("linear layers, and it multiplies groups", said)
 
+    def test_experts_with_a_norm_inside_are_replicated(self):
+        key = "model.layers.0.mlp.experts."
+        params = {key + "gate_up_proj": [4, 32, 8],
+                  key + "down_proj": [4, 8, 16],
+                  key + "post_expert_norm.weight": [8]}
+        styles, said = self.exported(params, [
+            ("gate_up", [None, "tp"]), ("down", [None, None, "tp"])])
+        self.assertEqual(set(styles.values()), {"replicate"})
+        self.assertIn("modules inside, whose code a style does not", said)
+        # Each device computes all of an expert.
+        styles, _ = self.exported(params, [("experts.[a-z_]+$", ["tp"])])
+        self.assertIn("ep_dispatch_experts", styles.values())
+
     def test_a_head_of_another_name_is_no_tied_one(self):
         styles, _ = self.exported({"model.embed_tokens.weight": [16, 8],
                                    "audio_lm_head.weight": [16, 8]},

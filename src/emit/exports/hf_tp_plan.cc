@@ -39,6 +39,10 @@ enum class Vocabulary : uint8_t {
   kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
+// MuseSpark's experts normalise what each of them computes: a device would
+// normalise its part of the sum.
+constexpr std::string_view kModulesInside =
+    "it has modules inside, whose code a style does not cover";
 // The module of experts that return their input, in that of all experts.
 constexpr std::string_view kIdentity = ".identity_expert";
 // The output projection of DeepSeek V4, which has a weight for each group of
@@ -147,6 +151,9 @@ class TpPlanWriter {
             "and other modules; export a plan with `" +
             axis_ + "` on the experts only for `ep_plan`";
       }
+      if (!styles.by_expert && HasChildren(modules_, name)) {
+        styles.reason = std::string(kModulesInside);
+      }
       if (!styles.reason.empty()) {
         ReportReplicated(name, styles.reason, module.place, findings);
       }
@@ -236,7 +243,7 @@ class TpPlanWriter {
       return {"", "only its bias is sharded"};
     }
     if (HasChildren(modules_, name)) {
-      return {"", "it has modules inside, whose code a style does not cover"};
+      return {"", std::string(kModulesInside)};
     }
     if (AfterLast(name, '.') == kGroupedLinear) {
       return {"", "styles shard linear layers, and it multiplies groups"};
