@@ -40,7 +40,7 @@ class Pipeline {
 
   std::optional<PipelineCost> Run() {
     if (!CheckAxis() || !CheckRows()) return std::nullopt;
-    auto units = StageUnitsOf(compiled_, work_.model, findings_);
+    auto units = StageUnitsOf(compiled_, findings_);
     if (!units) return std::nullopt;
     units_ = std::move(*units);
     out_.axis = request_.axis;
@@ -260,7 +260,7 @@ class Pipeline {
       StageCost cost = at->second;
       cost.begin = cuts[s];
       cost.end = cuts[s + 1];
-      out.stages.push_back(std::move(cost));
+      out.stages.push_back(cost);
     }
     if (SharesEnds()) DropCopies(out.stages.back());
     timed_ = timed_ ||

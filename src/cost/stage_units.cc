@@ -23,9 +23,8 @@ namespace {
 
 class UnitReader {
  public:
-  UnitReader(const Compiled& compiled, const std::optional<ModelConfig>& model,
-             Findings& findings)
-      : compiled_(compiled), model_(model), findings_(findings) {}
+  UnitReader(const Compiled& compiled, Findings& findings)
+      : compiled_(compiled), findings_(findings) {}
 
   std::optional<StageUnits> Read() {
     const auto& names = compiled_.plan.names;
@@ -113,7 +112,6 @@ class UnitReader {
   }
 
   const Compiled& compiled_;
-  const std::optional<ModelConfig>& model_;
   Findings& findings_;
   StageUnits out_;
 };
@@ -121,9 +119,8 @@ class UnitReader {
 }  // namespace
 
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
-                                       const std::optional<ModelConfig>& model,
                                        Findings& findings) {
-  return UnitReader(compiled, model, findings).Read();
+  return UnitReader(compiled, findings).Read();
 }
 
 Mesh StageMesh(const Mesh& mesh, const std::string& axis) {

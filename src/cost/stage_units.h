@@ -31,7 +31,6 @@ struct StageUnits {
 // parameter-outside-stages, and usage if the names have no layers or two
 // chains of them.
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
-                                       const std::optional<ModelConfig>& model,
                                        Findings& findings);
 
 // The mesh of one stage: without the axis of the stages, with the hosts of a
