@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Union
 
+from shardc import torch_programs
 from shardc.mesh import Mesh
 from shardc.notebook import size_text
 from shardc.plan import Plan
@@ -166,12 +167,14 @@ def audit(
     **settings: Any,
 ) -> Audit:
     """Reads what a compiled program sends: `shardc audit`. `program` is a
-    `jax.stages.Compiled`, a `Lowered`, which is compiled, the text, or its file.
+    `jax.stages.Compiled`, a `Lowered`, which is compiled, the text, or its file; of
+    PyTorch a recorder (`shardc.torch_programs.record`), a graph, a trace of the
+    profiler or the JSON of CommDebugMode.
     `mesh` or the plan's mesh names the axes; other keywords are the command's
     flags: `profile="h100-sxm"`, `step="step.json"`, `ignore="SHD609"`. Raises ShardcError if the
     program cannot be read. Findings do not raise an error."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = ["audit", _program_file(program, folder)]
+        arguments = ["audit", _program_file(program, folder, mesh)]
         if mesh is not None:
             arguments += ["--mesh", _mesh_text(mesh)]
         if plan is not None:
@@ -194,9 +197,18 @@ def audit(
         return Audit(json_of(arguments)[1], text)
 
 
-def _program_file(program: Any, folder: str) -> str:
+def _program_file(program: Any, folder: str, mesh: MeshLike | None = None) -> str:
+    path_like = isinstance(program, os.PathLike) or (
+        isinstance(program, str) and "\n" not in program
+    )
+    if path_like and os.fspath(program).endswith(".json"):
+        program = torch_programs.read(program)
     if isinstance(program, os.PathLike):
         return str(os.fspath(program))
+    if isinstance(program, Mapping):
+        program = torch_programs.of_data(program, "the mapping")
+    if isinstance(program, torch_programs.Program):
+        program = program.as_hlo(_sizes(mesh))
     if hasattr(program, "as_text"):
         # A Lowered is not partitioned yet, so it has no collectives.
         compile_ = getattr(program, "compile", None)
@@ -212,6 +224,15 @@ def _program_file(program: Any, folder: str) -> str:
     with open(path, "w", encoding="utf-8") as file:
         file.write(program)
     return path
+
+
+def _sizes(mesh: MeshLike | None) -> dict[str, int]:
+    """Returns the sizes of a mesh that is written `dp:2,tp:4`; none of a file."""
+    text = "" if mesh is None else _mesh_text(mesh)
+    parts = [part.partition(":") for part in text.split(",")]
+    if not all(size.isdigit() for _, _, size in parts):
+        return {}
+    return {axis.strip(): int(size) for axis, _, size in parts}
 
 
 def _mesh_text(mesh: MeshLike) -> str:

@@ -94,12 +94,12 @@ void Entry::Look(const Dims& dims, int64_t runs,
   Look({dims[1], dims[0]}, runs, name, true);
 }
 
-std::optional<std::string> Entry::OfShape(const hlo::Array& array,
-                                          int64_t runs) const {
+std::optional<std::string> Entry::OfShape(const hlo::Array& array, int64_t runs,
+                                          bool sliced) const {
   std::optional<std::string> out;
   Look(array.dims, runs, out);
   // A layer's slice may keep its first dimension with size 1.
-  if (array.dims.size() > 1 && array.dims.front() == 1) {
+  if (sliced && array.dims.size() > 1 && array.dims.front() == 1) {
     Look({array.dims.begin() + 1, array.dims.end()}, runs, out);
   }
   return out;
@@ -114,7 +114,7 @@ std::optional<std::string> Entry::GradientOf(const hlo::Array& array,
     if (members < 2 || dim % members != 0) continue;
     const int64_t before = dim;
     dim /= members;
-    const auto name = OfShape(part, runs);
+    const auto name = OfShape(part, runs, false);
     dim = before;
     if (!name) continue;
     if (out && *out != *name) {

@@ -38,8 +38,9 @@ class Entry {
   // first dimension (stacked layers) sees it without that dimension, as one
   // outside of loops may. The name is empty if several parameters have the
   // shape or its transpose; nullopt if none has.
-  std::optional<std::string> OfShape(const hlo::Array& array,
-                                     int64_t runs) const;
+  // If `sliced`, a first dimension of size 1 may be that of a layer's slice.
+  std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
+                                     bool sliced = true) const;
   // The parameter whose gradient has this shape before a reduction over
   // `members` devices: as above, or one dimension is larger by a factor of
   // `members`.

@@ -51,9 +51,7 @@ class Search {
         entry_(entry),
         report_(report),
         uses_(graph) {
-    const std::string_view text = graph.program().source->text();
-    optimised_ = text.substr(0, text.find('\n')).find("is_scheduled=true") !=
-                 std::string_view::npos;
+    optimised_ = graph.program().IsScheduled();
     ReadShardings();
   }
 
@@ -169,7 +167,6 @@ class Search {
 
   void JudgeGather(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
-    // A vector is often replicated on purpose: the gradient of a norm.
     if (one.metadata.empty() && array.dims.size() > 1 &&
         uses_.ReachOutput(one.node)) {
       return Add(code::kOutputGathered, one);
@@ -187,7 +184,8 @@ class Search {
     const bool stacked = one.moved.what == What::kParameter &&
                          one.times.value() == 1 && array.dims.size() > 2 &&
                          IsTripCount(array.dims[0]);
-    if (stacked && KeepsFirst(one)) Add(code::kWeightHoisted, one);
+    if (stacked && KeepsFirst(one) && uses_.ReachLoop(one.node))
+      Add(code::kWeightHoisted, one);
   }
 
   // Whether a gather is along another dimension than the first.
@@ -212,7 +210,7 @@ class Search {
       for (int64_t& dim : part.dims) {
         if (dim % parts != 0) continue;
         dim /= parts;
-        if (!name) name = entry_.OfShape(part, runs);
+        if (!name) name = entry_.OfShape(part, runs, false);
         dim *= parts;
       }
     }
@@ -305,7 +303,10 @@ class Search {
     std::map<std::tuple<Block, Collective, std::string, std::string>, Group>
         groups;
     for (const Traffic& one : report_.traffic) {
-      if (one.calls.value() == 0 || one.sent.value() == 0) continue;
+      // The permutes of a pipeline depend on each other.
+      const bool counts = one.calls.value() > 0 && one.sent.value() > 0 &&
+                          one.kind != Collective::kPpermute;
+      if (!counts) continue;
       if (one.sent.value() / one.times.value() >= kSmallBytes) continue;
       Group& group =
           groups[{graph_.BlockOf(one.node), one.kind, one.members->text,

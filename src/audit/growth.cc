@@ -36,7 +36,8 @@ class SentReader {
 
   std::optional<Sent> Read(const JsonDocument& document) {
     const JsonValue root = document.root();
-    if (SchemaOf(root) != "shardc.audit/v1") {
+    const std::string_view schema = SchemaOf(root);
+    if (schema != "shardc.audit/v1" && schema != kLockSchema) {
       return Refuse(root, "this is no audit (`shardc.audit/v1`)");
     }
     const auto devices = Number(root, "devices");
@@ -135,15 +136,18 @@ class SentReader {
 
 }  // namespace
 
+Route RouteOf(const Traffic& one) {
+  const Members& members = *one.members;
+  return {std::string(CollectiveName(one.kind)),
+          members.named ? AxesText(members.axes) : Unnamed(members.size)};
+}
+
 Sent SentOf(const Report& report) {
   Sent out;
   out.devices = report.devices;
   for (const Traffic& one : report.traffic) {
-    const Members& members = *one.members;
-    Route route{CollectiveName(one.kind),
-                members.named ? AxesText(members.axes) : Unnamed(members.size)};
-    out.bytes[std::move(route)][{MovedText(one.moved), one.moved.shape,
-                                 std::string(one.line.function)}] +=
+    out.bytes[RouteOf(one)][{MovedText(one.moved), one.moved.shape,
+                             std::string(one.line.function)}] +=
         one.sent.value();
   }
   return out;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,9 @@ namespace shardc::audit {
 // and after collectives are combined; numbers of collectives are not.
 using Route = std::pair<std::string, std::string>;
 
+// The schema of a committed summary of an audit.
+inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
+
 // What a program sends by route; of each route, by what is moved and where.
 struct Sent {
   struct Cause {
@@ -33,9 +37,12 @@ struct Sent {
   int64_t devices = 1;
 };
 
+// The route of one collective; groups that are no axes have their size.
+Route RouteOf(const Traffic& one);
 Sent SentOf(const Report& report);
-// Reads what WriteAuditJson (emit/audits) wrote. Returns nullopt after a
-// finding (schema, number) if it is no audit, or if the sums do not fit.
+// Reads what WriteAuditJson or WriteAuditLock (emit/audits) wrote. Returns
+// nullopt after a finding (schema, number) if it is neither, or if the sums do
+// not fit.
 std::optional<Sent> ReadSent(const JsonDocument& document, Findings& findings);
 
 // A route over which a program sends more than before.

@@ -196,6 +196,19 @@ bool Uses::ReachOutput(Node node) {
       0);
 }
 
+bool Uses::ReachLoop(Node node, int depth) {
+  const auto& uses = UsesIn(graph_.BlockOf(node));
+  auto at = std::ranges::lower_bound(uses, node, {}, &Use::of);
+  for (; at != uses.end() && at->of == node; ++at) {
+    if (--steps_left_ < 0 || depth > kDeepest) return false;
+    const std::string_view opcode = graph_.At(at->user).opcode;
+    if (opcode == "while") return true;
+    const bool follows = IsMove(opcode) || opcode == "fusion";
+    if (follows && ReachLoop(at->user, depth + 1)) return true;
+  }
+  return false;
+}
+
 bool Uses::AllNarrow(Node node, std::optional<int64_t> element) {
   return All(
       node, element,

@@ -32,6 +32,8 @@ class Uses {
   // casts, reshapes, transposes, further gathers, and fusions are followed.
   // `element` is that of a tuple; nullopt: the result is no tuple.
   bool AllSlice(Node node, std::optional<int64_t> element = std::nullopt);
+  // Whether the result, moved or fused with other work, enters a loop.
+  bool ReachLoop(Node node, int depth = 0);
   // Whether the result, moved only, is an output of the entry.
   bool ReachOutput(Node node);
   // Whether every use casts the result to a narrower floating-point type.

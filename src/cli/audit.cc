@@ -344,7 +344,8 @@ and numbers of collectives may change without a difference.
 Below the table are findings: what the program does that its author probably did
 not intend, such as an activation that is gathered over the axes of the batch, at
 the line of the Python source. `shardc explain SHD601` explains one and shows an
-example; the codes are SHD601 to SHD610. Findings that compare dtypes are made of
+example; the codes are SHD601 to SHD610; SHD611 and SHD612 are
+those of `shardc check`. Findings that compare dtypes are made of
 a program right after partitioning only, because back ends change dtypes.
 
 `--format json` is shardc.audit/v1. The other formats have the findings alone,

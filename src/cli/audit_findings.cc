@@ -11,7 +11,9 @@
 #include <string>
 #include <utility>
 
+#include "audit/table.h"
 #include "source/file.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
@@ -74,11 +76,14 @@ std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
 }  // namespace
 
 Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
-                       const Selection& selection) {
+                       const Selection& selection, const audit::Lock* locked) {
   PythonFiles files;
   Findings out;
   for (const audit::Flaw& flaw : report.flaws) {
     if (!selection.Wants(*flaw.code)) continue;
+    if (locked != nullptr && locked->flaws.contains(audit::LockedOf(flaw))) {
+      continue;
+    }
     Finding finding;
     finding.code = flaw.code;
     finding.level = flaw.level;
@@ -94,6 +99,47 @@ Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
     out.Add(std::move(finding));
   }
   out.Sort();
+  return out;
+}
+
+Findings GrowthFindings(const hlo::Program& program,
+                        const audit::Report& report,
+                        std::span<const audit::Growth> growth,
+                        const std::string& committed) {
+  PythonFiles files;
+  Findings out;
+  for (const audit::Growth& one : growth) {
+    // Of the collectives of this cause, the one that sends most.
+    const audit::Traffic* most = nullptr;
+    for (const audit::Traffic& traffic : report.traffic) {
+      const bool caused = audit::RouteOf(traffic) == one.route &&
+                          audit::MovedText(traffic.moved) == one.cause.what &&
+                          traffic.moved.shape == one.cause.shape &&
+                          traffic.line.function == one.cause.function;
+      if (caused &&
+          (most == nullptr || traffic.sent.value() > most->sent.value())) {
+        most = &traffic;
+      }
+    }
+    Finding finding;
+    finding.code = &code::kTrafficGrew;
+    finding.message = one.route.first + " over `" + one.route.second +
+                      "` sends " + BytesText(one.after) + " per device, and " +
+                      (one.before == 0 ? "nothing" : BytesText(one.before)) +
+                      " in the committed summary";
+    if (most != nullptr) {
+      finding.message += "; most of what is new is " + one.cause.what + " `" +
+                         one.cause.shape + "`";
+    }
+    finding.help =
+        "look at what changed the sharding at this line; if it is "
+        "intended, `shardc plan --write-locked` writes `" +
+        committed + "` again";
+    finding.place = most == nullptr || most->line.file.empty()
+                        ? program.PlaceOf(program.name)
+                        : files.PlaceOf(most->line);
+    out.Add(std::move(finding));
+  }
   return out;
 }
 

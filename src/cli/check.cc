@@ -17,6 +17,7 @@
 #include "emit/findings/diff.h"
 #include "emit/findings/formats.h"
 #include "lint/baseline.h"
+#include "parse/audit_read.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/json_writer.h"
@@ -222,9 +223,14 @@ void PrintFixes(const FixResult& fixed, const CheckFlags& flags,
   }
 }
 
-bool CheckLocked(const std::vector<Target>& targets, Findings& findings) {
+bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
+                 Findings& findings) {
   for (const Target& target : targets) {
-    if (!target.plan.empty() || !target.step.empty()) return true;
+    Findings unread;  // reported when the target is checked
+    if (!target.plan.empty() || !target.step.empty() ||
+        ReadTargetAudit(target, allow_outside, unread)) {
+      return true;
+    }
   }
   findings.Add(code::kUsage, {}, "no target has a committed plan to compare",
                "add `plan: plans/NAME.plan.json` to the target, and write the "
@@ -335,7 +341,9 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     baseline = ReadBaseline(flags.baseline, findings);
     if (!baseline) return kFailed;
   }
-  if (flags.options.locked && !CheckLocked(work->targets, findings)) {
+  if (flags.options.locked &&
+      !CheckLocked(work->targets, flags.options.inputs.asked.allow_outside,
+                   findings)) {
     return kFailed;
   }
   if (flags.unsafe_fixes && !flags.diff) flags.fix = true;

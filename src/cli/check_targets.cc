@@ -16,11 +16,13 @@
 #include "cli/committed_plan.h"
 #include "cli/committed_step.h"
 #include "cli/output.h"
+#include "cli/target_audit.h"
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
 #include "lint/rules/all.h"
+#include "parse/audit_read.h"
 #include "source/index.h"
 #include "source/thread_pool.h"
 
@@ -85,6 +87,17 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   FindingSink extra;
   if (options.locked) {
     extra = Locked(target, *compiled, config, out.errors);
+  }
+  const Mesh& mesh = compiled->plan.mesh;
+  const auto audit =
+      ReadTargetAudit(target, options.inputs.asked.allow_outside, out.errors);
+  if (audit && options.programs != nullptr) {
+    const auto sums = options.programs->Of(target, *audit, mesh);
+    if (sums != nullptr) extra = BudgetFindings(*audit, *sums);
+  } else if (audit) {
+    FindingSink more = CheckProgram(target, *audit, mesh, options.locked,
+                                    selection, out.errors);
+    std::move(more.begin(), more.end(), std::back_inserter(extra));
   }
   out.result =
       LintTarget(target, *compiled, std::move(config), options.lint, selection,

@@ -9,6 +9,7 @@
 
 #include "cli/inputs.h"
 #include "cli/lint_target.h"
+#include "cli/target_audit.h"
 #include "lint/fix.h"
 #include "lint/run.h"
 #include "lint/select.h"
@@ -23,6 +24,9 @@ struct CheckOptions {
   bool locked = false;
   bool fix = false;   // compute fixes too
   bool keep = false;  // keep the compiled plans
+  // With it only the budgets of compiled programs are checked, and programs
+  // that were read before are not read again.
+  ProgramSums* programs = nullptr;
 };
 
 struct CheckedTarget {

@@ -131,6 +131,7 @@ lsp::CheckedProject LspChecker::Read(const std::string& path,
   options.inputs = InputsWith(texts);
   options.fix = true;
   options.keep = true;
+  options.programs = &programs_;
   auto checked = CheckTargets(project->targets, options, *selection, common_);
   for (size_t i = 0; i < checked.size(); ++i) {
     CheckedTarget& one = checked[i];

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/check_targets.h"
+#include "cli/target_audit.h"
 #include "lsp/checker.h"
 #include "target/manifest_cache.h"
 
@@ -32,6 +33,7 @@ class LspChecker final : public lsp::Checker {
   Common common_;
   bool allow_outside_;
   ManifestCache manifests_;
+  ProgramSums programs_;
 };
 
 }  // namespace shardc::cli

@@ -12,10 +12,13 @@
 #include "cli/lint_target.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/target_audit.h"
+#include "emit/audits/audit_lock.h"
 #include "emit/emit.h"
 #include "emit/plans/plan_diff.h"
 #include "emit/verify/step_json.h"
 #include "lint/locked.h"
+#include "parse/audit_read.h"
 #include "source/file.h"
 #include "source/file_sink.h"
 #include "source/matching_sink.h"
@@ -67,7 +70,11 @@ std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
   if (!all) return std::nullopt;
   std::vector<Target> out;
   for (Target& target : *all) {
-    if (!target.plan.empty() || !target.step.empty()) {
+    Findings unread;  // reported when the target is planned
+    const bool audited =
+        flags.write_locked &&
+        ReadTargetAudit(target, flags.inputs.asked.allow_outside, unread);
+    if (!target.plan.empty() || !target.step.empty() || audited) {
       out.push_back(std::move(target));
     } else if (all->size() > 1 && flags.inputs.targets.empty()) {
       PrintMessage(common,
@@ -214,6 +221,30 @@ int PutStep(const PlanFlags& flags, const Target& target,
   return good ? kDone : kFailed;
 }
 
+// Writes the committed summary of the target's compiled program, if it has one.
+int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
+             Outcome& outcome, Findings& findings) {
+  if (!flags.write_locked) return kDone;
+  const size_t before = findings.errors();
+  const auto audit =
+      ReadTargetAudit(target, flags.inputs.asked.allow_outside, findings);
+  if (findings.errors() > before) return kFailed;
+  if (!audit || audit->locked.empty()) return kDone;
+  const auto program = ReadTargetProgram(target, *audit, mesh, findings);
+  if (program == nullptr) return kFailed;
+  const std::string& path = audit->locked;
+  const auto write = [&](Sink& out) {
+    WriteAuditLock(*program->report, program->program.IsScheduled(), out);
+  };
+  const bool good =
+      outcome.written.contains(FileIdOf(path))
+          ? HoldsTheSame(write, path, target, findings)
+          : MayReplace(target, path, "shardc.audit-lock", findings) &&
+                PutResult(write, path, findings);
+  outcome.written.insert(FileIdOf(path));
+  return good ? kDone : kFailed;
+}
+
 // Writes the plan to the file of `--write-locked` or `--output`.
 bool PutPlan(const PlanFlags& flags, const Target& target,
              const Compiled& compiled, std::span<const Finding> found,
@@ -262,6 +293,8 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   }
   status = std::max(status, PutStep(flags, target, *compiled, model, common,
                                     outcome, findings));
+  status = std::max(
+      status, PutAudit(flags, target, compiled->plan.mesh, outcome, findings));
   const bool committed = flags.diff || flags.write_locked;
   if (committed && target.plan.empty()) {
     findings.Append(std::move(found));

@@ -187,6 +187,12 @@ Place Program::PlaceOf(std::string_view part) const {
   return {source, begin, begin + part.size()};
 }
 
+bool Program::IsScheduled() const {
+  const std::string_view text = source->text();
+  return text.substr(0, text.find('\n')).find("is_scheduled=true") !=
+         std::string_view::npos;
+}
+
 std::optional<Program> ReadProgram(const SourceRef& source,
                                    Findings& findings) {
   if (source->text().find_first_not_of(" \t\r\n") == std::string_view::npos) {

@@ -35,6 +35,9 @@ struct Program {
   std::unordered_map<std::string_view, uint32_t> by_name;  // computations
 
   Place PlaceOf(std::string_view part) const;
+  // Whether the back end has optimised and scheduled the program; others are
+  // from an earlier stage, such as right after partitioning.
+  bool IsScheduled() const;
 };
 
 // Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Lines

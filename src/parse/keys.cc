@@ -47,10 +47,11 @@ constexpr std::array<Name, 2> kModelSlopesKeys = {"when", "scaled"};
 constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
 constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
                                               "weight_decay"};
-constexpr std::array<Name, 16> kTargetKeys = {
-    "mesh",   "rules", "manifest", "model",       "modes", "operations",
-    "layout", "dtype", "kv_dtype", "settings",    "batch", "kv_len",
-    "memory", "plan",  "step",     "weight_decay"};
+constexpr std::array<Name, 17> kTargetKeys = {
+    "mesh",   "rules", "manifest", "model",        "modes", "operations",
+    "layout", "dtype", "kv_dtype", "settings",     "batch", "kv_len",
+    "memory", "plan",  "step",     "weight_decay", "audit"};
+constexpr std::array<Name, 3> kAuditKeys = {"program", "locked", "budget"};
 constexpr std::array<Name, 5> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on", "baseline"};
 constexpr std::array<Name, 24> kRunKeys = {
@@ -93,6 +94,7 @@ const KeyTable kModelNorm{"rules.model.norm", "`norm`", kModelNormKeys};
 const KeyTable kModelSlopes{"rules.model.slopes", "`slopes`", kModelSlopesKeys};
 const KeyTable kProject{"project", "a project file", kProjectKeys};
 const KeyTable kTarget{"project.target", "a target", kTargetKeys};
+const KeyTable kAudit{"project.audit", "`audit`", kAuditKeys};
 const KeyTable kLint{"project.lint", "`lint`", kLintKeys};
 const KeyTable kOperations{"operations", "a settings file", kOperationsKeys};
 const KeyTable kSettings{"operations.settings", "a record of settings",
@@ -101,7 +103,7 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 34> kAll = {
+  static constexpr std::array<const KeyTable*, 35> kAll = {
       &keys::kMesh,         &keys::kDevice,        &keys::kRules,
       &keys::kRule,         &keys::kLike,          &keys::kPlace,
       &keys::kRegistration, &keys::kForcedAxis,    &keys::kBundle,
@@ -113,7 +115,7 @@ std::span<const KeyTable* const> AllKeyTables() {
       &keys::kPeaks,        &keys::kProfileMemory, &keys::kEfficiency,
       &keys::kMatmul,       &keys::kAttention,     &keys::kLinks,
       &keys::kLink,         &keys::kChips,         &keys::kSources,
-      &keys::kRun};
+      &keys::kRun,          &keys::kAudit};
   return kAll;
 }
 

@@ -30,6 +30,7 @@ extern const KeyTable kModelNorm;
 extern const KeyTable kModelSlopes;
 extern const KeyTable kProject;
 extern const KeyTable kTarget;
+extern const KeyTable kAudit;
 extern const KeyTable kLint;
 extern const KeyTable kOperations;
 extern const KeyTable kSettings;

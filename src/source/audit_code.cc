@@ -11,6 +11,7 @@ std::span<const Code* const> AuditCodes() {
       &code::kGradientNotScattered, &code::kOutputGathered,
       &code::kSentInWiderDtype,     &code::kManySmallCollectives,
       &code::kAxisUnusedInProgram,  &code::kHostTransfer,
+      &code::kOverAuditBudget,      &code::kTrafficGrew,
   };
   return kCodes;
 }

@@ -38,6 +38,12 @@ inline constexpr Code kAxisUnusedInProgram{
     "no argument and no collective of the program uses a mesh axis"};
 inline constexpr Code kHostTransfer{610, "host-transfer", Level::kWarning,
                                     "the step sends data to the host"};
+inline constexpr Code kOverAuditBudget{
+    611, "over-audit-budget", Level::kError,
+    "a compiled program sends more than its budget"};
+inline constexpr Code kTrafficGrew{
+    612, "traffic-grew", Level::kError,
+    "a compiled program sends more than its committed summary"};
 }  // namespace code
 
 // Returns every code of family 6, ascending.

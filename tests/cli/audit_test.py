@@ -361,6 +361,49 @@ class Audit(Case):
             self.refused(path("layers"), *MESH, "--step", step,
                          said="the mesh of the step of `--step` is dp=8")
 
+    def test_programs_send_what_the_profiler_saw(self):
+        """JAX's profiler counted the collectives that a device ran; their bytes
+        are those of the shapes in the text (tests/runtimes/audit_executed.py).
+        No step without a mistake has a finding."""
+        with open(os.path.join(FOLDER, "executed", "EXPECT.json"),
+                  encoding="utf-8") as file:
+            programs = json.load(file)
+        self.assertGreaterEqual(len(programs), 28)
+        for one in programs:
+            with self.subTest(one["program"]):
+                out = self.audit(os.path.join(
+                    FOLDER, "executed", one["program"] + ".hlo.txt.gz"), *MESH)
+                self.assertEqual((out["total"]["calls"],
+                                  out["total"]["bytes_per_device"]),
+                                 (one["calls"], one["bytes"]))
+                self.assertEqual(
+                    sorted({found["code"] for found in out["findings"]}),
+                    one["findings"])
+
+    def test_programs_of_tpus_are_read(self):
+        """Compiled ahead of time for v5e and v5p by tests/runtimes/audit_tpu.py.
+        Explicit collectives are the same as on the CPU."""
+        with open(os.path.join(FOLDER, "tpu", "EXPECT.json"),
+                  encoding="utf-8") as file:
+            programs = json.load(file)
+        self.assertGreaterEqual(len(programs), 32)
+        for one in programs:
+            with self.subTest(one["program"]):
+                out = self.audit(os.path.join(
+                    FOLDER, "tpu", one["program"] + ".hlo.txt.gz"), *MESH)
+                self.assertEqual(
+                    (out["total"]["calls"], out["total"]["bytes_per_device"],
+                     sorted({found["code"] for found in out["findings"]})),
+                    (one["calls"], one["bytes"], one["findings"]))
+                self.assertEqual(out["total"]["bound"], "exact")
+                self.assertNotIn(None, [each["axes"] for each in
+                                        out["collectives"]])
+        told = {one["program"]: one for one in programs}
+        for chip in ("v5e", "v5p"):
+            self.assertEqual((told[chip + ".ring"]["calls"],
+                              told[chip + ".ring"]["bytes"]), (5, 160))
+            self.assertEqual(told[chip + ".many_small"]["bytes"], 96)
+
     def test_findings_have_every_format_and_can_be_left_out(self):
         program = os.path.join(FOLDER, "findings",
                                "wider_dtype.after_spmd.hlo.txt.gz")

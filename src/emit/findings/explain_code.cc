@@ -105,6 +105,8 @@ void Page(std::string& out, const CodePage& page) {
                   "the command ends with exit status 2."
             : page.code->number < 600
                 ? "The command that reports it ends with exit status 1."
+            : page.code->number > 610
+                ? "`shardc check --ignore` leaves the finding out."
                 : "`shardc audit --ignore` leaves the finding out.");
   out += "\nExample\n";
   Session(out, page.bad);

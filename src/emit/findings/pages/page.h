@@ -37,7 +37,7 @@ std::span<const CodePage> RulePages();      // names, specs, patterns, meshes
 std::span<const CodePage> TensorPages();    // headers and data of checkpoints
 std::span<const CodePage> ExchangePages();  // formats of other systems
 std::span<const CodePage> SchedulePages();  // SHD241-249
-std::span<const CodePage> ProgramPages();   // SHD601-610
+std::span<const CodePage> ProgramPages();   // SHD601-612
 
 // Null for a code that is a lint.
 const CodePage* FindPage(const Code& code);

@@ -355,6 +355,140 @@ ENTRY %main {
 }
 $ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
 )"},
+      CodePage{.code = &code::kOverAuditBudget,
+               .what = "Compares the text of the target's compiled program "
+                       "with its budget in shardc.yaml. An entry over axes "
+                       "limits the collectives over exactly these axes, "
+                       "whatever their order; one without axes limits all of "
+                       "its kind.",
+               .why = "A budget holds what a team has decided, such as that "
+                      "no activation is gathered over tp. A change of a model "
+                      "or of a compiler that breaks it would be found on "
+                      "hardware only, as a slower step.",
+               .fix = "List what is sent with `shardc audit`, and mend the "
+                      "sharding constraint at the line that sends most. If "
+                      "the traffic is intended, raise the budget.",
+               .bad = R"(--- shardc.yaml
+version: 1
+targets:
+  small:
+    mesh: fsdp:2,tp:4
+    rules: rules.yaml
+    manifest: manifest.json
+    audit:
+      program: step.hlo.txt
+      budget: {all_gather: {fsdp: 0}}
+--- rules.yaml
+version: 1
+rules:
+  - match: up/kernel
+    spec: ColumnWise
+--- manifest.json
+{"schema": "shardc.manifest/v1", "params": {"up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+--- step.hlo.txt
+HloModule jit_step, num_partitions=8
+
+ENTRY %main {
+  %w = bf16[512,1024]{1,0} parameter(0), sharding={devices=[2,4]<=[8]}, metadata={op_name="p['up']['kernel']"}
+  ROOT %g = bf16[1024,1024]{1,0} all-gather(%w), replica_groups={{0,4},{1,5},{2,6},{3,7}}, dimensions={0}, metadata={op_name="jit(step)/jvp(layer)/dot_general" source_file="model.py" source_line=3}
+}
+$ shardc check
+)",
+               .good = R"(--- shardc.yaml
+version: 1
+targets:
+  small:
+    mesh: fsdp:2,tp:4
+    rules: rules.yaml
+    manifest: manifest.json
+    audit:
+      program: step.hlo.txt
+      budget: {all_gather: {fsdp: 2MiB}}
+--- rules.yaml
+version: 1
+rules:
+  - match: up/kernel
+    spec: ColumnWise
+--- manifest.json
+{"schema": "shardc.manifest/v1", "params": {"up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+--- step.hlo.txt
+HloModule jit_step, num_partitions=8
+
+ENTRY %main {
+  %w = bf16[512,1024]{1,0} parameter(0), sharding={devices=[2,4]<=[8]}, metadata={op_name="p['up']['kernel']"}
+  ROOT %g = bf16[1024,1024]{1,0} all-gather(%w), replica_groups={{0,4},{1,5},{2,6},{3,7}}, dimensions={0}, metadata={op_name="jit(step)/jvp(layer)/dot_general" source_file="model.py" source_line=3}
+}
+$ shardc check
+)"},
+      CodePage{.code = &code::kTrafficGrew,
+               .what = "With `--locked`, compares the bytes that the target's "
+                       "compiled program sends, by kind of collective and "
+                       "axes, with the committed summary. Up to 1 % and 4 KiB "
+                       "more do not count, unless nothing was sent before. "
+                       "Numbers of collectives and source lines are not "
+                       "compared: compilers and edits of other code change "
+                       "them.",
+               .why = "The summary shows in review what a change makes the "
+                      "program send. Without it, traffic grows unfound.",
+               .fix = "Look at the line of the finding. If the growth is "
+                      "intended, write the summary again with `shardc plan "
+                      "--write-locked`.",
+               .bad = R"(--- shardc.yaml
+version: 1
+targets:
+  small:
+    mesh: fsdp:2,tp:4
+    rules: rules.yaml
+    manifest: manifest.json
+    audit:
+      program: step.hlo.txt
+      locked: step.audit.json
+--- rules.yaml
+version: 1
+rules:
+  - match: up/kernel
+    spec: ColumnWise
+--- manifest.json
+{"schema": "shardc.manifest/v1", "params": {"up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+--- step.hlo.txt
+HloModule jit_step, num_partitions=8
+
+ENTRY %main {
+  %w = bf16[512,1024]{1,0} parameter(0), sharding={devices=[2,4]<=[8]}, metadata={op_name="p['up']['kernel']"}
+  ROOT %g = bf16[1024,1024]{1,0} all-gather(%w), replica_groups={{0,4},{1,5},{2,6},{3,7}}, dimensions={0}, metadata={op_name="jit(step)/jvp(layer)/dot_general" source_file="model.py" source_line=3}
+}
+--- step.audit.json
+{"schema": "shardc.audit-lock/v1", "program": "jit_step", "devices": 8, "stage": "partitioned", "collectives": [], "findings": []}
+$ shardc check --locked
+)",
+               .good = R"(--- shardc.yaml
+version: 1
+targets:
+  small:
+    mesh: fsdp:2,tp:4
+    rules: rules.yaml
+    manifest: manifest.json
+    audit:
+      program: step.hlo.txt
+      locked: step.audit.json
+--- rules.yaml
+version: 1
+rules:
+  - match: up/kernel
+    spec: ColumnWise
+--- manifest.json
+{"schema": "shardc.manifest/v1", "params": {"up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}}
+--- step.hlo.txt
+HloModule jit_step, num_partitions=8
+
+ENTRY %main {
+  %w = bf16[512,1024]{1,0} parameter(0), sharding={devices=[2,4]<=[8]}, metadata={op_name="p['up']['kernel']"}
+  ROOT %g = bf16[1024,1024]{1,0} all-gather(%w), replica_groups={{0,4},{1,5},{2,6},{3,7}}, dimensions={0}, metadata={op_name="jit(step)/jvp(layer)/dot_general" source_file="model.py" source_line=3}
+}
+--- step.audit.json
+{"schema": "shardc.audit-lock/v1", "program": "jit_step", "devices": 8, "stage": "partitioned", "collectives": [{"collective": "all_gather", "axes": ["fsdp"], "group_size": 2, "bytes_per_device": 1048576, "what": "parameter", "parameter": "up/kernel", "shape": "bf16[512,1024]", "line": {"function": null}}], "findings": []}
+$ shardc check --locked
+)"},
   };
   return kPages;
 }

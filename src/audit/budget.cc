@@ -1,0 +1,102 @@
+// Bytes are added up by route, in all, and for gathers of activations. A limit
+// then takes the sums that it names:
+//
+//   all_gather: {dp+fsdp: 1GiB}   the route all_gather over fsdp+dp
+//   all_gather: 1GiB              all routes of all_gather
+#include "audit/budget.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "audit/table.h"
+#include "source/checked.h"
+
+namespace shardc::audit {
+namespace {
+
+// Adds up a part, and keeps what sends most of it.
+class Summer {
+ public:
+  explicit Summer(Sums::Part& part) : part_(part) {}
+  void Add(const Traffic& one) {
+    part_.bytes += one.sent.value();
+    if (one.sent.value() <= most_) return;
+    most_ = one.sent.value();
+    part_.most = MovedText(one.moved) + " " + one.moved.shape;
+    if (!one.line.file.empty()) part_.most += " at " + LineText(one.line);
+  }
+
+ private:
+  Sums::Part& part_;
+  int64_t most_ = 0;
+};
+
+// "fsdp+dp" as "dp+fsdp": the names sorted.
+std::string Sorted(std::string_view over) {
+  std::vector<std::string> names = {""};
+  for (const char c : over) {
+    if (c == '+') {
+      names.emplace_back();
+    } else if (c != ' ') {
+      names.back() += c;
+    }
+  }
+  std::ranges::sort(names);
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : "+") + name;
+  return out;
+}
+
+Excess SentOf(const AuditLimit& limit, const Sums& sums) {
+  Excess out{&limit, 0, {}};
+  if (limit.of == "total" || limit.of == "activations_gathered") {
+    const Sums::Part& part =
+        limit.of == "total" ? sums.total : sums.activations_gathered;
+    out.sent = part.bytes;
+    out.most = part.most;
+    return out;
+  }
+  int64_t largest = 0;
+  for (const auto& [route, part] : sums.routes) {
+    if (route.first != limit.of ||
+        (!limit.over.empty() && Sorted(route.second) != Sorted(limit.over))) {
+      continue;
+    }
+    out.sent = CheckedAdd(out.sent, part.bytes).value_or(INT64_MAX);
+    if (part.bytes > largest) out.most = part.most;
+    largest = std::max(largest, part.bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+Sums SumsOf(const Report& report) {
+  Sums out;
+  std::map<Route, Summer> routes;
+  Summer total(out.total), activations(out.activations_gathered);
+  for (const Traffic& one : report.traffic) {
+    Route route = RouteOf(one);
+    Sums::Part& part = out.routes[route];
+    routes.try_emplace(std::move(route), part).first->second.Add(one);
+    total.Add(one);
+    if (one.kind == Collective::kAllGather &&
+        one.moved.what == What::kActivation) {
+      activations.Add(one);
+    }
+  }
+  return out;
+}
+
+std::vector<Excess> OverBudget(std::span<const AuditLimit> limits,
+                               const Sums& sums) {
+  std::vector<Excess> out;
+  for (const AuditLimit& limit : limits) {
+    Excess excess = SentOf(limit, sums);
+    if (excess.sent > limit.bytes) out.push_back(std::move(excess));
+  }
+  return out;
+}
+
+}  // namespace shardc::audit

@@ -1,0 +1,41 @@
+// Compares what a program sends with the budget of its target.
+#ifndef SHARDC_AUDIT_BUDGET_H_
+#define SHARDC_AUDIT_BUDGET_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "audit/audit.h"
+#include "audit/growth.h"
+#include "model/audit_input.h"
+
+namespace shardc::audit {
+
+// The sums that budgets limit, of a program that need not be kept.
+struct Sums {
+  struct Part {
+    int64_t bytes = 0;
+    std::string most;  // "up f32[32,64] at model.py:28": what sends most of it
+  };
+  std::map<Route, Part> routes;
+  Part total, activations_gathered;
+};
+Sums SumsOf(const Report& report);
+
+struct Excess {
+  const AuditLimit* limit = nullptr;  // never null
+  int64_t sent = 0;                   // bytes that the busiest device sends
+  std::string most;
+};
+
+// Returns the limits that are exceeded, in their order. A limit over axes is
+// that of exactly these axes, in any order; one without counts all.
+std::vector<Excess> OverBudget(std::span<const AuditLimit> limits,
+                               const Sums& sums);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_BUDGET_H_

@@ -1,0 +1,39 @@
+// The findings that a committed summary of an audit has.
+#ifndef SHARDC_AUDIT_LOCK_H_
+#define SHARDC_AUDIT_LOCK_H_
+
+#include <compare>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "audit/flaw.h"
+#include "audit/growth.h"
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc::audit {
+
+// A flaw without what changes when source lines move or the program is compiled
+// again.
+struct LockedFlaw {
+  std::string code, parameter, function;
+  auto operator<=>(const LockedFlaw&) const = default;
+};
+LockedFlaw LockedOf(const Flaw& flaw);
+
+// Of a program: what it sends, and its flaws.
+struct Lock {
+  Sent sent;
+  bool scheduled = false;  // the stage of the program
+  std::set<LockedFlaw> flaws;
+};
+// Returns nullopt after a finding (schema, number).
+std::optional<Lock> ReadLock(const JsonDocument& document, Findings& findings);
+
+// Returns "optimised" or "partitioned".
+std::string_view StageName(bool scheduled);
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_LOCK_H_

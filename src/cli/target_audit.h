@@ -1,0 +1,70 @@
+// The compiled program of a target: its budget and its committed summary.
+#ifndef SHARDC_CLI_TARGET_AUDIT_H_
+#define SHARDC_CLI_TARGET_AUDIT_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "audit/audit.h"
+#include "audit/budget.h"
+#include "hlo/program.h"
+#include "lint/rules/lint.h"
+#include "lint/select.h"
+#include "model/audit_input.h"
+#include "model/mesh.h"
+#include "model/project.h"
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+// The report refers to the program.
+struct TargetProgram {
+  hlo::Program program;
+  std::optional<audit::Report> report;
+};
+
+// Reads and audits the target's program on its mesh. Null, and a finding, if
+// that is not possible.
+std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
+                                                       const AuditInput& audit,
+                                                       const Mesh& mesh,
+                                                       Findings& findings);
+
+// Returns the limits that the program exceeds, its flaws that the committed
+// summary has not, and with `locked` what it sends more than there. A program
+// that is not there is an error with `locked`, and else not checked: it may not
+// be compiled yet.
+FindingSink CheckProgram(const Target& target, const AuditInput& audit,
+                         const Mesh& mesh, bool locked,
+                         const Selection& selection, Findings& errors);
+
+// Remembers the sums of programs, so that an editor does not read a program at
+// each key. Thread-safe.
+class ProgramSums {
+ public:
+  // Null if the program is not there or cannot be read.
+  std::shared_ptr<const audit::Sums> Of(const Target& target,
+                                        const AuditInput& audit,
+                                        const Mesh& mesh);
+
+ private:
+  struct Known {
+    std::uintmax_t size = 0;
+    std::filesystem::file_time_type time;
+    std::shared_ptr<const audit::Sums> sums;
+  };
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, Known> known_;  // file, mesh
+};
+
+// Returns the limits that the program exceeds, each at its line of the project.
+FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_TARGET_AUDIT_H_

@@ -1,0 +1,103 @@
+// The collectives of one kind over the same axes that move the same tensor in
+// the same function are one entry:
+//
+//   {"collective": "all_gather", "axes": ["fsdp"], "group_size": 2,
+//    "bytes_per_device": 98304, "what": "parameter", "parameter": "up",
+//    "shape": "f32[32,64]", "line": {"function": "layer"}}
+//
+// Numbers of collectives and line numbers are left out, because compilers and
+// edits of other code change them.
+#include "emit/audits/audit_lock.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "audit/growth.h"
+#include "audit/lock.h"
+#include "source/checked.h"
+#include "source/json_writer.h"
+
+namespace shardc {
+namespace {
+
+using audit::Traffic;
+
+struct Entry {
+  const Traffic* first = nullptr;
+  int64_t bytes = 0;
+};
+
+std::optional<std::string_view> TextOrNull(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+void WriteEntry(JsonWriter& json, const Entry& entry) {
+  const Traffic& one = *entry.first;
+  json.BeginObject();
+  json.Member("collective", CollectiveName(one.kind));
+  json.Key("axes");
+  if (one.members->named) {
+    json.Array(one.members->axes);
+  } else {
+    json.Null();
+  }
+  json.Member("group_size", one.members->size);
+  json.Member("bytes_per_device", entry.bytes);
+  json.Member("what", audit::WhatName(one.moved.what));
+  json.Member("parameter", TextOrNull(one.moved.name));
+  json.Member("shape", one.moved.shape);
+  json.Key("line");
+  json.BeginObject();
+  json.Member("function", TextOrNull(one.line.function));
+  json.EndObject();
+  json.EndObject();
+}
+
+}  // namespace
+
+void WriteAuditLock(const audit::Report& report, bool scheduled, Sink& out) {
+  using Key = std::tuple<audit::Route, audit::What, std::string, std::string,
+                         std::string_view>;
+  std::map<Key, Entry> entries;
+  for (const Traffic& one : report.traffic) {
+    if (one.sent.value() == 0) continue;
+    Entry& entry = entries[{audit::RouteOf(one), one.moved.what, one.moved.name,
+                            one.moved.shape, one.line.function}];
+    if (entry.first == nullptr) entry.first = &one;
+    entry.bytes += one.sent.value();
+  }
+  JsonWriter json(out);
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("schema", audit::kLockSchema);
+  json.Member("program", report.program);
+  json.Member("devices", report.devices);
+  json.Member("stage", audit::StageName(scheduled));
+  json.Key("collectives");
+  json.BeginArray(JsonLayout::kLines);
+  for (const auto& [key, entry] : entries) WriteEntry(json, entry);
+  json.EndArray();
+  std::set<audit::LockedFlaw> flaws;
+  for (const audit::Flaw& flaw : report.flaws) {
+    flaws.insert(audit::LockedOf(flaw));
+  }
+  json.Key("findings");
+  json.BeginArray(JsonLayout::kLines);
+  for (const audit::LockedFlaw& flaw : flaws) {
+    json.BeginObject();
+    json.Member("code", flaw.code);
+    json.Member("parameter", TextOrNull(flaw.parameter));
+    json.Member("function", TextOrNull(flaw.function));
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  out.Put('\n');
+}
+
+}  // namespace shardc

@@ -1,0 +1,15 @@
+// Writes the committed summary of an audit (`shardc.audit-lock/v1`): what stays
+// the same when the program is compiled again, by another version too.
+#ifndef SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_
+#define SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_
+
+#include "audit/audit.h"
+#include "source/sink.h"
+
+namespace shardc {
+
+void WriteAuditLock(const audit::Report& report, bool scheduled, Sink& out);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_

@@ -1,0 +1,30 @@
+// The compiled program of a target, with its budget.
+#ifndef SHARDC_MODEL_AUDIT_INPUT_H_
+#define SHARDC_MODEL_AUDIT_INPUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "source/source.h"
+
+namespace shardc {
+
+// What a compiled program may send at most.
+struct AuditLimit {
+  // "total", "activations_gathered", or a kind of collective: "all_gather".
+  std::string of;
+  std::string over;   // axes joined by `+`; empty: over any
+  int64_t bytes = 0;  // that a device sends
+  Place place;        // of the number
+};
+
+struct AuditInput {
+  std::string program;  // path of its text
+  std::string locked;   // path of its committed summary; empty: none
+  std::vector<AuditLimit> limits;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_AUDIT_INPUT_H_

@@ -1,0 +1,181 @@
+// Target (model/project.h) lacks what only checks of compiled programs need, so
+// the project's text is read again for it:
+//
+//   budget: {total: 12GiB, all_gather: {tp: 0}}
+//   ->  {"total", "", 12 GiB}, {"all_gather", "tp", 0}
+#include "parse/audit_read.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parse/keys.h"
+#include "source/boundary.h"
+#include "source/file.h"
+#include "yaml/error.h"
+#include "yaml/read.h"
+
+namespace shardc {
+namespace {
+
+constexpr std::string_view kSums[] = {"total", "activations_gathered"};
+constexpr std::string_view kKinds[] = {"all_gather", "reduce_scatter",
+                                       "all_reduce", "all_to_all",
+                                       "ppermute",   "broadcast"};
+
+template <class Names>
+bool IsOneOf(const Names& names, std::string_view name) {
+  return std::ranges::find(names, name) != std::end(names);
+}
+
+void ReadLimit(const YamlContext& context, const YamlNode& node, AuditLimit out,
+               std::vector<AuditLimit>& to) {
+  // ReadBytes takes sizes from 1 on; nothing is a budget as well.
+  if (node.IsScalar() && node.text == "0") {
+    out.bytes = 0;
+  } else if (const auto bytes = ReadBytes(context, node, "a budget")) {
+    out.bytes = *bytes;
+  } else {
+    return;
+  }
+  out.place = context.document.PlaceOf(node);
+  to.push_back(std::move(out));
+}
+
+std::vector<AuditLimit> ReadBudget(const YamlContext& context,
+                                   const YamlNode& node) {
+  std::vector<AuditLimit> out;
+  if (!node.IsMapping()) {
+    context.Add(code::kSchema, node,
+                "`budget` is " + Describe(node) + ", not a mapping",
+                "write `budget: {total: 12GiB, all_gather: {tp: 0}}`");
+    return out;
+  }
+  for (const YamlMember& member : node.members) {
+    const std::string name(member.key.text);
+    const bool kind = IsOneOf(kKinds, name);
+    if (!kind && !IsOneOf(kSums, name)) {
+      context.Add(code::kSchema, member.key,
+                  "`budget` has no entry `" + name + "`",
+                  "there are total, activations_gathered, all_gather, "
+                  "reduce_scatter, all_reduce, all_to_all, ppermute and "
+                  "broadcast");
+      continue;
+    }
+    if (!kind || !member.value.IsMapping()) {
+      ReadLimit(context, member.value, {name, "", 0, {}}, out);
+      continue;
+    }
+    for (const YamlMember& axes : member.value.members) {
+      ReadLimit(context, axes.value, {name, std::string(axes.key.text), 0, {}},
+                out);
+    }
+  }
+  return out;
+}
+
+// Returns the value of a member of a mapping, or null.
+const YamlNode* ValueOf(const YamlNode& node, std::string_view key) {
+  if (!node.IsMapping()) return nullptr;
+  for (const YamlMember& member : node.members) {
+    if (member.key.text == key) return &member.value;
+  }
+  return nullptr;
+}
+
+class AuditReader {
+ public:
+  AuditReader(const YamlContext& context, const Target& target,
+              Boundary boundary)
+      : context_(context), target_(target), boundary_(std::move(boundary)) {}
+
+  std::optional<AuditInput> Read(const YamlNode& node) {
+    const size_t before = context_.findings.errors();
+    const auto fields = Fields::Read(context_, node, keys::kAudit);
+    if (!fields) return std::nullopt;
+    AuditInput out;
+    out.program = PathOf(*fields, "program");
+    out.locked = PathOf(*fields, "locked");
+    if (const YamlNode* budget = fields->Find("budget")) {
+      out.limits = ReadBudget(context_, *budget);
+    }
+    if (fields->Find("program") == nullptr) {
+      context_.Add(code::kSchema, node, "`audit` names no program",
+                   "give the text of the compiled step: `program: "
+                   "build/step.hlo.txt`");
+    }
+    CheckLocked(*fields, out);
+    if (context_.findings.errors() > before) return std::nullopt;
+    return out;
+  }
+
+ private:
+  std::string PathOf(const Fields& fields, const std::string& key) {
+    const YamlNode* node = fields.Find(key);
+    if (node == nullptr) return {};
+    const auto path = ReadText(context_, *node, "`" + key + "`", true);
+    if (!path) return {};
+    const std::string out = PathBeside(target_.place.source->name(), *path);
+    if (path->empty()) {
+      context_.Add(code::kSchema, *node, "`" + key + "` is empty",
+                   "name a file");
+    } else if (!boundary_.Holds(out)) {
+      context_.Add(code::kPath, *node,
+                   "`" + key + "` leads out of the project's repository: `" +
+                       *path + "`",
+                   "move it into the repository, or give `--allow-outside`");
+    }
+    return out;
+  }
+
+  void CheckLocked(const Fields& fields, const AuditInput& audit) {
+    namespace fs = std::filesystem;
+    for (const std::string* other :
+         {&audit.program, &target_.plan, &target_.step}) {
+      if (audit.locked.empty() || other->empty() ||
+          fs::path(audit.locked).lexically_normal() !=
+              fs::path(*other).lexically_normal()) {
+        continue;
+      }
+      context_.Add(code::kSchema, *fields.Find("locked"),
+                   "`locked` is another file of the target",
+                   "give the summary a file of its own");
+      return;
+    }
+  }
+
+  const YamlContext& context_;
+  const Target& target_;
+  Boundary boundary_;
+};
+
+}  // namespace
+
+std::optional<AuditInput> ReadTargetAudit(const Target& target,
+                                          bool allow_outside,
+                                          Findings& findings) {
+  const SourceRef source = target.place.source;
+  // Most targets have none, and need not be read again.
+  if (source == nullptr ||
+      source->text().find("audit") == std::string_view::npos) {
+    return std::nullopt;
+  }
+  Findings read;  // of the rest of the project, which has been reported
+  const auto document = YamlDocument::Parse(source, read);
+  if (!document) return std::nullopt;
+  const YamlNode* targets = ValueOf(document->root(), "targets");
+  const YamlNode* own =
+      targets == nullptr ? nullptr : ValueOf(*targets, target.name);
+  const YamlNode* node = own == nullptr ? nullptr : ValueOf(*own, "audit");
+  if (node == nullptr) return std::nullopt;
+  const YamlContext context{*document, findings};
+  return AuditReader(context, target,
+                     allow_outside ? Boundary() : Boundary::Of(source->name()))
+      .Read(*node);
+}
+
+}  // namespace shardc

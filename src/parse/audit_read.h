@@ -1,0 +1,27 @@
+// Reads the member `audit` of a target of a project.
+#ifndef SHARDC_PARSE_AUDIT_READ_H_
+#define SHARDC_PARSE_AUDIT_READ_H_
+
+#include <optional>
+
+#include "model/audit_input.h"
+#include "model/project.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// Reads the project that the target is from again, for its compiled program:
+//
+//   audit: {program: build/step.hlo.txt, locked: llama.audit.json,
+//           budget: {total: 12GiB, all_gather: {tp: 0, dp+fsdp: 1GiB}}}
+//
+// Paths are made relative to the working directory; one that leads out of the
+// project's repository is a finding unless `allow_outside`. Returns nullopt if
+// the target has none, and after a finding.
+std::optional<AuditInput> ReadTargetAudit(const Target& target,
+                                          bool allow_outside,
+                                          Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_AUDIT_READ_H_

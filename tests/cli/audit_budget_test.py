@@ -1,0 +1,189 @@
+"""Budgets of compiled programs in shardc.yaml, and their committed summaries.
+
+The programs are those of testdata/audit: what a step was before a change, and
+after it.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+import jsonschema
+
+from driver import TESTDATA, Case, run
+
+FOLDER = os.path.join(TESTDATA, "audit")
+PROJECT = """version: 1
+targets:
+  small:
+    mesh: dp:2,fsdp:2,tp:2
+    rules: rules.yaml
+    manifest: manifest.json
+    audit:
+      program: step.hlo.txt.gz
+"""
+
+
+class Budget(Case):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.folder = made.name
+        self.write("rules.yaml", "version: 1\nrules:\n"
+                   "  - {match: up, spec: ['fsdp', 'tp']}\n")
+        self.write("manifest.json", json.dumps({
+            "schema": "shardc.manifest/v1",
+            "params": {"up": {"shape": [64, 128], "dtype": "F32"}}}))
+        self.program("layers")
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, name):
+        with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+            return file.read()
+
+    def program(self, name):
+        shutil.copy(os.path.join(FOLDER, name + ".hlo.txt.gz"),
+                    os.path.join(self.folder, "step.hlo.txt.gz"))
+
+    def audit(self, *lines):
+        self.write("shardc.yaml", PROJECT + "".join(
+            f"      {line}\n" for line in lines))
+
+    def shardc(self, *args):
+        return run(*args, cwd=self.folder)
+
+    def found(self, *args, status=None):
+        done = self.shardc("check", *args, "--select", "SHD6", "--format",
+                           "json")
+        if status is not None:
+            self.check(done, status)
+        return json.loads(done.out)["findings"] if done.out.startswith(
+            "{") else json.loads(done.out)
+
+    def test_a_limit_that_is_exceeded_is_found_at_its_line(self):
+        self.audit("budget:", "  total: 400KiB", "  all_gather: {fsdp: 160KiB}",
+                   "  all_reduce:", "    tp: 0", "    fsdp+dp: 1KiB",
+                   "  activations_gathered: 0")
+        found = self.found(status=1)
+        self.assertEqual([(one["code"], one["line"]) for one in found],
+                         [("SHD611", 10), ("SHD611", 13), ("SHD611", 14)])
+        total, over_tp, both = (one["message"] for one in found)
+        self.assertIn("sends 417.5 KiB per device, and the budget is 400 KiB",
+                      total)
+        self.assertIn("at progs.py:22", total)
+        self.assertIn("all_reduce over `tp` sends 64 KiB", over_tp)
+        self.assertIn("all_reduce over `fsdp+dp` sends 1.51 KiB", both)
+        self.audit("budget:", "  total: 418KiB", "  all_gather: 160KiB")
+        self.assertEqual(self.found(status=0), [])
+
+    def test_a_program_that_is_not_compiled_yet_is_no_failure(self):
+        os.remove(os.path.join(self.folder, "step.hlo.txt.gz"))
+        self.audit("budget: {total: 0}")
+        self.assertEqual(self.found(status=0), [])
+        done = self.shardc("check", "--locked")
+        self.assertEqual(done.rc, 2, done.err)
+        self.assertIn("the compiled program `step.hlo.txt.gz` is not there",
+                      done.out + done.err)
+
+    def test_growth_beyond_the_committed_summary_is_named(self):
+        self.program("layers.after_spmd")
+        self.audit("locked: step.audit.json")
+        done = self.shardc("check", "--locked")
+        self.assertEqual(done.rc, 2)
+        self.assertIn("the committed summary `step.audit.json` is not there",
+                      done.out + done.err)
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        lock = json.loads(self.read("step.audit.json"))
+        schema = json.loads(run("schema", "audit-lock").out)
+        jsonschema.validate(lock, schema)
+        self.assertEqual(lock["stage"], "partitioned")
+        text = self.read("step.audit.json")
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.assertEqual(self.read("step.audit.json"), text)
+        self.assertNotIn("progs.py", text)
+        self.assertEqual(self.found("--locked", status=0), [])
+        self.program("grad_accum.after_spmd")
+        found = self.found("--locked", status=1)
+        self.assertEqual({one["code"] for one in found}, {"SHD612"})
+        self.assertEqual({os.path.basename(one["file"]) for one in found},
+                         {"progs.py"})
+        self.assertTrue(any(
+            "all_gather over `fsdp` sends 480 KiB per device, and 160 KiB in "
+            "the committed summary" in one["message"] for one in found), found)
+        # Without --locked only the budget is checked.
+        self.assertEqual(self.found(status=0), [])
+
+    def test_findings_of_the_committed_summary_are_not_reported_again(self):
+        self.program("findings/weight_hoisted.after_spmd")
+        self.audit()
+        self.assertEqual([one["code"] for one in self.found()], ["SHD604"])
+        self.audit("locked: step.audit.json")
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.assertEqual(self.found("--locked", status=0), [])
+        self.program("findings/activation_gathered.after_spmd")
+        self.assertLessEqual(
+            {"SHD601", "SHD602", "SHD612"},
+            {one["code"] for one in self.found("--locked", status=1)})
+
+    def test_a_summary_of_another_stage_or_file_is_refused(self):
+        self.program("layers.after_spmd")
+        self.audit("locked: step.audit.json")
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.program("layers")
+        done = self.shardc("check", "--locked")
+        self.assertEqual(done.rc, 2)
+        self.assertIn("is the summary of the partitioned program of 8 devices",
+                      done.out + done.err)
+        self.write("step.audit.json", self.read("manifest.json"))
+        done = self.shardc("check", "--locked")
+        self.assertEqual(done.rc, 2)
+        self.assertIn("this is no summary of an audit", done.out + done.err)
+        done = self.shardc("plan", "--write-locked")
+        self.assertEqual(done.rc, 2)
+        self.assertIn("is there and is no `shardc.audit-lock`", done.err)
+        self.assertEqual(self.read("step.audit.json"),
+                         self.read("manifest.json"))
+
+    def test_a_wrong_entry_of_the_project_is_refused_at_its_place(self):
+        for lines, said in (
+                (["budget: {totl: 1}"], "`budget` has no entry `totl`"),
+                (["budget: [1]"], "`budget` is a list, not a mapping"),
+                (["budget: {total: -1}"], "a budget"),
+                (["budget: {all_gather: {tp: much}}"], "a budget"),
+                (["locked: ''"], "`locked` is empty"),
+                (["locked: ../../x.json"], "leads out of the project"),
+                (["locked: step.hlo.txt.gz"], "another file of the target")):
+            with self.subTest(lines):
+                self.audit(*lines)
+                done = self.shardc("check")
+                self.assertEqual(done.rc, 2, done.out)
+                self.assertIn(said, done.out + done.err)
+                self.assertIn("shardc.yaml:", done.out + done.err)
+        self.write("shardc.yaml", PROJECT.replace(
+            "program: step.hlo.txt.gz", "budget: {total: 1}"))
+        done = self.shardc("check")
+        self.assertEqual(done.rc, 2)
+        self.assertIn("`audit` names no program", done.out + done.err)
+
+    def test_a_summary_holds_for_another_version_of_the_compiler(self):
+        self.write("shardc.yaml", PROJECT.replace(
+            "dp:2,fsdp:2,tp:2", "dp:2,sp:4").replace(
+                "program:", "locked: step.audit.json\n      program:"))
+        self.write("rules.yaml", "version: 1\nrules:\n"
+                   "  - {match: up, spec: ['dp', 'sp']}\n")
+        self.program("ring_attention")
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.program("ring_attention.jax062")
+        done = self.shardc("check", "--locked", "--select", "SHD612")
+        # The older text does not say that it is scheduled otherwise.
+        self.check(done, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
