@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/explain_program.h"
 #include "cli/find_param.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -27,7 +28,7 @@ struct ExplainFlags {
   InputFlags inputs;
   std::string what;
   bool codes = false;
-  std::string device;
+  std::string device, program;
   Strings steps_of;
 };
 
@@ -119,6 +120,9 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
     return ExplainSteps(flags, *target, *compiled, model, *param, common,
                         findings);
   }
+  if (!flags.program.empty()) {
+    return ExplainProgram(flags.program, *compiled, *param, common, findings);
+  }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteExplainJson(*compiled, *param, out, place);
@@ -146,6 +150,11 @@ Options OptionsOf(ExplainFlags& flags) {
                "sent for it and its gradient: train, prefill, decode",
        .several = Several::kCommas,
        .words = {"train", "prefill", "decode"}},
+      {.name = "--program",
+       .to = &flags.program,
+       .value = "FILE",
+       .help = "text of the compiled program: list what it sends of the "
+               "parameter, and compare its sharding with the plan's"},
       DeviceInput(flags.device)};
   Append(options, AllInputs(flags.inputs));
   return options;
@@ -166,7 +175,12 @@ it.
 `--step` prints what a step of the model does with the parameter: the ops that
 use it, the collectives that move it, how its gradient is reduced, and what a
 device sends for it at the target's batch and 4096 tokens. This needs rules
-with a `model:` section.)",
+with a `model:` section.
+
+`--program` prints what a compiled program does with the parameter, as `shardc
+audit` reports it: each gather of it and each reduction of its gradient, with
+the line of Python, and whether the program's arguments have the plan's
+sharding. Names of stacked layers have no number.)",
     .example =
         "shardc explain model/embed_tokens/embedding --mesh fsdp:8,tp:4 "
         "--rules builtin:llama --manifest manifest.json",

@@ -361,6 +361,36 @@ class Audit(Case):
             self.refused(path("layers"), *MESH, "--step", step,
                          said="the mesh of the step of `--step` is dp=8")
 
+    def test_explain_shows_what_a_program_does_with_a_parameter(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            manifest = os.path.join(folder, "manifest.json")
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({"schema": "shardc.manifest/v1", "params": {
+                    "up": {"shape": [4, 64, 128], "dtype": "F32"},
+                    "layers.3.norm": {"shape": [64], "dtype": "F32"}}}, file)
+            for spec, said in (("[null, fsdp, tp]", "1 argument sharded as "
+                                "planned"),
+                               ("[null, tp, fsdp]", "sharded in another way")):
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nrules:\n  - {match: up, spec: "
+                               f"{spec}}}\n  - {{match: norm, spec: []}}\n")
+                inputs = [*MESH, "--rules", rules, "--manifest", manifest,
+                          "--program", path("layers")]
+                out = self.check(run("explain", "up", *inputs), 0).out
+                self.assertEqual(out.count("all_gather"), 3, out)
+                self.assertIn("progs.py:21 layer", out)
+                self.assertIn("96 KiB", out)
+                self.assertIn(said, out)
+            # A layer of a stack; its gradient is reduced.
+            out = self.check(run("explain", "layers.3.norm", *inputs), 0).out
+            self.assertIn("gradient of norm", out)
+            self.assertNotIn("all_gather", out)
+            value = self.check(run("explain", "up", *inputs, "--format",
+                                   "json"), 0).json()
+            self.assertEqual(list(self.schema.iter_errors(value)), [])
+            self.assertEqual(value["total"]["bytes_per_device"], 96 * 1024)
+
     def test_programs_send_what_the_profiler_saw(self):
         """JAX's profiler counted the collectives that a device ran; their bytes
         are those of the shapes in the text (tests/runtimes/audit_executed.py).

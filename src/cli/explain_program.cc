@@ -1,0 +1,95 @@
+// The report of `shardc audit`, limited to one parameter. A program names its
+// arguments by their paths, and stacked layers have one argument:
+//
+//   model/layers/3/up of the plan   params['model']['layers']['up']
+//
+// Names are equal if one ends in the other, numbers of layers left out.
+#include "cli/explain_program.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "audit/audit.h"
+#include "audit/drift.h"
+#include "cli/output.h"
+#include "emit/audits/audit_report.h"
+#include "hlo/program.h"
+#include "plan/plan.h"
+#include "source/file.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+// The parts of a name in reverse, without numbers.
+std::vector<std::string> PartsOf(std::string_view name) {
+  std::vector<std::string> out(1);
+  for (const char c : name) {
+    if (c == '/' || c == '.') {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  std::erase_if(out, [](const std::string& part) {
+    return part.find_first_not_of("0123456789") == std::string::npos;
+  });
+  std::ranges::reverse(out);
+  return out;
+}
+
+bool Names(const std::vector<std::string>& param, std::string_view argument) {
+  const auto other = PartsOf(argument);
+  const size_t shared = std::min(param.size(), other.size());
+  return shared > 0 &&
+         std::equal(param.begin(),
+                    param.begin() + static_cast<std::ptrdiff_t>(shared),
+                    other.begin());
+}
+
+// Leaves what the report has of the parameter.
+void Limit(audit::Report& report, const std::vector<std::string>& param) {
+  std::erase_if(report.traffic, [&](const audit::Traffic& one) {
+    return !Names(param, one.moved.name);
+  });
+  report.calls = 0;
+  report.sent = 0;
+  for (const audit::Traffic& one : report.traffic) {
+    report.calls += one.calls.value();
+    report.sent += one.sent.value();
+  }
+  report.host_transfers.clear();
+}
+
+}  // namespace
+
+int ExplainProgram(const std::string& file, const Compiled& compiled,
+                   size_t param, const Common& common, Findings& findings) {
+  const SourceRef source = ReadSource(file, findings);
+  if (source == nullptr) return kFailed;
+  const auto program = hlo::ReadProgram(source, findings);
+  if (!program) return kFailed;
+  auto report = audit::Audit(*program, {&compiled.mesh, nullptr}, findings);
+  if (!report) return kFailed;
+  const std::string name(compiled.plan.names[param]);
+  Limit(*report, PartsOf(name));
+  AuditText how;
+  const ParamLayout& layout =
+      compiled.plan.layouts[compiled.plan.params[param].layout];
+  const auto& shape = compiled.plan.types[layout.type].shape;
+  if (shape && !layout.modes.empty()) {
+    how.drifts = audit::DriftsOf(
+        *program, compiled.mesh,
+        std::vector<audit::Planned>{{name, *shape, layout.modes[0].spec}});
+  }
+  const auto write = [&](Sink& out) {
+    if (common.format == "json") return WriteAuditJson(*report, how, out);
+    out.Append(Printable(name) + "\n" + AuditReportText(*report, how));
+  };
+  return PutOut(write, findings) ? kDone : kFailed;
+}
+
+}  // namespace shardc::cli
