@@ -429,7 +429,7 @@ $ shardc check
                        "compared: compilers and edits of other code change "
                        "them.",
                .why = "The summary shows in review what a change makes the "
-                      "program send. Without it, traffic grows unfound.",
+                      "program send. Without it, traffic grows unseen.",
                .fix = "Look at the line of the finding. If the growth is "
                       "intended, write the summary again with `shardc plan "
                       "--write-locked`.",
