@@ -23,7 +23,10 @@ def entry(name, path):
         text = file.read()
     if f"){DELIMITER}\"" in text:
         sys.exit(f"{path}: holds the delimiter of the string that embeds it")
-    return f'    {{"{name}", R"{DELIMITER}({text}){DELIMITER}"}},\n'
+    # With its length: to count it is more than a constant expression may do.
+    length = len(text.encode())
+    return (f'    {{"{name}", {{R"{DELIMITER}({text}){DELIMITER}", '
+            f'{length}}}}},\n')
 
 
 def source(header, function, files):
