@@ -7,6 +7,7 @@
 #include "search/evaluator.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "comm/memory.h"
@@ -93,8 +94,11 @@ bool Evaluator::HasReplicas(const Prepared& on) const {
 
 Room Evaluator::RoomOf(const Prepared& on, size_t setting) const {
   const cost::Memory memory = cost::MemoryOf(on.work, grid_[setting]);
+  // What has no bytes, or no time, because sizes do not fit in 64 bits is
+  // larger than any device.
   return {memory.Expected().value_or(INT64_MAX),
-          memory.Verdict().value_or(cost::Fit::kFits)};
+          memory.taken ? memory.Verdict().value_or(cost::Fit::kExceeds)
+                       : cost::Fit::kExceeds};
 }
 
 cost::StepTraffic& Evaluator::TrafficOf(size_t setting, int worker) {
@@ -120,7 +124,8 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting, int worker) {
   const auto seconds = [&](const cost::Communication& communication) {
     const auto expected =
         cost::ExpectedTimeOf(on.work, settings, memory, communication);
-    return expected ? expected->seconds : 0;
+    return expected ? expected->seconds
+                    : std::numeric_limits<double>::infinity();
   };
   if (const auto program = ProgramOf(on, setting, worker)) {
     return seconds(*program);

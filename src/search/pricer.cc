@@ -13,6 +13,7 @@
 #include "search/pricer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "search/front.h"
 
@@ -154,7 +155,7 @@ std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
         const double seconds = evaluator.SecondsOf(*on, setting, worker);
         // More micro-batches take longer than these, but if these are one.
         if (micro != axes.micros.front()) least = std::max(least, seconds);
-        if (excluded(seconds, room.bytes)) continue;
+        if (!std::isfinite(seconds) || excluded(seconds, room.bytes)) continue;
         out.push_back(
             {index, static_cast<uint32_t>(setting), seconds, room.bytes});
         if (filter.incumbents != nullptr) own.Add(out.back());

@@ -141,5 +141,14 @@ TEST_CASE("if nothing fits, the least memory is reported") {
   CHECK(found.least->Bytes() > int64_t{1} << 30);
 }
 
+TEST_CASE("sizes that do not fit in 64 bits fit no device") {
+  const int64_t large = int64_t{1} << 40;
+  const auto request =
+      RequestFor({.layers = 2}, 4, "h100-sxm", large, large, large);
+  const Found found = Search(*request);
+  CHECK_FALSE(found.winner.has_value());
+  CHECK(found.why_not.empty());
+}
+
 }  // namespace
 }  // namespace shardc::search
