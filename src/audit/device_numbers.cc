@@ -153,8 +153,8 @@ const DeviceNumbers::Number& DeviceNumbers::Of(Value value) {
 std::optional<AxisGroup> DeviceNumbers::KnownAxes(Node slice, size_t operands) {
   AxisGroup out;
   int64_t inner = 1;  // devices that are neighbours along the axis differ by it
-  for (size_t a = mesh_.axes.size(); a-- > 0;) {
-    const MeshAxis& axis = mesh_.axes[a];
+  for (size_t after = mesh_.axes.size(); after > 0; --after) {
+    const MeshAxis& axis = mesh_.axes[after - 1];
     bool differs = false;
     for (size_t i = 1; i < operands && !differs; ++i) {
       const auto operand = graph_.Operand(slice, i);

@@ -62,6 +62,11 @@ OTHERS = [
     "audit {F} -o {O}/a", f"audit {AUDITED} --mesh {{F}} -o {{O}}/a",
     f"audit {AUDITED} --plan {{F}} -o {{O}}/a",
     f"audit {AUDITED} --against {{F}} -o {{O}}/a",
+    f"audit {AUDITED} {MESH} --step {{F}} -o {{O}}/a",
+    "explain model.norm.weight --plan {P} --program {F}",
+    f"export torch-pipeline --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp "
+    "--schedule {F} -o {O}/e",
+    f"cost --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp --schedule {{F}}",
     "diff {P} --project {F} -o {O}/diff", "suggest --project {F} -o {O}/rules",
     "report --project {F} -o {O}/r", "export csv --project {F} -o {O}/e",
     f"check {MESH} {RULES} {TREE} --baseline {{F}}",
