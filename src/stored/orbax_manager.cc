@@ -36,7 +36,10 @@ struct StepName {
 };
 std::optional<StepName> ParseStepName(std::string_view name) {
   StepName out;
-  out.prefix = name.substr(0, name.rfind('_') + 1);
+  const size_t underscore = name.rfind('_');
+  if (underscore != std::string_view::npos) {
+    out.prefix = name.substr(0, underscore + 1);
+  }
   name.remove_prefix(out.prefix.size());
   const char* end = name.data() + name.size();
   const auto [at, error] = std::from_chars(name.data(), end, out.step);
