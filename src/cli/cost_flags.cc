@@ -4,6 +4,7 @@
 #include "cli/cost_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <span>
 #include <string_view>
@@ -19,6 +20,10 @@
 
 namespace shardc::cli {
 namespace {
+
+// In the order of step::Reduction.
+constexpr std::array<std::string_view, 3> kReductions = {"sharded", "once",
+                                                         "each"};
 
 std::string ListOf(std::span<const std::string_view> names) {
   std::string out;
@@ -187,6 +192,7 @@ Options OptionsOfCost(CostFlags& flags) {
        .to = &flags.microbatches,
        .value = "N",
        .help = "number of micro-batches per step (default: 1)"},
+      ReduceOption(&flags.reduce),
       {.name = "--optimizer",
        .to = &flags.optimizer,
        .value = "adamw|adafactor|lion|momentum|muon|sgd",
@@ -277,6 +283,7 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   reader.Count("--kv-len", flags.kv_length, out.kv_length);
   reader.Count("--microbatches", flags.microbatches, microbatches);
   out.microbatches = microbatches.value_or(1);
+  ReadReduction(flags.reduce, out.reduction, findings);
   ReadOptimizer(flags, out, findings);
   ReadActivations(flags, out, findings);
   ReadOperation(flags, target, mode, out, findings);
@@ -332,6 +339,30 @@ std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
   auto own = ParseProfile(std::move(source), findings);
   if (own == nullptr) return nullptr;
   return {own, &own->profile};
+}
+
+Option ReduceOption(std::string* to) {
+  return {.name = "--reduce",
+          .to = to,
+          .value = "sharded|once|each",
+          .help =
+              "when gradients of micro-batches are reduced: over axes that "
+              "shard them in each and over others once, all once, or all in "
+              "each (default: sharded)",
+          .words = {kReductions.begin(), kReductions.end()}};
+}
+
+bool ReadReduction(const std::string& text, step::Reduction& out,
+                   Findings& findings) {
+  if (text.empty()) return true;
+  const auto* const found =
+      std::find(kReductions.begin(), kReductions.end(), text);
+  if (found == kReductions.end()) {
+    Wrong("--reduce", text, kReductions, findings);
+    return false;
+  }
+  out = static_cast<step::Reduction>(found - kReductions.begin());
+  return true;
 }
 
 Option RematOption(std::string* to) {

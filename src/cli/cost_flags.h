@@ -10,6 +10,7 @@
 #include "cli/inputs.h"
 #include "cost/settings.h"
 #include "source/finding.h"
+#include "step/accumulate.h"
 #include "step/remat.h"
 
 namespace shardc::cli {
@@ -17,7 +18,7 @@ namespace shardc::cli {
 struct CostFlags {
   InputFlags inputs;
   std::string mode = "train";
-  std::string batch, length, kv_length, microbatches;
+  std::string batch, length, kv_length, microbatches, reduce;
   std::string optimizer, master_dtype, moments_dtype, grad_dtype, zero;
   std::string dtype, kv_dtype, logits_dtype, remat;
   std::string operation, pipeline_axis;
@@ -40,6 +41,12 @@ Option ProfileOption(std::string* to);
 // accelerator nor a file that describes one.
 std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
                                                  Findings& findings);
+
+// `--reduce WHEN`, for every command with micro-batches.
+Option ReduceOption(std::string* to);
+// Returns false and adds a finding for an unknown word; empty text keeps `out`.
+bool ReadReduction(const std::string& text, step::Reduction& out,
+                   Findings& findings);
 
 // `--remat POLICY`, for every command with a backward pass.
 Option RematOption(std::string* to);

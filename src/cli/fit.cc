@@ -12,6 +12,7 @@
 #include "cost/fit.h"
 #include "emit/costs/fit_report.h"
 #include "parse/mesh.h"
+#include "source/thread_pool.h"
 #include "source/wording.h"
 #include "target/open.h"
 
@@ -121,12 +122,19 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
   report.target = target.name;
   report.mode = inputs.mode;
   report.settings = inputs.settings;
+  std::vector<Mesh> alone;
+  std::vector<std::string> alone_axes;
   for (const std::string& axis : axes) {
     for (const int64_t size : SizesAlone(devices)) {
-      auto fit = evaluator->On(Alone(axis, size), findings);
-      if (!fit) return kFailed;
-      report.sizes.push_back({axis, std::move(*fit)});
+      alone.push_back(Alone(axis, size));
+      alone_axes.push_back(axis);
     }
+  }
+  const int threads = ThreadsOr(common.threads);
+  auto sizes = evaluator->OnEach(alone, threads, findings);
+  if (!sizes) return kFailed;
+  for (size_t i = 0; i < alone.size(); ++i) {
+    report.sizes.push_back({alone_axes[i], std::move((*sizes)[i])});
   }
   if (devices) {
     const auto meshes = cost::MeshesOf(*devices, axes, kMostMeshes);
@@ -140,11 +148,9 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
           "give fewer axes with --axes");
       return kFailed;
     }
-    for (const Mesh& mesh : *meshes) {
-      auto fit = evaluator->On(mesh, findings);
-      if (!fit) return kFailed;
-      report.meshes.push_back(std::move(*fit));
-    }
+    auto fits = evaluator->OnEach(*meshes, threads, findings);
+    if (!fits) return kFailed;
+    report.meshes = std::move(*fits);
     cost::SortByCost(report.meshes);
     report.unknown = report.meshes.front().memory.unknown;
     if (!report.meshes.front().Fits()) {

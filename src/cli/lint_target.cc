@@ -48,8 +48,11 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   inputs.compiled = &compiled;
   if (has_model) inputs.model = &model;
   inputs.mesh_source = MeshSource(target.mesh);
-  inputs.batch = attention.batch ? attention.batch : target.batch;
-  inputs.kv_len = attention.kv_len ? attention.kv_len : target.kv_len;
+  const auto first = [](auto one, auto other) { return one ? one : other; };
+  inputs.batch = first(flags.batch, first(attention.batch, target.batch));
+  inputs.length = flags.length;
+  inputs.kv_len =
+      first(flags.kv_length, first(attention.kv_len, target.kv_len));
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
   inputs.rings = RingsOf(target.verify);
   const Facts facts(inputs);

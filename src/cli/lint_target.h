@@ -21,6 +21,8 @@ namespace shardc::cli {
 struct LintFlags {
   AttentionFlag attention;
   std::optional<int64_t> memory;
+  // Of the step that `report` shows costs of; absent: the target's.
+  std::optional<int64_t> batch, length, kv_length;
 };
 
 // `extra` are findings of other stages; `fixes`, unless null, gets the fixes of

@@ -8,8 +8,9 @@ namespace shardc::cli {
 
 cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
-                    const cost::CostInputs& work,
-                    const cost::Settings& settings) {
+                    const cost::CostInputs& work, const cost::Settings& given) {
+  const cost::Settings settings =
+      compiled == nullptr ? given : WithLossOf(compiled->rules, given);
   std::string why = "a plan file does not describe the model";
   std::optional<cost::Communication> program;
   if (compiled != nullptr) {

@@ -85,6 +85,13 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
     flags.memory = ParseBytes("--memory", command.flags.memory, findings);
     if (!flags.memory) return false;
   }
+  // The same step as in the figures of costs.
+  const auto settings =
+      CostSettings(command.flags, target, Mode::kTrain, findings);
+  if (!settings) return false;
+  flags.batch = settings->batch;
+  flags.length = settings->length;
+  flags.kv_length = settings->kv_length;
   const auto result = LintBySettings(
       target, *to.planned->compiled, to.planned->model, flags,
       ProjectLintSettings(command.flags.inputs.asked, findings), findings);

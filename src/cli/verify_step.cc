@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/plan_findings.h"
 #include "cli/ranks.h"
+#include "cli/step_memory.h"
 #include "cli/verify_process.h"
 #include "cli/verify_request.h"
 #include "emit/verify/step_dump.h"
@@ -41,7 +41,9 @@ constexpr int64_t kMostMicrobatches = 64;
 struct StepFlags {
   InputFlags inputs;
   Strings modes, operations, dtypes;
-  std::string batch, length, policy, part, remat, microbatches, seed, dump;
+  std::string batch, length, policy, part, remat, microbatches, reduce, seed,
+      dump;
+  StepDtypeFlags step_dtypes;
   bool keep_gathered = false, reduce_each = false;
   bool full = false, self_test = false;
 };
@@ -49,6 +51,7 @@ struct StepFlags {
 struct StepSettings {
   std::vector<Mode> modes;
   std::vector<Dtype> dtypes;
+  StepDtypes step_dtypes;
   verify::StepRequest request;
 };
 
@@ -58,18 +61,6 @@ struct StepInputFiles {
   std::optional<ModelConfig> model;
   std::unique_ptr<const Compiled> compiled;
 };
-
-// Returns the bytes that Linux estimates a program can still allocate, or
-// INT64_MAX where it gives no estimate.
-int64_t FreeMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  int64_t kibibytes = 0;
-  for (std::string unit; file >> key >> kibibytes >> unit;) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  }
-  return INT64_MAX;
-}
 
 bool WriteDump(const std::string& folder, size_t index,
                const verify::StepReport& report, Findings& findings) {
@@ -121,10 +112,13 @@ bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
 // has a use for.
 bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
                 Findings& findings) {
-  if (flags.reduce_each && flags.microbatches.empty()) {
-    findings.Add(code::kUsage, {},
-                 "`--reduce-each` has no effect without micro-batches",
-                 "give their number with `--microbatches`, or leave it out");
+  const bool reduces = flags.reduce_each || !flags.reduce.empty();
+  if (reduces && flags.microbatches.empty()) {
+    findings.Add(
+        code::kUsage, {},
+        std::string(flags.reduce_each ? "`--reduce-each`" : "`--reduce`") +
+            " has no effect without micro-batches",
+        "give their number with `--microbatches`, or leave it out");
     return false;
   }
   if (std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end()) {
@@ -133,6 +127,8 @@ bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
   const std::pair<std::string_view, bool> of_training[] = {
       {"--remat", !flags.remat.empty()},
       {"--microbatches", !flags.microbatches.empty()},
+      {"--zero", !flags.step_dtypes.zero.empty()},
+      {"--grad-dtype", !flags.step_dtypes.gradients.empty()},
       {"--keep-gathered", flags.keep_gathered}};
   for (const auto& [name, given] : of_training) {
     if (!given) continue;
@@ -175,7 +171,11 @@ std::optional<StepSettings> ReadSettings(const StepFlags& flags,
   if (flags.policy == "published") request.policy = step::Policy::kPublished;
   request.keep_gathered = flags.keep_gathered;
   if (flags.reduce_each) request.reduction = step::Reduction::kEach;
-  if (!ReadRemat(flags.remat, request.remat, findings) ||
+  const auto step_dtypes = ReadStepDtypes(flags.step_dtypes, request, findings);
+  if (!step_dtypes) return std::nullopt;
+  out.step_dtypes = *step_dtypes;
+  if (!ReadReduction(flags.reduce, request.reduction, findings) ||
+      !ReadRemat(flags.remat, request.remat, findings) ||
       !ReadCount("--microbatches", flags.microbatches, request.microbatches,
                  findings)) {
     return std::nullopt;
@@ -287,9 +287,10 @@ Options OptionsOf(StepFlags& flags) {
         .value = "N",
         .help = "in training, split the batch into N parts and add their "
                 "gradients (default: 1)"},
+       ReduceOption(&flags.reduce),
        {.name = "--reduce-each",
         .to = &flags.reduce_each,
-        .help = "reduce the gradients of each micro-batch, not their sum"},
+        .help = "the same as `--reduce each`"},
        {.name = "--dtype",
         .to = &flags.dtypes,
         .value = "DTYPE,...",
@@ -310,6 +311,7 @@ Options OptionsOf(StepFlags& flags) {
         .to = &flags.dump,
         .value = "DIR",
         .help = "write each step's tensors and settings to this folder"}});
+  Append(options, StepDtypeOptions(flags.step_dtypes));
   return options;
 }
 
@@ -343,7 +345,6 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
       UsualStep(*out->compiled, out->model, std::nullopt);
   request.compiled = usual.compiled;
   request.config = usual.config;
-  request.element_bytes = usual.element_bytes;
   if (request.batch == 0) request.batch = usual.batch;
   if (request.length == 0) request.length = usual.length;
   if (request.batch % request.microbatches != 0) {
@@ -388,6 +389,8 @@ int VerifySteps(const StepFlags& flags, const Common& common,
       request.dtype = dtype;
       auto report = verify::VerifyStep(request, findings);
       if (!report) return kFailed;
+      report->memory =
+          MemoryOfStep(request, work->settings.step_dtypes, work->model);
       if (dumps && written) {
         written = WriteDump(flags.dump, reports.size(), *report, findings);
       }
@@ -461,11 +464,18 @@ value that was compared with its reference, numbered in the order of the ops,
 with settings that name each number.
 
 With `--remat` the backward phase of a training step recomputes what a layer
-does not keep, and proves it like the rest. The memory of the fullest device at
-its peak, at real sizes, follows the totals. With `--microbatches` the batch is
+does not keep, and proves it like the rest. With `--microbatches` the batch is
 split into parts that run one after the other, each forward and backward; losses
-are divided by the tokens of all parts, and gradients are added and reduced
-once, or once each with `--reduce-each`.
+are divided by the tokens of all parts, and gradients are added. Over the axes
+that shard a gradient each part is reduced, over others the sum of all parts;
+`--reduce once` and `--reduce each` reduce over all axes once, or in each part.
+With `--zero` replicas shard optimizer states, gradients and parameters beyond
+the plan.
+
+Bytes are those of `--activation-dtype`, of the parameters' own dtypes, of
+`--grad-dtype` and of `--kv-dtype`; parameters in integers or 8-bit floats have
+no gradients. The memory of the fullest device is that of `shardc cost`, and the
+most that it would hold if no op were fused follows.
 
 With `--self-test` faults are injected into ten small steps that the program
 carries: into collectives, ops, programs and inputs. Each must change what the

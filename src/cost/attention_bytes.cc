@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/memory.h"
 #include "cost/communication.h"
 #include "exec/attention/traffic.h"
 #include "exec/machine/machine.h"
@@ -40,6 +41,40 @@ exec::AttentionProblem HollowProblem(const exec::Operation& operation,
 }
 
 }  // namespace
+
+std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
+                                               const Settings& settings) {
+  const auto& model = work.model;
+  const bool train = work.mode == Mode::kTrain;
+  if (!model || !model->heads || !model->head_dim) return std::nullopt;
+  AttentionSizes out;
+  out.batch = ShareOf(*settings.batch, settings.microbatches);
+  out.query_length =
+      train || !IsGeneration(work.mode) ? settings.length.value_or(1) : 1;
+  out.key_length = IsGeneration(work.mode) ? settings.kv_length.value_or(1)
+                                           : out.query_length;
+  out.heads = *model->heads;
+  out.key_heads = model->kv_heads.value_or(out.heads);
+  out.head_dim = *model->head_dim;
+  out.value_dim = model->latent_value_dim.value_or(0);
+  out.latent_rank = model->latent_rank.value_or(0);
+  out.latent_rope_dim = model->latent_rope_dim.value_or(0);
+  out.dtype = settings.activations;
+  out.key_dtype =
+      train || settings.cache == Dtype::kI8 ? out.dtype : settings.cache;
+  return out;
+}
+
+exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
+                              const CostInputs& work) {
+  exec::AttentionSpecs out;
+  out.query = work.query;
+  out.key = work.key;
+  out.value = work.value;
+  out.output = work.output;
+  if (operation.heads_on_keys) out.key[2] = out.value[2] = work.query[2];
+  return out;
+}
 
 AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const Mesh& mesh,

@@ -77,6 +77,11 @@ class Fitting {
   // Sets a figure to the minimum of the error, the others held.
   void Search(Figure figure) {
     const bool scale = figure == Figure::kScale;
+    // One share takes the place of a curve.
+    if (figure == Figure::kMatmul) profile_.efficiency.matmul_curve.clear();
+    if (figure == Figure::kMatmulFp8) {
+      profile_.efficiency.matmul_fp8_curve.clear();
+    }
     double low = std::log(scale ? kLeastScale : kLeastShare);
     double high = std::log(scale ? kMostScale : kMostShare);
     const auto error_at = [&](double at) {

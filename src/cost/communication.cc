@@ -149,19 +149,25 @@ class Step {
         Times(count, repeats_));
     const Dtype dtype = settings_.gradients.value_or(*param.type.dtype);
     const int64_t gradient = std::max(DtypeBits(dtype) / 8, 1);
+    const auto reductions = [&](bool sharded) {
+      const bool each =
+          settings_.reduction == step::Reduction::kEach ||
+          (sharded && settings_.reduction == step::Reduction::kSharded);
+      return each ? Times(count, repeats_) : count;
+    };
     Add("gradients", true, Collective::kReduceScatter, gathered, Times(own, n),
-        gradient, Times(count, repeats_));
+        gradient, reductions(true));
     if (settings_.zero == 3) return;
     if (settings_.zero > 0) {
       const int64_t part = ShareOf(*elements, work_.Parts(replicas));
       Add("gradients", true, Collective::kReduceScatter, replicas, *elements,
-          gradient, count);
+          gradient, reductions(settings_.zero == 2));
       Add("parameters", true, Collective::kAllGather, replicas, part, width,
           count);
       return;
     }
     Add("gradients", true, Collective::kAllReduce, replicas, *elements,
-        gradient, count);
+        gradient, reductions(false));
   }
 
   // The axes whose devices hold the same parameter but see other tokens, or
@@ -314,29 +320,8 @@ class Step {
         width, repeats_);
   }
 
-  std::optional<AttentionSizes> Sizes() const {
-    const auto& model = work_.model;
-    if (!model || !model->heads || !model->head_dim) return std::nullopt;
-    AttentionSizes out;
-    out.batch = ShareOf(*settings_.batch, repeats_);
-    out.query_length =
-        train_ || !IsGeneration(work_.mode) ? settings_.length.value_or(1) : 1;
-    out.key_length = IsGeneration(work_.mode) ? settings_.kv_length.value_or(1)
-                                              : out.query_length;
-    out.heads = *model->heads;
-    out.key_heads = model->kv_heads.value_or(out.heads);
-    out.head_dim = *model->head_dim;
-    out.value_dim = model->latent_value_dim.value_or(0);
-    out.latent_rank = model->latent_rank.value_or(0);
-    out.latent_rope_dim = model->latent_rope_dim.value_or(0);
-    out.dtype = settings_.activations;
-    out.key_dtype =
-        train_ || settings_.cache == Dtype::kI8 ? out.dtype : settings_.cache;
-    return out;
-  }
-
   void Attention() {
-    const auto sizes = Sizes();
+    const auto sizes = AttentionSizesOf(work_, settings_);
     if (!sizes) {
       out_.unknown.emplace_back(
           "communication of attention: needs --model, for the heads and their "
@@ -361,13 +346,8 @@ class Step {
       return;
     }
     const exec::Operation& operation = *UsualOperation(work_, settings_);
-    exec::AttentionSpecs specs;
-    specs.query = work_.query;
-    specs.key = work_.key;
-    specs.value = work_.value;
-    specs.output = work_.output;
-    const AttentionBytes bytes =
-        BytesOfAttention(operation, work_.mesh, specs, *sizes, {});
+    const AttentionBytes bytes = BytesOfAttention(
+        operation, work_.mesh, SpecsFor(operation, work_), *sizes, {});
     if (!bytes.unknown.empty()) {
       out_.unknown.push_back(
           "communication of attention: " + std::string(operation.name) +

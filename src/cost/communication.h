@@ -49,6 +49,13 @@ struct AttentionSizes {
   int64_t latent_rank = 0, latent_rope_dim = 0;
   Dtype dtype = Dtype::kBF16, key_dtype = Dtype::kBF16;
 };
+// The sizes in a step, or in one of its micro-batches; nullopt without the
+// model's heads. The settings have a batch and a length.
+std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
+                                               const Settings& settings);
+// The specs of the operation's operands: some have keys sharded as queries are.
+exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
+                              const CostInputs& work);
 struct AttentionBytes {
   std::vector<Transfer> transfers;  // without `seconds`
   std::string unknown;  // why they are unknown; empty: they are known

@@ -156,7 +156,10 @@ class Step {
   // The seconds of products in bfloat16 or 8 bits; bytes are those of two bytes
   // an element.
   static double ProductSeconds(const Product& one, double rate,
-                               const Rates& rates) {
+                               const Curve* curve, const Rates& rates) {
+    if (curve != nullptr) {
+      rate *= ValueAt(*curve, std::min({one.rows, one.in, one.out}));
+    }
     const double bytes = 2 * (one.rows * one.in + one.rows * one.out +
                               one.in * one.out * one.matrices);
     return one.layers * (std::max(2 * one.rows * one.in * one.out / rate,
@@ -177,7 +180,7 @@ class Step {
     }
     double seconds = 0;
     for (const auto& [key, kernel] : kernels) {
-      seconds += ProductSeconds(kernel, rates.layers, rates);
+      seconds += ProductSeconds(kernel, rates.layers, rates.layer_curve, rates);
     }
     return seconds * Real(settings_.microbatches);
   }
@@ -313,7 +316,7 @@ class Step {
     double seconds = 0;
     for (const Product& one : products_) {
       if (one.role != Role::kHead) continue;
-      seconds += 3 * ProductSeconds(one, rates.head, rates) +
+      seconds += 3 * ProductSeconds(one, rates.head, rates.head_curve, rates) +
                  kLossBytes * one.rows * one.out / rates.other_bytes;
     }
     return seconds * Real(settings_.microbatches);

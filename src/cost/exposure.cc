@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "source/index.h"
+
 namespace shardc::cost {
 namespace {
 
@@ -96,6 +98,17 @@ bool Exposure::RepeatsCollectives() const {
          stack_.kernel != Kernel::kAny;
 }
 
+const Curve* Exposure::CurveOf(Collective kind, const Place& place,
+                               const Rates& rates) {
+  if (rates.near_curves == nullptr || place.domains > 1) return nullptr;
+  const auto* const found = std::find(
+      kCurveCollectives.begin(), kCurveCollectives.end(), CollectiveName(kind));
+  if (found == kCurveCollectives.end()) return nullptr;
+  const Curve& curve =
+      (*rates.near_curves)[AsIndex(found - kCurveCollectives.begin())];
+  return curve.empty() ? nullptr : &curve;
+}
+
 double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   const Place place = PlaceOf(work_.mesh, network_, one.axes);
   if (place.members == 1 || one.sent == 0) return 0;
@@ -109,6 +122,11 @@ double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
     // The weights of a layer move together.
     count = std::min(count, layers_ * Real(settings_.microbatches));
     latency += GroupLatency(rates);
+  }
+  const Curve* const curve = CurveOf(one.kind, place, rates);
+  if (curve != nullptr) {
+    // Measured rates have the latency in them.
+    return Real(one.sent) / ValueAt(*curve, Real(one.sent) / count);
   }
   return Real(one.sent) / BusRate(place, rates) + count * latency;
 }

@@ -47,6 +47,9 @@ class Exposure {
   bool OfWeights(const Transfer& one) const;
   bool OverLength(const Transfer& one) const;
   bool RepeatsCollectives() const;
+  // The profile's measured rates of a collective in a host; null: none.
+  static const Curve* CurveOf(Collective kind, const Place& place,
+                              const Rates& rates);
   double Seconds(const Transfer& one, const Rates& rates) const;
 
   const CostInputs& work_;

@@ -7,10 +7,14 @@
 #include "cost/fit.h"
 
 #include <algorithm>
+#include <climits>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "plan/pack_axes.h"
+#include "source/index.h"
+#include "source/thread_pool.h"
 #include "source/wording.h"
 #include "step/remat.h"
 
@@ -249,7 +253,7 @@ std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
 MeshEvaluator::MeshEvaluator(const FitInputs& inputs,
                              std::unique_ptr<const Compiled> all)
     : inputs_(inputs),
-      settings_(inputs.settings),
+      settings_(WithLossOf(inputs.rules, inputs.settings)),
       all_(std::move(all)),
       representatives_(RepresentativesOf(*all_, inputs.rules)) {
   traffic_.emplace(*all_, inputs_.model, settings_);
@@ -270,12 +274,40 @@ MeshEvaluator::MeshEvaluator(const FitInputs& inputs,
 }
 
 void MeshEvaluator::Use(const Settings& settings) {
-  settings_ = settings;
+  settings_ = WithLossOf(inputs_.rules, settings);
   traffic_.emplace(*all_, inputs_.model, settings_);
 }
 
 std::optional<FitMesh> MeshEvaluator::On(const Mesh& mesh, Findings& findings) {
-  auto out = Evaluate(mesh, representatives_.rules, findings);
+  return OnWith(mesh, *traffic_, findings);
+}
+
+std::optional<std::vector<FitMesh>> MeshEvaluator::OnEach(
+    std::span<const Mesh> meshes, int threads, Findings& findings) {
+  std::vector<std::optional<FitMesh>> each(meshes.size());
+  std::vector<Findings> wrong(meshes.size());
+  const auto most = static_cast<int>(std::min<size_t>(meshes.size(), INT_MAX));
+  ThreadPool pool(std::max(1, std::min(threads, most)));
+  std::vector<std::optional<StepTraffic>> traffic(AsIndex(pool.threads()));
+  pool.Run(static_cast<int64_t>(meshes.size()), [&](int64_t task, int worker) {
+    std::optional<StepTraffic>& own = traffic[AsIndex(worker)];
+    if (!own) own.emplace(*all_, inputs_.model, settings_);
+    each[AsIndex(task)] =
+        OnWith(meshes[AsIndex(task)], *own, wrong[AsIndex(task)]);
+  });
+  std::vector<FitMesh> out;
+  for (size_t i = 0; i < meshes.size(); ++i) {
+    findings.Append(std::move(wrong[i]));
+    if (!each[i]) return std::nullopt;
+    out.push_back(std::move(*each[i]));
+  }
+  return out;
+}
+
+std::optional<FitMesh> MeshEvaluator::OnWith(const Mesh& mesh,
+                                             StepTraffic& traffic,
+                                             Findings& findings) const {
+  auto out = Evaluate(mesh, representatives_.rules, traffic, findings);
   // What is illegal stays so with the batch over more axes.
   if (!out || !out->legal || !batch_over_experts_) return out;
   const AxisRules& axes = batch_over_experts_->axes;
@@ -286,7 +318,7 @@ std::optional<FitMesh> MeshEvaluator::On(const Mesh& mesh, Findings& findings) {
                                           axis.name) != experts.end();
       });
   if (!used) return out;
-  auto other = Evaluate(mesh, *batch_over_experts_, findings);
+  auto other = Evaluate(mesh, *batch_over_experts_, traffic, findings);
   if (!other) return std::nullopt;
   if (CostOrder(*other) >= CostOrder(*out)) return out;
   other->batch = axes.Value(AxisRule::kBatch).axes;
@@ -295,15 +327,22 @@ std::optional<FitMesh> MeshEvaluator::On(const Mesh& mesh, Findings& findings) {
 
 std::optional<FitMesh> MeshEvaluator::Evaluate(const Mesh& mesh,
                                                const RuleSet& rules,
-                                               Findings& findings) {
+                                               StepTraffic& traffic,
+                                               Findings& findings) const {
   Mesh own = mesh;
   own.device = inputs_.like.device;
+  // Few parameters are compiled: more threads would take longer.
+  CompileOptions options = inputs_.options;
+  options.threads = 1;
+  RuleSet chosen = rules;
+  ChoosePackAxes(chosen, inputs_.model ? &*inputs_.model : nullptr, own);
   const auto compiled =
-      Compile(own, rules, representatives_.manifest, inputs_.options, findings);
+      Compile(own, std::move(chosen), representatives_.manifest,
+              inputs_.options, findings);
   if (compiled == nullptr) return std::nullopt;
   const CostInputs work =
       MakeCostInputs(*compiled, inputs_.model, inputs_.mode, &representatives_);
-  return FitOf(*compiled, work, settings_, *traffic_, &representatives_);
+  return FitOf(*compiled, work, settings_, traffic, &representatives_);
 }
 
 std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,

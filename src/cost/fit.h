@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,10 @@ class MeshEvaluator {
   // Returns nullopt with findings if the mesh cannot be compiled. A mesh that
   // shards experts is also evaluated with the batch over the experts' axis.
   std::optional<FitMesh> On(const Mesh& mesh, Findings& findings);
+  // The same for several meshes, on at most `threads` threads. Returns nothing
+  // with findings if one cannot be compiled.
+  std::optional<std::vector<FitMesh>> OnEach(std::span<const Mesh> meshes,
+                                             int threads, Findings& findings);
 
   // Replaces the settings of the inputs from now on.
   void Use(const Settings& settings);
@@ -92,8 +97,11 @@ class MeshEvaluator {
 
  private:
   MeshEvaluator(const FitInputs& inputs, std::unique_ptr<const Compiled> all);
+  std::optional<FitMesh> OnWith(const Mesh& mesh, StepTraffic& traffic,
+                                Findings& findings) const;
   std::optional<FitMesh> Evaluate(const Mesh& mesh, const RuleSet& rules,
-                                  Findings& findings);
+                                  StepTraffic& traffic,
+                                  Findings& findings) const;
 
   const FitInputs& inputs_;
   Settings settings_;

@@ -17,6 +17,7 @@
 #include "model/name.h"
 #include "plan/placement.h"
 #include "resolve/attention.h"
+#include "roles/layer_stacks.h"
 #include "source/checked.h"
 #include "source/index.h"
 
@@ -79,7 +80,38 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.role = Classify(param.name, separator);
 }
 
-void OrientAll(CostInputs& work) {
+// Moves the dimension that counts scanned layers to the front, where the other
+// dimensions of which a tensor holds one matrix each are.
+void MoveStacksFirst(CostInputs& work, char separator) {
+  std::vector<StackCandidate> candidates;
+  bool stacked = false;
+  for (const ParamClass& param : work.params) {
+    candidates.push_back(
+        {.name = param.name,
+         .shape = param.type.shape ? &*param.type.shape : nullptr});
+    stacked = stacked || (param.type.shape && param.type.shape->size() > 2);
+  }
+  if (!stacked) return;
+  const LayerStacks stacks = FindLayerStacks(
+      candidates, separator,
+      work.model ? work.model->layers : std::optional<int64_t>());
+  for (size_t i = 0; i < work.params.size(); ++i) {
+    ParamClass& param = work.params[i];
+    if (stacks.dims[i].size() != 1) continue;
+    const ScannedDim& scanned = stacks.dims[i].front();
+    const StackConfidence sure = stacks.stacks[scanned.stack].confidence;
+    if (scanned.dim == 0 || sure == StackConfidence::kUndecided) continue;
+    const auto to_front = [&](auto& dims) {
+      std::rotate(dims.begin(), dims.begin() + scanned.dim,
+                  dims.begin() + scanned.dim + 1);
+    };
+    to_front(*param.type.shape);
+    to_front(param.spec);
+  }
+}
+
+void OrientAll(CostInputs& work, char separator) {
+  MoveStacksFirst(work, separator);
   for (ParamClass& param : work.params) Orient(param, work.Hidden());
   std::erase_if(work.hidden, [&](const std::string& axis) {
     return work.mesh.SizeOf(axis) == 1 || Has(work.Batch(), axis) ||
@@ -276,7 +308,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   }
   out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
   out.hidden_known = true;
-  OrientAll(out);
+  OrientAll(out, separator);
   return out;
 }
 
@@ -301,7 +333,7 @@ CostInputs MakeCostInputs(const PlanView& plan,
   for (const PlanView::Attention& one : plan.attention) {
     if (one.mode == mode) TakeSpec(out, one.tensor, one.spec);
   }
-  OrientAll(out);
+  OrientAll(out, separator);
   return out;
 }
 

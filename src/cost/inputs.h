@@ -2,7 +2,7 @@
 // of a step. The formulas of collectives, of shards and of caches are in comm;
 // this room decides which of them a step of a model needs.
 // Includes: source, model, devices, resolve, roles, comm, schedule, step, plan,
-// exec/machine, exec/attention, exec/operations.
+// exec/machine, exec/attention, exec/operations, exec/step.
 //
 // This file holds the input of the cost model: a plan's parameters by class,
 // and how tokens are sharded over the mesh.

@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "exec/operations/operation.h"
+#include "exec/step/operation_form.h"
 #include "plan/step_specs.h"
 #include "source/checked.h"
 #include "source/index.h"
@@ -22,12 +24,16 @@
 #include "step/layer_kinds.h"
 #include "step/roles.h"
 #include "step/weights.h"
+#include "step/widths.h"
 
 namespace shardc::cost {
 namespace {
 
 // The largest number of tokens: times heads and bytes it still fits 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
+// The first micro-batch, the last, and one that stands for all between them.
+constexpr int64_t kBuiltMicrobatches = 3;
+constexpr auto kGlobalView = step::AttentionView::kGlobal;
 
 // In the order of the report.
 constexpr std::array<std::string_view, 9> kParts = {
@@ -47,8 +53,13 @@ std::string_view ForwardName(std::string_view name) {
 class MoveClassifier {
  public:
   MoveClassifier(const step::Graph& graph, const step::Program& program)
-      : graph_(graph), program_(program), weight_(step::FindWeights(graph)) {
-    FindGradients();
+      : graph_(graph),
+        program_(program),
+        weight_(step::FindWeights(graph)),
+        gradient_(step::FindGradientValues(graph)) {
+    for (const step::ValueId value : graph.updated) {
+      if (value >= 0) updated_.insert(value);
+    }
     FindBegin();
   }
 
@@ -56,6 +67,8 @@ class MoveClassifier {
     if (step.op < 0) return "logits";
     const step::Op& op = graph_.ops[AsIndex(step.op)];
     const step::ValueId value = program_.slots[AsIndex(step.in[0])].value;
+    // ZeRO gathers updated parameters.
+    if (updated_.contains(value)) return "parameters";
     if (op.phase == step::Phase::kOptimizer) return "optimizer";
     if (gradient_[AsIndex(value)] != 0) return "gradients";
     if (weight_[AsIndex(value)] != 0) return "parameters";
@@ -75,24 +88,6 @@ class MoveClassifier {
   }
 
  private:
-  // Finds values that become gradients by reshaping and similar ops.
-  void FindGradients() {
-    gradient_.assign(graph_.values.size(), 0);
-    for (step::ValueId value : graph_.gradients) {
-      if (value >= 0) gradient_[AsIndex(value)] = 1;
-    }
-    for (size_t i = graph_.ops.size(); i > 0;) {
-      --i;
-      const step::Op& op = graph_.ops[i];
-      if (op.phase != step::Phase::kBackward || op.recompute_of >= 0) continue;
-      const bool form =
-          op.kind == step::OpKind::kMerge || op.kind == step::OpKind::kSplit ||
-          op.kind == step::OpKind::kAdd || op.kind == step::OpKind::kIdentity;
-      if (!form || gradient_[AsIndex(op.out)] == 0) continue;
-      for (step::ValueId value : op.in) gradient_[AsIndex(value)] = 1;
-    }
-  }
-
   // Finds the names of ops before the layers, and those of an encoder.
   void FindBegin() {
     std::vector<std::string_view> names;
@@ -122,8 +117,9 @@ class MoveClassifier {
 
   const step::Graph& graph_;
   const step::Program& program_;
-  const std::vector<char> weight_;  // by value
-  std::vector<char> gradient_;      // by value
+  const std::vector<char> weight_;    // by value
+  const std::vector<char> gradient_;  // by value
+  std::set<step::ValueId> updated_;
   std::vector<std::string_view> begin_;
 };
 
@@ -139,28 +135,16 @@ std::string AgainstProgram(const CostInputs& work, const Settings& settings) {
     return "its sizes do not fit in 64 bits";
   }
   if (work.mode == Mode::kInsert) return "mode insert has no step program";
-  if (settings.zero > 0) return "--zero shards more than the plan does";
-  if (settings.microbatches > 1) return "there are several micro-batches";
-  // The default written out is the default.
-  const bool usual = settings.operation == nullptr ||
-                     settings.operation == UsualOperation(work, Settings{});
-  if (!usual && !settings.operation->global_view) {
-    return "a step program has attention in global view, not " +
-           std::string(settings.operation->name);
-  }
-  const int width = DtypeBits(settings.activations);
-  if (settings.gradients && DtypeBits(*settings.gradients) != width) {
-    return "gradients and activations have dtypes of different size";
-  }
-  if (IsGeneration(work.mode) && DtypeBits(settings.cache) != width) {
-    return "the cache and activations have dtypes of different size";
+  if (work.mode == Mode::kTrain &&
+      *settings.batch % settings.microbatches != 0) {
+    return "the batch is no multiple of the number of micro-batches";
   }
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) {
       return "some parameters have no shape or no dtype";
     }
-    if (DtypeBits(*param.type.dtype) != width) {
-      return "parameters and activations have dtypes of different size";
+    if (DtypeBits(*param.type.dtype) < 8) {
+      return "parameters take less than a byte per element";
     }
   }
   return "";
@@ -205,6 +189,55 @@ Communication CommunicationOf(const step::Graph& graph,
   return out;
 }
 
+namespace {
+
+// Counts the instructions of the second micro-batch for those that are not
+// built as well.
+void RepeatMicrobatches(const step::Graph& graph, const step::Program& program,
+                        const StepInputs& inputs, std::vector<int64_t>& times) {
+  const int64_t left_out = inputs.microbatches - inputs.built_microbatches;
+  if (inputs.built_microbatches == 0 || left_out == 0) return;
+  if (times.empty()) times.assign(program.code.size(), 1);
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    const int32_t op = program.code[i].op;
+    if (op < 0 || graph.ops[AsIndex(op)].micro != 1) continue;
+    times[i] = Times(times[i], 1 + left_out);
+  }
+}
+
+}  // namespace
+
+std::optional<step::AttentionForm> StepTraffic::FormFor(
+    const CostInputs& work, std::string& why) const {
+  // The default written out is the default: a fused kernel in the global view.
+  const exec::Operation* const operation = settings_.operation;
+  if (operation == nullptr || operation->global_view ||
+      operation == UsualOperation(work, Settings{})) {
+    return step::AttentionForm{};
+  }
+  const auto refuse = [&](const std::string& reason) {
+    why = std::string(operation->name) + ": " + reason;
+    return std::nullopt;
+  };
+  if (operation->IsPaged()) {
+    return refuse("a step keeps keys in caches, not in pages");
+  }
+  if (operation->decode_only && !IsGeneration(work.mode)) {
+    return refuse("is for decoding alone");
+  }
+  if (all_.rules.model->HasEncoder()) {
+    return refuse("a model with an encoder runs as described");
+  }
+  const auto sizes = AttentionSizesOf(work, settings_);
+  if (!sizes) return refuse("the model's heads are not known");
+  const exec::AttentionSpecs specs = SpecsFor(*operation, work);
+  const AttentionBytes bytes =
+      BytesOfAttention(*operation, work.mesh, specs, *sizes, {});
+  if (!bytes.unknown.empty()) return refuse(bytes.unknown);
+  return exec::StepForm(*operation, work.Parts(specs.query[1]),
+                        sizes->key_heads / work.Parts(specs.key[2]));
+}
+
 StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode) const {
   StepInputs out;
   out.compiled = &compiled;
@@ -212,14 +245,32 @@ StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode) const {
   out.mode = mode;
   out.batch = *settings_.batch;
   out.length = IsGeneration(mode) ? *settings_.kv_length : *settings_.length;
+  out.records_conflicts = false;
   out.element_bytes = DtypeBits(settings_.activations) / 8;
+  out.cache_bytes = DtypeBits(settings_.cache) / 8;
+  if (settings_.gradients) {
+    out.gradient_bytes = DtypeBits(*settings_.gradients) / 8;
+  }
   out.remat = settings_.remat;
+  if (settings_.operation != nullptr && form_.view != kGlobalView) {
+    step::ShardingConstraints constraints =
+        step::ShardingConstraintsOf(*compiled.resolver, mode);
+    const auto own = static_cast<int64_t>(constraints.overrides.size());
+    exec::AddStepOverrides(*settings_.operation, constraints);
+    out.constraints = {constraints.overrides.begin() + own,
+                       constraints.overrides.end()};
+  }
+  if (mode != Mode::kTrain) return out;
+  out.zero = settings_.zero;
+  out.microbatches = settings_.microbatches;
+  out.built_microbatches = std::min(out.microbatches, kBuiltMicrobatches);
+  out.reduction = settings_.reduction;
   return out;
 }
 
 void StepTraffic::Build(const StepInputs& inputs, Built& out) const {
   Findings findings;
-  auto step = BuildStep(inputs, out.fold.layers, findings);
+  auto step = BuildStep(inputs, out.fold.layers, findings, form_);
   if (step && step::CheckBytes(step->model.graph, step->sizes, {}, findings,
                                out.fold.times)) {
     out.step = std::move(*step);
@@ -274,6 +325,14 @@ std::optional<Communication> StepTraffic::On(
   }
   why = AgainstProgram(work, settings_);
   if (!why.empty()) return std::nullopt;
+  const auto form = FormFor(work, why);
+  if (!form) return std::nullopt;
+  if (form->view != form_.view || form->turns != form_.turns ||
+      form->copies != form_.copies) {
+    folded_.reset();
+    full_.reset();
+    form_ = *form;
+  }
   auto out =
       Lowered(Folded(work.mode), compiled, work.mode, representatives, why);
   if (out || !why.empty()) return out;
@@ -291,10 +350,12 @@ std::optional<Communication> StepTraffic::Lowered(
   }
   const step::Graph& graph = of.step.model.graph;
   const StepInputs inputs = InputsFor(compiled, mode);
+  of.step.why_not.clear();
   of.step.specs =
       StepSpecs(compiled.plan, graph, mode,
                 representatives == nullptr ? std::span<const uint32_t>{}
-                                           : std::span(representatives->of));
+                                           : std::span(representatives->of),
+                &of.step.why_not);
   lowered_ops_ += static_cast<int64_t>(graph.ops.size());
   const auto program = LowerStep(inputs, of.step, compiled.mesh, why);
   if (!program) return std::nullopt;
@@ -304,6 +365,7 @@ std::optional<Communication> StepTraffic::Lowered(
     if (!known) return std::nullopt;
     times = std::move(*known);
   }
+  RepeatMicrobatches(graph, *program, inputs, times);
   return CommunicationOf(graph, *program, of.step.sizes, inputs.element_bytes,
                          times);
 }

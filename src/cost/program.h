@@ -34,8 +34,9 @@ Communication CommunicationOf(const step::Graph& graph,
                               std::span<const int64_t> times = {});
 
 // The communication of a target's step for any number of meshes. The step's
-// graph is built once, with few layers of each run of identical ones, and
-// lowered for each mesh; the bytes are those of all layers.
+// graph is built once for each form of attention, with few layers of each run
+// of identical ones and few micro-batches, and lowered for each mesh; the bytes
+// are those of all layers and micro-batches.
 class StepTraffic {
  public:
   // `all` is the target compiled for any mesh. Keeps references to the
@@ -62,6 +63,10 @@ class StepTraffic {
     step::LayerFold fold;
     std::string why_not;  // why there is no step; empty: there is one
   };
+  // The form of attention on the mesh of `work`; nullopt and the reason if the
+  // operation cannot run on it.
+  std::optional<step::AttentionForm> FormFor(const CostInputs& work,
+                                             std::string& why) const;
   StepInputs InputsFor(const Compiled& compiled, Mode mode) const;
   Built& Folded(Mode mode);
   Built& Full(Mode mode);
@@ -74,6 +79,7 @@ class StepTraffic {
   const Compiled& all_;
   const std::optional<ModelConfig>& model_;
   const Settings& settings_;
+  step::AttentionForm form_ = {};  // of `folded_` and `full_`
   std::optional<Built> folded_, full_;
   int64_t lowered_ops_ = 0;
 };

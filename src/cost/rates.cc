@@ -16,6 +16,7 @@ constexpr double kLaunch = 10e-6;         // seconds to start a kernel
 constexpr double kHostLatency = 2e-6;     // of a group of weights, by host
 constexpr double kNarrowHead = 64;
 constexpr double kExpertsExposed = 0.6;
+constexpr double kWorstShare = 0.85;  // of the expected rates
 
 double AttentionShare(const Efficiency& of, Kernel kernel) {
   std::optional<double> share;
@@ -81,8 +82,19 @@ Rates ExpectedRates(const CostInputs& work, const Settings& settings,
       out.head * (IsUnfused(settings, stack)
                       ? of.matmul
                       : AttentionShare(of, KernelOf(settings, stack)) * narrow);
-  out.layers *= RunsInFp8(settings) ? of.matmul_fp8 : of.matmul;
-  out.head *= of.matmul;
+  const bool fp8 = RunsInFp8(settings);
+  const Curve& curve = fp8 ? of.matmul_fp8_curve : of.matmul_curve;
+  if (curve.empty()) {
+    out.layers *= fp8 ? of.matmul_fp8 : of.matmul;
+  } else {
+    out.layer_curve = &curve;
+  }
+  if (of.matmul_curve.empty()) {
+    out.head *= of.matmul;
+  } else {
+    out.head_curve = &of.matmul_curve;
+  }
+  out.near_curves = &of.rate_curves;
   out.product_bytes *= kProductMemory;
   out.other_bytes *= of.memory_ops * stack.memory_ops;
   out.optimizer_bytes *= kOptimizerMemory;
@@ -106,9 +118,9 @@ Rates BestRates(const Settings& settings) {
 
 Rates WorstRates(const Rates& expected) {
   Rates out = expected;
-  out.layers *= 0.85;
-  out.head *= 0.85;
-  out.attention *= 0.85;
+  out.layers *= kWorstShare;
+  out.head *= kWorstShare;
+  out.attention *= kWorstShare;
   out.other_bytes *= 0.8;
   out.hidden_cost = out.exposed = out.experts_exposed = 1;
   out.scale = std::max(out.scale, 0.02);

@@ -2,6 +2,8 @@
 #ifndef SHARDC_COST_RATES_H_
 #define SHARDC_COST_RATES_H_
 
+#include <array>
+
 #include "cost/inputs.h"
 #include "cost/settings.h"
 #include "cost/stack.h"
@@ -11,6 +13,12 @@ namespace shardc::cost {
 // FLOP/s, bytes/s, shares and seconds.
 struct Rates {
   double head = 0, layers = 0, attention = 0;
+  // The shares of `head` and `layers` by a product's smallest dimension; null:
+  // they have all their rate.
+  const Curve* head_curve = nullptr;
+  const Curve* layer_curve = nullptr;
+  // By kCurveCollectives: measured rates within a host; null: there are none.
+  const std::array<Curve, kCurveCollectives.size()>* near_curves = nullptr;
   double product_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
   double launch = 0;  // seconds to start a kernel
   double hidden_cost = 0, exposed = 0, experts_exposed = 0;

@@ -44,6 +44,15 @@ void AddTraining(const Settings& s, std::vector<std::string>& out) {
           ? ReplicasText(s.zero)
           : std::string(
                 "gradients and states have the sharding of their parameters"));
+  if (s.microbatches > 1) {
+    out.emplace_back(
+        s.reduction == step::Reduction::kSharded
+            ? "gradients are reduced over axes that shard them in each "
+              "micro-batch, over replicas once"
+        : s.reduction == step::Reduction::kOnce
+            ? "gradients of micro-batches are added unsharded and reduced once"
+            : "gradients are reduced in each micro-batch");
+  }
   out.push_back("the rematerialisation policy " + s.remat.text +
                 " decides which activations are kept for the backward pass");
 }

@@ -11,6 +11,8 @@
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"
 #include "model/dtype.h"
+#include "model/rules.h"
+#include "step/accumulate.h"
 #include "step/remat.h"
 
 namespace shardc::cost {
@@ -53,6 +55,7 @@ struct Settings {
   step::Remat remat;
   std::optional<int64_t> batch, length, kv_length;
   int64_t microbatches = 1;
+  step::Reduction reduction = step::Reduction::kSharded;
   Dtype activations = Dtype::kBF16;
   Dtype cache = Dtype::kBF16;
   Dtype logits = Dtype::kF32;
@@ -62,6 +65,7 @@ struct Settings {
   // activations.
   std::optional<Dtype> products;
   const Stack* stack = nullptr;  // null: StackOf decides
+  // kStack: that of the rules' `model:` section, else as the software does it.
   LossKind loss = LossKind::kStack;
   // The tokens of a device whose logits are computed at once. If not given, it
   // is all of a micro-batch.
@@ -74,6 +78,10 @@ struct Settings {
   std::shared_ptr<const DeviceProfile> read_profile;
   std::optional<int64_t> memory;  // bytes; overrides the mesh's device
 };
+
+// Returns the settings with the loss of the rules' `model:` section where they
+// have none of their own.
+Settings WithLossOf(const RuleSet& rules, Settings settings);
 
 }  // namespace shardc::cost
 

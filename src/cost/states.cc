@@ -15,6 +15,7 @@
 #include "comm/memory.h"
 #include "comm/reshard.h"
 #include "source/checked.h"
+#include "step/widths.h"
 
 namespace shardc::cost {
 namespace {
@@ -81,12 +82,24 @@ MaybeBytes In(MaybeBytes elements, Dtype dtype, int64_t parts) {
   return elements ? BytesOf(ShareOf(*elements, parts), dtype) : std::nullopt;
 }
 
+// The elements of a gradient on a device while micro-batches add it up. If it
+// is reduced once, at the end, it is not sharded over axes that the weight is
+// gathered over.
+MaybeBytes SumElements(const CostInputs& work, const ParamClass& param,
+                       const Settings& settings, int64_t elements) {
+  if (settings.microbatches == 1 ||
+      settings.reduction != step::Reduction::kOnce) {
+    return elements;
+  }
+  Spec kept = param.spec;
+  for (AxisGroup& axes : kept) axes = work.Kept(axes);
+  return CheckedProduct(ShardShape(work.mesh, *param.type.shape, kept));
+}
+
 }  // namespace
 
 bool IsTrained(const ParamClass& param) {
-  if (!param.type.dtype) return false;
-  const std::string_view name = DtypeName(*param.type.dtype);
-  return name.starts_with("F") || name.starts_with("BF");
+  return param.type.dtype && step::IsTrained(*param.type.dtype);
 }
 
 int64_t ReplicaParts(const CostInputs& work, const ParamClass& param) {
@@ -116,7 +129,8 @@ StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
   out.parameter = In(elements, dtype, parts(3));
   out.gradient = out.optimizer = 0;
   if (!train || !IsTrained(param)) return out;
-  out.gradient = In(elements, settings.gradients.value_or(dtype), parts(2));
+  out.gradient = In(SumElements(work, param, settings, *elements),
+                    settings.gradients.value_or(dtype), parts(2));
   const MomentCounts slots =
       SlotsOf(settings.optimizer, param, shard, *elements);
   const Dtype first = settings.first_moment.value_or(Dtype::kF32);

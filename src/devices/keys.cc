@@ -19,7 +19,7 @@ constexpr std::array<Name, 4> kEfficiencyKeys = {"matmul", "attention",
 constexpr std::array<Name, 2> kMatmulKeys = {"bf16", "fp8"};
 constexpr std::array<Name, 5> kAttentionKeys = {
     "flash_attn1", "flash_attn2", "cudnn", "other", "narrow_head"};
-constexpr std::array<Name, 2> kLinksKeys = {"near", "far"};
+constexpr std::array<Name, 3> kLinksKeys = {"near", "far", "curve"};
 constexpr std::array<Name, 3> kLinkKeys = {"bandwidth", "efficiency",
                                            "latency"};
 constexpr std::array<Name, 5> kChipsKeys = {"fabric", "links", "per_host",
@@ -36,6 +36,7 @@ const KeyTable kEfficiency{"profile.efficiency", "`efficiency`",
 const KeyTable kMatmul{"profile.matmul", "`matmul`", kMatmulKeys};
 const KeyTable kAttention{"profile.attention", "`attention`", kAttentionKeys};
 const KeyTable kLinks{"profile.links", "`links`", kLinksKeys};
+const KeyTable kRateCurves{"profile.curve", "`curve`", kCurveCollectives};
 const KeyTable kLink{"profile.link", "a link", kLinkKeys};
 const KeyTable kChips{"profile.chips", "`chips`", kChipsKeys};
 const KeyTable kSources{"profile.sources", "`sources`", kFigureGroups};

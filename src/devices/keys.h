@@ -13,6 +13,7 @@ extern const KeyTable kEfficiency;
 extern const KeyTable kMatmul;
 extern const KeyTable kAttention;
 extern const KeyTable kLinks;
+extern const KeyTable kRateCurves;
 extern const KeyTable kLink;
 extern const KeyTable kChips;
 extern const KeyTable kSources;

@@ -26,6 +26,9 @@ constexpr std::string_view kSchema = "shardc.profile/v1";
 constexpr RealRange kRate = {1, 1e18};
 constexpr RealRange kShare = {0.001, 1};
 constexpr RealRange kSeconds = {0, 1};
+// Elements of a dimension, or bytes.
+constexpr RealRange kPointSize = {0, 1e18};
+constexpr size_t kMostPoints = 1000;
 constexpr IntegerRange kCount = {1, 1'000'000};
 constexpr IntegerRange kRuns = {0, 1'000'000};
 
@@ -217,8 +220,8 @@ class ProfileReader {
     const Fields& fields = *read;
     Efficiency& out = profile_.efficiency;
     Optional(fields, "matmul", keys::kMatmul, [&](const Fields& matmul) {
-      Real(matmul, "bf16", kShare, out.matmul);
-      Real(matmul, "fp8", kShare, out.matmul_fp8);
+      Share(matmul, "bf16", out.matmul, out.matmul_curve);
+      Share(matmul, "fp8", out.matmul_fp8, out.matmul_fp8_curve);
     });
     Optional(fields, "attention", keys::kAttention, [&](const Fields& kernels) {
       Real(kernels, "flash_attn1", kShare, out.flash_attn1);
@@ -233,8 +236,62 @@ class ProfileReader {
     out.runs = static_cast<int>(runs);
   }
 
+  // Reads a share, or a curve of shares, whose last is the share of the largest
+  // products.
+  void Share(const Fields& fields, std::string_view key, double& share,
+             Curve& curve) {
+    const YamlNode* const node = fields.Find(key);
+    if (node == nullptr) return;
+    curve.clear();
+    if (!node->IsSequence()) return Real(fields, key, kShare, share);
+    if (!ReadCurve(*node, key, kShare, curve)) return;
+    share = curve.back().value;
+  }
+
+  bool ReadCurve(const YamlNode& node, std::string_view key, RealRange values,
+                 Curve& out) {
+    const std::string what = "`" + std::string(key) + "`";
+    const auto refuse = [&](const YamlNode& at, const std::string& message) {
+      context_.Add(code::kSchema, at, message,
+                   "write points such as [[512, 0.4], [4096, 0.71]]");
+      out.clear();
+      return false;
+    };
+    if (!node.IsSequence() || node.items.empty() ||
+        node.items.size() > kMostPoints) {
+      return refuse(node, what + " is not a curve of 1 to " +
+                              CountText(int64_t{kMostPoints}) + " points");
+    }
+    for (const YamlNode& point : node.items) {
+      if (!point.IsSequence() || point.items.size() != 2) {
+        return refuse(point, "a point of " + what + " is not a pair");
+      }
+      const auto at =
+          ReadReal(context_, point.items[0], "a point's size", kPointSize);
+      const auto value =
+          ReadReal(context_, point.items[1], "a point's value", values);
+      if (!at || !value) {
+        out.clear();
+        return false;
+      }
+      if (!out.empty() && *at <= out.back().at) {
+        return refuse(point, "the sizes of " + what + " do not rise");
+      }
+      out.push_back({*at, *value});
+    }
+    return true;
+  }
+
   void ReadLinks(const Fields& links, const YamlNode& node) {
     Efficiency& out = profile_.efficiency;
+    Optional(links, "curve", keys::kRateCurves, [&](const Fields& curves) {
+      for (size_t i = 0; i < kCurveCollectives.size(); ++i) {
+        const YamlNode* const curve = curves.Find(kCurveCollectives[i]);
+        if (curve == nullptr) continue;
+        out.rate_curves[i].clear();
+        ReadCurve(*curve, kCurveCollectives[i], kRate, out.rate_curves[i]);
+      }
+    });
     Section(links, node, "near", keys::kLink,
             [&](const Fields& near, const YamlNode& of) {
               std::optional<double> bandwidth;

@@ -17,16 +17,25 @@
 #include <string_view>
 #include <vector>
 
+#include "devices/curve.h"
+
 namespace shardc {
 
 // How the chips that share the fast network are joined.
 enum class Fabric : uint8_t { kSwitch, kFullMesh, kTorus2d, kTorus3d };
+
+// The collectives for which a profile may have measured rates.
+inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
+    "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "ppermute"};
 
 // The shares of its peak rates that an accelerator reaches in whole training
 // steps, in (0, 1].
 struct Efficiency {
   double matmul = 0.75;     // of bf16_rate
   double matmul_fp8 = 0.5;  // of fp8_rate
+  // By the smallest dimension of a product on a device; the shares above are
+  // then those of the largest products.
+  Curve matmul_curve = {}, matmul_fp8_curve = {};
   // Attention, its forward and backward pass together, by kernel, of bf16_rate.
   // Absent: not measured, and `attention` is assumed.
   double attention = 0.4;
@@ -37,6 +46,9 @@ struct Efficiency {
   double far = 0.85;         // of the network between hosts or slices
   double latency_s = 15e-6;  // of a collective
   double scale = 0.007;      // more time for each doubling of the hosts
+  // The rates of collectives in a host or a torus, in bytes a second that a
+  // device sends, by the bytes that it sends in one; by kCurveCollectives.
+  std::array<Curve, kCurveCollectives.size()> rate_curves = {};
   int runs = 0;  // published runs that these were fitted to; 0: not calibrated
 };
 

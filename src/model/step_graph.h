@@ -123,6 +123,8 @@ struct Value {
   std::vector<LabelId> labels = {};
   bool integral = false;            // ids, positions, choices: compared bitwise
   ValueId cotangent_of = kNoValue;  // the forward value whose gradient it is
+  // Bytes of an element at the dtypes of a real run; 0: those of activations.
+  uint8_t bytes = 0;
 };
 
 struct Op {
@@ -158,7 +160,10 @@ struct Parameter {
   // Its tensors in the manifest; several where a dimension (experts, layers)
   // is stacked from them.
   std::vector<int64_t> manifest_rows = {};
-  bool decays = true;  // weight decay
+  bool decays = true;   // weight decay
+  bool trained = true;  // has a gradient; quantised weights have none
+  // The dimension of its tensor that counts scanned layers; -1: none does.
+  int stack_dim = -1;
 };
 
 enum class DataKind : uint8_t {

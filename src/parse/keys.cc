@@ -27,12 +27,12 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
-constexpr std::array<Name, 27> kModelKeys = {
-    "extends",      "blocks",  "dims",    "axes",   "repeat",     "params",
-    "skip",         "begin",   "layer",   "end",    "top_k",      "window",
-    "router",       "rope",    "norm",    "scale",  "activation", "soft_cap",
-    "extra_layers", "slopes",  "z_loss",  "chunks", "causal",     "constants",
-    "per_row",      "encoder", "distance"};
+constexpr std::array<Name, 28> kModelKeys = {
+    "extends",      "blocks",  "dims",     "axes",   "repeat",     "params",
+    "skip",         "begin",   "layer",    "end",    "top_k",      "window",
+    "router",       "rope",    "norm",     "scale",  "activation", "soft_cap",
+    "extra_layers", "slopes",  "z_loss",   "chunks", "causal",     "constants",
+    "per_row",      "encoder", "distance", "loss"};
 constexpr std::array<Name, 5> kModelOptionKeys = {"tied", "when", "shared",
                                                   "bias", "optional_bias"};
 constexpr std::array<Name, 6> kModelEncoderKeys = {
@@ -44,6 +44,7 @@ constexpr std::array<Name, 13> kModelRouterKeys = {
 constexpr std::array<Name, 5> kModelRopeKeys = {"base", "turned", "pairs",
                                                 "when", "plain"};
 constexpr std::array<Name, 2> kModelSlopesKeys = {"when", "scaled"};
+constexpr std::array<Name, 2> kModelLossKeys = {"kind", "chunk"};
 constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
 constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
                                               "weight_decay"};
@@ -90,6 +91,7 @@ const KeyTable kModelEncoder{"rules.model.encoder", "`encoder`",
                              kModelEncoderKeys};
 const KeyTable kModelRouter{"rules.model.router", "`router`", kModelRouterKeys};
 const KeyTable kModelRope{"rules.model.rope", "`rope`", kModelRopeKeys};
+const KeyTable kModelLoss{"rules.model.loss", "`loss`", kModelLossKeys};
 const KeyTable kModelNorm{"rules.model.norm", "`norm`", kModelNormKeys};
 const KeyTable kModelSlopes{"rules.model.slopes", "`slopes`", kModelSlopesKeys};
 const KeyTable kProject{"project", "a project file", kProjectKeys};
@@ -103,19 +105,20 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 35> kAll = {
-      &keys::kMesh,         &keys::kDevice,        &keys::kRules,
-      &keys::kRule,         &keys::kLike,          &keys::kPlace,
-      &keys::kRegistration, &keys::kForcedAxis,    &keys::kBundle,
-      &keys::kPolicy,       &keys::kWeightDecay,   &keys::kModel,
-      &keys::kModelOptions, &keys::kModelRouter,   &keys::kModelRope,
-      &keys::kModelNorm,    &keys::kModelSlopes,   &keys::kProject,
-      &keys::kTarget,       &keys::kLint,          &keys::kOperations,
-      &keys::kSettings,     &keys::kModelEncoder,  &keys::kProfile,
-      &keys::kPeaks,        &keys::kProfileMemory, &keys::kEfficiency,
-      &keys::kMatmul,       &keys::kAttention,     &keys::kLinks,
-      &keys::kLink,         &keys::kChips,         &keys::kSources,
-      &keys::kRun,          &keys::kAudit};
+  static constexpr std::array<const KeyTable*, 37> kAll = {
+      &keys::kMesh,         &keys::kDevice,      &keys::kRules,
+      &keys::kRule,         &keys::kLike,        &keys::kPlace,
+      &keys::kRegistration, &keys::kForcedAxis,  &keys::kBundle,
+      &keys::kPolicy,       &keys::kWeightDecay, &keys::kModel,
+      &keys::kModelOptions, &keys::kModelRouter, &keys::kModelRope,
+      &keys::kModelLoss,    &keys::kModelNorm,   &keys::kModelSlopes,
+      &keys::kProject,      &keys::kTarget,      &keys::kLint,
+      &keys::kOperations,   &keys::kSettings,    &keys::kModelEncoder,
+      &keys::kProfile,      &keys::kPeaks,       &keys::kProfileMemory,
+      &keys::kEfficiency,   &keys::kMatmul,      &keys::kAttention,
+      &keys::kLinks,        &keys::kLink,        &keys::kChips,
+      &keys::kSources,      &keys::kRateCurves,  &keys::kRun,
+      &keys::kAudit};
   return kAll;
 }
 

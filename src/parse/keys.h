@@ -27,6 +27,7 @@ extern const KeyTable kModelEncoder;
 extern const KeyTable kModelRouter;
 extern const KeyTable kModelRope;
 extern const KeyTable kModelNorm;
+extern const KeyTable kModelLoss;
 extern const KeyTable kModelSlopes;
 extern const KeyTable kProject;
 extern const KeyTable kTarget;

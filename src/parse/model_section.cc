@@ -26,6 +26,10 @@ constexpr std::array<std::string_view, 11> kExpressions = {
     "per_row",    "top_k", "window",   "chunks",       "causal", "distance",
     "activation", "scale", "soft_cap", "extra_layers", "z_loss"};
 
+constexpr std::array<std::string_view, 3> kLossKinds = {"eager", "compiled",
+                                                        "fused"};
+constexpr int64_t kMostChunk = int64_t{1} << 40;  // tokens
+
 class SectionReader {
  public:
   explicit SectionReader(const YamlContext& context) : context_(context) {}
@@ -54,6 +58,7 @@ class SectionReader {
     ReadGroup(*fields, "rope", keys::kModelRope);
     ReadGroup(*fields, "norm", keys::kModelNorm);
     ReadGroup(*fields, "slopes", keys::kModelSlopes);
+    ReadLoss(*fields);
     if (const YamlNode* at = fields->Find("constants")) ReadConstants(*at);
     return context_.findings.errors() > before ? nullptr : out_;
   }
@@ -124,6 +129,31 @@ class SectionReader {
     for (const std::string_view key : table.keys) {
       if (const YamlNode* at = members->Find(key)) {
         Setting(name + "." + std::string(key), *at);
+      }
+    }
+  }
+
+  // Unlike other settings, these are for costs alone and no expressions.
+  void ReadLoss(const Fields& fields) {
+    const YamlNode* const node = fields.Find("loss");
+    if (node == nullptr || node->IsNull()) return;
+    const auto members = Fields::Read(context_, *node, keys::kModelLoss);
+    if (!members) return;
+    if (const YamlNode* at = members->Find("kind")) {
+      const auto known = std::find(kLossKinds.begin(), kLossKinds.end(),
+                                   std::string_view(at->text));
+      if (at->IsScalar() && known != kLossKinds.end()) {
+        Setting("loss.kind", *at);
+      } else {
+        context_.Add(code::kUnknownName, *at,
+                     "the loss's kind is none of `eager`, `compiled` and "
+                     "`fused`",
+                     "write how the loss is computed from the logits");
+      }
+    }
+    if (const YamlNode* at = members->Find("chunk")) {
+      if (ReadInteger(context_, *at, "`chunk`", {1, kMostChunk})) {
+        Setting("loss.chunk", *at);
       }
     }
   }

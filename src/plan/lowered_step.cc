@@ -9,6 +9,7 @@
 
 #include "model/dtype.h"
 #include "plan/step_specs.h"
+#include "plan/zero.h"
 #include "source/index.h"
 #include "step/check_sizes.h"
 #include "step/lower.h"
@@ -16,20 +17,45 @@
 #include "step/recompute.h"
 #include "step/sizes.h"
 #include "step/vjp.h"
+#include "step/widths.h"
 
 namespace shardc {
 namespace {
 
 constexpr int64_t kUsualLength = 4096;
 
-// The dtype of most of the parameters.
-int64_t ElementBytes(const Manifest& manifest) {
-  for (const TensorType& type : manifest.types) {
-    if (type.shape && type.shape->size() > 1 && type.dtype) {
-      return std::max(1, DtypeBits(*type.dtype) / 8);
+// The bytes of an element of a parameter as stored; 0: unknown.
+int64_t StoredBytes(const Manifest& manifest, const step::Parameter& of) {
+  if (of.manifest_rows.empty() || of.manifest_rows.front() < 0) return 0;
+  const Tensor& tensor = manifest.tensors[AsIndex(of.manifest_rows.front())];
+  const auto& dtype = manifest.TypeOf(tensor).dtype;
+  return dtype ? std::max(1, DtypeBits(*dtype) / 8) : 0;
+}
+
+void SetStepWidths(const StepInputs& inputs, step::Graph& graph) {
+  step::ElementWidths widths{.activations = inputs.element_bytes,
+                             .cache = inputs.cache_bytes,
+                             .parameters = {},
+                             .gradients = inputs.gradient_bytes,
+                             .trains = inputs.mode == Mode::kTrain};
+  for (const step::Parameter& parameter : graph.parameters) {
+    widths.parameters.push_back(
+        StoredBytes(inputs.compiled->manifest, parameter));
+  }
+  step::SetWidths(graph, widths);
+}
+
+AxisGroup TokenAxes(const step::ShardingConstraints& constraints) {
+  AxisGroup out;
+  for (const std::string_view token : {"BATCH", "QUERY_LENGTH"}) {
+    const auto* const at = std::find(step::kConstraintAxes.begin(),
+                                     step::kConstraintAxes.end(), token);
+    for (const std::string& axis :
+         constraints.by_axis[AsIndex(at - step::kConstraintAxes.begin())]) {
+      out.push_back(axis);
     }
   }
-  return 2;
+  return out;
 }
 
 }  // namespace
@@ -41,14 +67,20 @@ step::Policy StepPolicyOf(const StepInputs& inputs) {
 }
 
 StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
-                           std::optional<int64_t> batch) {
+                           std::optional<int64_t> batch,
+                           std::optional<int64_t> length) {
   StepInputs out;
   out.compiled = &compiled;
   out.config = config;
   out.batch = batch.value_or(2 * compiled.mesh.devices);
-  out.length = kUsualLength;
-  out.element_bytes = ElementBytes(compiled.manifest);
+  out.length = length.value_or(kUsualLength);
   return out;
+}
+
+std::string_view ReductionName(step::Reduction reduction) {
+  return reduction == step::Reduction::kSharded ? "sharded"
+         : reduction == step::Reduction::kOnce  ? "once"
+                                                : "each";
 }
 
 std::string_view StepPolicyName(step::Policy policy) {
@@ -67,14 +99,17 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
   if (inputs.mode == Mode::kTrain) {
     step::Differentiate(model->graph);
     step::Recompute(model->graph, inputs.remat);
-    if (!step::Accumulate(model->graph, inputs.microbatches,
-                          inputs.reduction)) {
+    const int64_t built = inputs.built_microbatches > 0
+                              ? inputs.built_microbatches
+                              : inputs.microbatches;
+    if (!step::Accumulate(model->graph, built, inputs.reduction)) {
       findings.Add(code::kUsage, {}, "the loss is no mean over tokens",
                    "micro-batches share the number of all tokens");
       return std::nullopt;
     }
     step::AppendOptimizer(model->graph);
   }
+  SetStepWidths(inputs, model->graph);
   LoweredStep out;
   out.model = std::move(*model);
   const int64_t parts = inputs.mode == Mode::kTrain ? inputs.microbatches : 1;
@@ -84,26 +119,42 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                         findings)) {
     return std::nullopt;
   }
-  out.specs = StepSpecs(compiled.plan, out.model.graph, inputs.mode);
+  out.specs =
+      StepSpecs(compiled.plan, out.model.graph, inputs.mode, {}, &out.why_not);
   return out;
 }
 
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why) {
+  if (!of.why_not.empty()) {
+    why = of.why_not;
+    return std::nullopt;
+  }
   step::LowerRequest lower{.graph = &of.model.graph,
                            .mesh = mesh,
                            .sizes = of.sizes,
                            .element_bytes = inputs.element_bytes,
                            .policy = StepPolicyOf(inputs),
                            .keep_gathered = inputs.keep_gathered,
+                           .records_conflicts = inputs.records_conflicts,
                            .parameters = of.specs,
+                           .states = {},
+                           .sums = {},
                            .constraints = step::ShardingConstraintsOf(
                                *inputs.compiled->resolver, inputs.mode)};
   // The first constraint with a role and a logical axis is taken.
   lower.constraints.overrides.insert(lower.constraints.overrides.begin(),
                                      inputs.constraints.begin(),
                                      inputs.constraints.end());
+  if (inputs.mode == Mode::kTrain && inputs.zero > 0) {
+    ZeroSpecs specs =
+        ShardOverReplicas(of.model.graph, of.sizes, mesh,
+                          TokenAxes(lower.constraints), of.specs, inputs.zero);
+    lower.parameters = std::move(specs.parameters);
+    lower.states = std::move(specs.states);
+    lower.sums = std::move(specs.sums);
+  }
   step::Unsupported unsupported;
   auto program = step::Lower(lower, unsupported);
   if (!program) {

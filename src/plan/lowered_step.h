@@ -28,22 +28,33 @@ struct StepInputs {
   const ModelConfig* config = nullptr;  // may be null
   Mode mode = Mode::kTrain;
   int64_t batch = 0, length = 0;
-  int64_t element_bytes = 2;
+  int64_t element_bytes = 2;  // of activations
+  int64_t cache_bytes = 2;
+  // Of gradients; nullopt: that of their parameters.
+  std::optional<int64_t> gradient_bytes = {};
+  int zero = 0;                             // the ZeRO stage, in training only
   std::optional<step::Policy> policy = {};  // default: the mode's own
   bool keep_gathered = false;
-  step::Remat remat = {};  // in training only
+  bool records_conflicts = true;  // LowerRequest's
+  step::Remat remat = {};         // in training only
   // In training only: the number of parts that the batch is split into.
   int64_t microbatches = 1;
-  step::Reduction reduction = step::Reduction::kOnce;
+  step::Reduction reduction = step::Reduction::kSharded;
+  // How many of them the graph has; 0: all. If fewer, the second stands for all
+  // that are left out.
+  int64_t built_microbatches = 0;
   const step::Roles* roles = nullptr;  // if known already
   // Override the axis rules of activations.
   std::vector<step::ShardingConstraintOverride> constraints = {};
 };
 step::Policy StepPolicyOf(const StepInputs& inputs);
-std::string_view StepPolicyName(step::Policy policy);  // "cost"
-// At the model's real sizes. Without a batch: two rows per device.
+std::string_view ReductionName(step::Reduction reduction);  // "sharded"
+std::string_view StepPolicyName(step::Policy policy);       // "cost"
+// At the model's real sizes. Without a batch: two rows per device; without a
+// length: 4,096 tokens a row.
 StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
-                           std::optional<int64_t> batch);
+                           std::optional<int64_t> batch,
+                           std::optional<int64_t> length = {});
 
 // A step's graph, its sizes and the program it is lowered to.
 struct LoweredStep {
@@ -51,6 +62,7 @@ struct LoweredStep {
   step::Sizes sizes = {};
   std::vector<Spec> specs = {};  // by parameter
   std::optional<step::Program> program = {};
+  std::string why_not = {};  // why these specs have no program
 };
 
 // Builds the graph without a program: only of `layers`, or of all if empty.

@@ -5,10 +5,28 @@
 #include "source/index.h"
 
 namespace shardc {
+namespace {
+
+// Removes the dimension that counts scanned layers. Sets `why` if a mesh axis
+// shards it.
+void RemoveStack(const Mesh& mesh, const step::Parameter& parameter, Spec& spec,
+                 std::string* why) {
+  const auto dim = AsIndex(parameter.stack_dim);
+  if (dim >= spec.size()) return;
+  const AxisGroup axes = spec[dim];
+  spec.erase(spec.begin() + parameter.stack_dim);
+  if (mesh.Parts(axes).value_or(1) == 1 || why == nullptr) return;
+  *why = parameter.role + ": " + GroupText(axes) +
+         " shards the dimension that counts scanned layers, so that no device "
+         "has a part of every layer";
+}
+
+}  // namespace
 
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                             Mode mode,
-                            std::span<const uint32_t> representatives) {
+                            std::span<const uint32_t> representatives,
+                            std::string* why) {
   std::vector<Spec> out;
   out.reserve(graph.parameters.size());
   for (const step::Parameter& parameter : graph.parameters) {
@@ -23,6 +41,7 @@ std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                      [&](const ModeLayout& one) { return one.mode == mode; });
     if (layout.modes.empty()) continue;
     spec = (found == layout.modes.end() ? layout.modes.front() : *found).spec;
+    if (parameter.stack_dim >= 0) RemoveStack(plan.mesh, parameter, spec, why);
     if (parameter.manifest_rows.size() == 1) continue;
     const std::string axis = layout.rule < 0
                                  ? std::string()

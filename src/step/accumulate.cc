@@ -5,7 +5,7 @@
 //   count 0, count 1, their sum   forward 0, backward 0, forward 1, backward 1
 //   d:w = d:w of 0 + d:w of 1     both partial, and the sum is reduced; or,
 //   with
-//                                 --reduce-each, each is reduced before
+//                                 `--reduce each`, each is reduced before
 #include "step/accumulate.h"
 
 #include <algorithm>
@@ -134,8 +134,12 @@ class Accumulator {
       op.scale.constant /= static_cast<double>(micros_);
     }
     if (op.kind == OpKind::kDropout) op.index += micro * kKeysApart;
-    if (reduction_ == Reduction::kOnce && op.constraint.starts_with("grad:")) {
-      op.constraint.clear();
+    constexpr std::string_view kGradient = "grad:";
+    if (op.constraint.starts_with(kGradient)) {
+      if (reduction_ == Reduction::kOnce) op.constraint.clear();
+      if (reduction_ == Reduction::kSharded) {
+        op.constraint.replace(0, kGradient.size(), kPartOfGradient);
+      }
     }
     place_[AsIndex(micro)][index] = static_cast<int32_t>(graph_.ops.size());
     graph_.ops.push_back(std::move(op));

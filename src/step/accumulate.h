@@ -3,15 +3,22 @@
 #define SHARDC_STEP_ACCUMULATE_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "model/step_graph.h"
 
 namespace shardc::step {
 
+// When the gradients of micro-batches are reduced.
 enum class Reduction : uint8_t {
+  // Over axes that shard a gradient while it is added up, in each micro-batch;
+  // over the others once, of the sum. FSDP and HSDP do so.
+  kSharded,
   kOnce,  // partial gradients are added, and the sum is reduced at the end
   kEach,  // each micro-batch reduces its own
 };
+// The constraint of a micro-batch's gradient under kSharded: `part:q`.
+inline constexpr std::string_view kPartOfGradient = "part:";
 
 // Changes the graph of one micro-batch, with its backward phase and without the
 // optimizer, to that of several. Each runs forward and backward before the next

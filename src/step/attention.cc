@@ -147,18 +147,20 @@ class Writer {
   // Returns [.., k, h] with a row for each query head. Query heads in groups
   // share the row of their KV head.
   ValueId Repeated(ValueId x) {
-    const Labels& labels = write_.LabelsOf(x);
+    const Labels labels = write_.LabelsOf(x);
     const bool shared =
         std::any_of(heads_.begin(), heads_.end(),
                     [&](LabelId head) { return Holds(labels, head); });
     // Labels are batch, blocks, keys, heads and the contracted one.
     if (labels.size() < Leading().size() + 3 || shared) return x;
+    const bool global = settings_.form.view == AttentionView::kGlobal;
+    // Gathered before they are repeated, keys are fewer bytes.
+    if (global) x = Resharded(x, "kgather");
     Op op;
     op.kind = OpKind::kRepeat;
     op.in = {x};
     op.label = labels[labels.size() - 2];
     op.to = heads_[0];
-    const bool global = settings_.form.view == AttentionView::kGlobal;
     if (!global) op.fn = kInSlices;
     Labels out = GraphWriter::Replaced(labels, op.label, {{op.to}});
     x = write_.Append(std::move(op), std::move(out));

@@ -16,8 +16,8 @@ namespace {
 // Constraints that only say where the forward pass gathers. The transpose of
 // that gather is a reduce_scatter, whose place is left to the lowering.
 bool IsForwardOnly(const std::string& constraint) {
-  return constraint == "krep" || constraint == "op_krep" ||
-         constraint == "kcache";
+  return constraint == "krep" || constraint == "kgather" ||
+         constraint == "op_krep" || constraint == "kcache";
 }
 
 bool StopsGradient(const Op& op) {
@@ -37,7 +37,7 @@ Backward::Backward(Graph& graph) : graph_(graph), write_(graph) {
 void Backward::FindNeeded() {
   needed_.assign(graph_.values.size(), false);
   for (const Parameter& parameter : graph_.parameters) {
-    needed_[AsIndex(parameter.value)] = true;
+    needed_[AsIndex(parameter.value)] = parameter.trained;
   }
   for (const Op& op : graph_.ops) {
     if (StopsGradient(op)) continue;

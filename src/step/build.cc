@@ -28,9 +28,21 @@
 #include "step/prune.h"
 #include "step/roles.h"
 #include "step/sizes.h"
+#include "step/widths.h"
 
 namespace shardc::step {
 namespace {
+
+// Quantised weights, whose dtypes are narrow, have no gradients.
+bool HasGradient(const Manifest& manifest, const Parameter& parameter) {
+  return std::all_of(parameter.manifest_rows.begin(),
+                     parameter.manifest_rows.end(), [&](int64_t row) {
+                       if (row < 0) return true;
+                       const auto& type =
+                           manifest.TypeOf(manifest.tensors[AsIndex(row)]);
+                       return !type.dtype || step::IsTrained(*type.dtype);
+                     });
+}
 
 class Builder {
  public:
@@ -148,6 +160,9 @@ class Builder {
           static_cast<int32_t>(roles_->BeginOf(kEncoderStack));
     }
     c_.parameters->Make(only_layers_, c_.labels);
+    for (Parameter& parameter : c_.graph().parameters) {
+      parameter.trained = HasGradient(manifest_, parameter);
+    }
     c_.streams.Make(description_.stacks.size(), c_.mode,
                     c_.reader->Holds("per_row", false), c_.form.view);
   }

@@ -65,7 +65,9 @@ class Chooser {
       for (AxisId a = 0; a < n; ++a) ChooseAsPublished(a, carried[a]);
     }
     Choice out = Derive(chosen_);
-    for (AxisId a = 0; a < n; ++a) RecordConflict(a, carried[a], out);
+    for (AxisId a = 0; set_.records_conflicts && a < n; ++a) {
+      RecordConflict(a, carried[a], out);
+    }
     return out;
   }
 

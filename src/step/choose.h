@@ -46,6 +46,7 @@ struct ChoiceSettings {
   int64_t element_bytes = 2;
   AxisSet data = 0;
   Policy policy = Policy::kPublished;
+  bool records_conflicts = true;
 };
 
 Choice Choose(const ChoiceSettings& settings, const ChoiceRequest& request);

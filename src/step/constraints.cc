@@ -49,6 +49,7 @@ constexpr Role kRoles[] = {
     {"q", {{kBatch, kQuery, kHead, kHeadDim}}},
     {"attn_out", {{kBatch, kQuery, kHead, kHeadDim}}},
     {"k", {{kBatch, kNewKeys, kKvHead, kKvDim}}},
+    {"kgather", {{kBatch, kKeys, kKvHead, kKvDim}}, true},
     {"krep", {{kBatch, kKeys, kHead, kKvDim}}, true},
     {"mlp", {{kBatch, kQuery, kMlp}}},
     {"logits", {{kBatch, kQuery, kVocab}}},
@@ -149,7 +150,10 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   }
   // With many queries the keys are gathered. A single query, in decoding, sees
   // the keys of each device, and the parts of its softmax are combined.
-  if (!IsGeneration(mode)) out.overrides.push_back({"krep", "KV_LENGTH", {}});
+  if (!IsGeneration(mode)) {
+    out.overrides.push_back({"krep", "KV_LENGTH", {}});
+    out.overrides.push_back({"kgather", "KV_LENGTH", {}});
+  }
   for (std::string_view token : {"BATCH", "QUERY_LENGTH", "FSDP"}) {
     for (const std::string& axis : resolved(token)) {
       if (std::find(out.data.begin(), out.data.end(), axis) == out.data.end()) {

@@ -45,8 +45,7 @@ class BufferLiveness {
   int64_t BytesOf(int32_t slot) const {
     const Slot& of = program_.slots[AsIndex(slot)];
     const Value& value = ValueOf(slot);
-    int64_t width = bytes_.values;
-    if (value.integral) width = kWholeBytes;
+    int64_t width = ElementBytesOf(value, bytes_.values);
     if (kinds_[AsIndex(of.value)] == Held::kMoments) width = bytes_.moments;
     return (Size(width) *
             LocalElements(program_.axes, value, of.sharding, sizes_))

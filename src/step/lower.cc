@@ -39,7 +39,8 @@ class Lowerer {
                  .sizes = &request.sizes,
                  .element_bytes = request.element_bytes,
                  .data = 0,
-                 .policy = request.policy};
+                 .policy = request.policy,
+                 .records_conflicts = request.records_conflicts};
   }
 
   std::optional<Program> Run() {
@@ -368,8 +369,13 @@ class Lowerer {
                            .max = true});
       slot = reduced;
     }
-    if (preferred_[AsIndex(op.out)].constrained) {
-      slot = EmitCollectives(slot, *preferred_[AsIndex(op.out)].sharding);
+    const PreferredSharding& preferred = preferred_[AsIndex(op.out)];
+    if (preferred.constrained) {
+      Sharding to = *preferred.sharding;
+      if (preferred.keeps_partial) {
+        to.partial = static_cast<AxisSet>(ShardingOf(slot).partial & ~to.cut());
+      }
+      slot = EmitCollectives(slot, to);
       // The sharding of the constraint is the value's own, not a copy's.
       gathered_[AsIndex(slot)] = false;
     }

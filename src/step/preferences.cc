@@ -1,19 +1,22 @@
-// Parameters, gradients, moments and new parameters have the parameter's
-// sharding. Other values may have a sharding constraint by their role. A pass
-// over the ops in reverse order then propagates preferred shardings: an operand
-// with one consumer and no constraint of its own prefers the sharding from
-// which the consumer's result comes out as preferred.
+// Parameters and new parameters have the parameter's sharding, and so do
+// gradients and moments unless ZeRO shards them further. Other values may have
+// a sharding constraint by their role. A pass over the ops in reverse order
+// then propagates preferred shardings: an operand with one consumer and no
+// constraint of its own prefers the sharding from which the consumer's result
+// comes out as preferred.
 //
 //   merge(g [n, h]) -> d:q [(n h):tp, d:fsdp]: g prefers [n:tp, h], so that the
 //   einsum that makes g sees the sharding of the parameter q
 #include "step/preferences.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "source/index.h"
+#include "step/accumulate.h"
 #include "step/factors.h"
 #include "step/op_def.h"
 
@@ -40,7 +43,8 @@ class Propagation {
       if (op.recompute_of >= 0) continue;
       PreferredSharding& own = out_[AsIndex(op.out)];
       if (std::optional<Sharding> constraint = ConstraintOf(op)) {
-        own = {constraint, is_gradient_[AsIndex(op.out)] != 0, true};
+        own = {constraint, is_gradient_[AsIndex(op.out)] != 0, true,
+               sharded_as_[AsIndex(op.out)] == As::kSum};
       }
       if (own.sharding.has_value()) PassOn(op, own);
     }
@@ -57,27 +61,31 @@ class Propagation {
     return graph_.values[AsIndex(value)];
   }
 
+  // Which of a parameter's shardings a value has.
+  enum class As : uint8_t { kParameter, kState, kSum };
+
   // Finds the values that have the sharding of a parameter, and which.
   void FindParameterOf() {
     parameter_of_.assign(graph_.values.size(), -1);
+    sharded_as_.assign(graph_.values.size(), As::kParameter);
     is_gradient_.assign(graph_.values.size(), 0);
-    const auto set = [&](ValueId value, size_t parameter) {
-      if (value >= 0) {
-        parameter_of_[AsIndex(value)] = static_cast<int32_t>(parameter);
-      }
+    const auto set = [&](ValueId value, size_t parameter, As as) {
+      if (value < 0) return;
+      parameter_of_[AsIndex(value)] = static_cast<int32_t>(parameter);
+      sharded_as_[AsIndex(value)] = as;
     };
-    const auto set_all = [&](const std::vector<ValueId>& values) {
-      for (size_t i = 0; i < values.size(); ++i) set(values[i], i);
+    const auto set_all = [&](const std::vector<ValueId>& values, As as) {
+      for (size_t i = 0; i < values.size(); ++i) set(values[i], i, as);
     };
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
-      set(graph_.parameters[i].value, i);
+      set(graph_.parameters[i].value, i, As::kParameter);
     }
-    set_all(graph_.gradients);
-    set_all(graph_.updated);
+    set_all(graph_.gradients, As::kState);
+    set_all(graph_.updated, As::kParameter);
     for (const auto* list : {&graph_.moments, &graph_.updated_moments}) {
       for (size_t i = 0; i < list->size(); ++i) {
-        set((*list)[i].first, i);
-        set((*list)[i].second, i);
+        set((*list)[i].first, i, As::kState);
+        set((*list)[i].second, i, As::kState);
       }
     }
     for (const ValueId value : graph_.gradients) {
@@ -85,12 +93,16 @@ class Propagation {
     }
     FindMicroGradients();
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
-      parameter_sharding_.push_back(ParameterSharding(i));
+      const Sharding own = ShardingBy(request_.parameters, i);
+      const auto other = [&](const std::vector<Spec>& specs) {
+        return specs.empty() ? own : ShardingBy(specs, i);
+      };
+      shardings_.push_back({own, other(request_.states), other(request_.sums)});
     }
   }
 
-  // With --reduce-each, the gradients of each micro-batch get the parameter's
-  // sharding as well.
+  // With `--reduce each`, the gradients of each micro-batch get the sharding of
+  // the whole step's, and without it that of a sum.
   void FindMicroGradients() {
     std::map<std::pair<std::string_view, int32_t>, int32_t> known;
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
@@ -101,11 +113,16 @@ class Propagation {
       constexpr std::string_view kGradient = "grad:";
       if (op.micro < 0) continue;
       int32_t& parameter = parameter_of_[AsIndex(op.out)];
-      if (op.constraint.starts_with(kGradient)) {
+      const bool sums = op.constraint.starts_with(kPartOfGradient);
+      if (sums || op.constraint.starts_with(kGradient)) {
+        static_assert(kGradient.size() == kPartOfGradient.size());
         const auto found = known.find(
             {std::string_view(op.constraint).substr(kGradient.size()),
              op.layer});
-        if (found != known.end()) parameter = found->second;
+        if (found != known.end()) {
+          parameter = found->second;
+          sharded_as_[AsIndex(op.out)] = sums ? As::kSum : As::kState;
+        }
       }
       if (op.phase == Phase::kBackward && parameter >= 0) {
         is_gradient_[AsIndex(op.out)] = 1;
@@ -113,12 +130,12 @@ class Propagation {
     }
   }
 
-  Sharding ParameterSharding(size_t i) const {
+  Sharding ShardingBy(const std::vector<Spec>& specs, size_t i) const {
     const Value& value = ValueOf(graph_.parameters[i].value);
     Sharding out;
     out.rank = static_cast<uint8_t>(std::min(value.labels.size(), kMaxRank));
-    if (i >= request_.parameters.size()) return out;
-    const Spec& spec = request_.parameters[i];
+    if (i >= specs.size()) return out;
+    const Spec& spec = specs[i];
     for (size_t d = 0; d < out.rank && d < spec.size(); ++d) {
       out.dims[d] = axes_.Of(spec[d]);
     }
@@ -149,7 +166,10 @@ class Propagation {
 
   std::optional<Sharding> ConstraintOf(const Op& op) {
     const int32_t parameter = parameter_of_[AsIndex(op.out)];
-    if (parameter >= 0) return parameter_sharding_[AsIndex(parameter)];
+    if (parameter >= 0) {
+      const auto as = static_cast<size_t>(sharded_as_[AsIndex(op.out)]);
+      return shardings_[AsIndex(parameter)][as];
+    }
     if (op.constraint.empty()) return std::nullopt;
     if (op.phase != Phase::kForward && IsForwardOnly(op.constraint)) {
       return std::nullopt;
@@ -174,7 +194,7 @@ class Propagation {
       if (is_sum ? labels != result : value != op.in[0]) continue;
       out_[AsIndex(first)] = {
           PullBack(graph_, op, axes_, request_.sizes, *own.sharding),
-          own.gradient, false};
+          own.gradient, false, false};
     }
   }
 
@@ -182,12 +202,14 @@ class Propagation {
   const Graph& graph_;
   const Axes& axes_;
   std::vector<std::string>& notes_;
-  std::vector<PreferredSharding> out_;        // by value
-  std::vector<int32_t> parameter_of_;         // by value: -1: of none
-  std::vector<Sharding> parameter_sharding_;  // by parameter
-  std::vector<char> is_gradient_;             // by value
-  std::vector<ValueId> first_;                // by value
-  std::vector<int32_t> consumers_;            // by value
+  std::vector<PreferredSharding> out_;  // by value
+  std::vector<int32_t> parameter_of_;   // by value: -1: of none
+  std::vector<As> sharded_as_;          // by value
+  // By parameter, then by As.
+  std::vector<std::array<Sharding, 3>> shardings_;
+  std::vector<char> is_gradient_;   // by value
+  std::vector<ValueId> first_;      // by value
+  std::vector<int32_t> consumers_;  // by value
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ struct PreferredSharding {
   // The sharding is a constraint of the value itself, not a preference of its
   // consumer.
   bool constrained = false;
+  // Axes of the value that the sharding does not use stay partial.
+  bool keeps_partial = false;
 };
 
 // Returns the preference of each value, by ValueId. Axes of a constraint

@@ -93,6 +93,11 @@ int64_t LocalElements(const Axes& axes, const Value& value,
   return out.value();
 }
 
+int64_t ElementBytesOf(const Value& value, int64_t element_bytes) {
+  if (value.integral) return kWholeBytes;
+  return value.bytes > 0 ? value.bytes : element_bytes;
+}
+
 int64_t SentBytes(const Graph& graph, const Program& program,
                   const Instruction& instruction, const Sizes& sizes,
                   int64_t element_bytes) {
@@ -102,7 +107,7 @@ int64_t SentBytes(const Graph& graph, const Program& program,
   const int64_t elements =
       LocalElements(program.axes, value, from.sharding, sizes);
   return BusiestSent(instruction.collective, elements,
-                     value.integral ? kWholeBytes : element_bytes,
+                     ElementBytesOf(value, element_bytes),
                      program.axes.Parts(instruction.axes));
 }
 

@@ -55,7 +55,13 @@ class AxisList {
     set_ = static_cast<AxisSet>(set_ & ~Bit(last));
   }
   AxisSet set() const { return set_; }
-  bool operator==(const AxisList&) const = default;
+  bool operator==(const AxisList& other) const {
+    if (set_ != other.set_ || count_ != other.count_) return false;
+    for (size_t i = 0; i < count_; ++i) {
+      if (axes_[i] != other.axes_[i]) return false;
+    }
+    return true;
+  }
 
  private:
   std::array<AxisId, kMaxAxes - 1> axes_{};
@@ -89,7 +95,14 @@ struct Sharding {
 
   AxisSet cut() const;  // axes of all dimensions
   AxisSet used() const { return static_cast<AxisSet>(cut() | partial); }
-  bool operator==(const Sharding&) const = default;
+  // Dimensions beyond the rank are not used.
+  bool operator==(const Sharding& other) const {
+    if (rank != other.rank || partial != other.partial) return false;
+    for (size_t d = 0; d < rank; ++d) {
+      if (!(dims[d] == other.dims[d])) return false;
+    }
+    return true;
+  }
 };
 Spec SpecOf(const Axes& axes, const Sharding& sharding);
 
@@ -148,8 +161,10 @@ Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
 int64_t LocalElements(const Axes& axes, const Value& value,
                       const Sharding& sharding, const Sizes& sizes);
 
+// Returns the bytes of a value's elements: 4 for integers, and for real values
+// their own (step/widths.h), or `element_bytes` if they have none.
+int64_t ElementBytesOf(const Value& value, int64_t element_bytes);
 // Returns the bytes that the busiest device sends for an instruction.
-// `element_bytes` is the width of real values; integers have 4 bytes.
 int64_t SentBytes(const Graph& graph, const Program& program,
                   const Instruction& instruction, const Sizes& sizes,
                   int64_t element_bytes);

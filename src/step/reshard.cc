@@ -177,7 +177,7 @@ ReshardCost CostOf(const std::vector<ReshardStep>& steps, const Axes& axes,
       ++out.collectives;
       const int64_t sent = BusiestSent(
           step.collective, LocalElements(axes, value, *before, sizes),
-          value.integral ? kWholeBytes : element_bytes, axes.Parts(step.axes));
+          ElementBytesOf(value, element_bytes), axes.Parts(step.axes));
       out.bytes = (Size(out.bytes) + sent).value();
     }
     before = &step.after;

@@ -27,6 +27,9 @@ struct TensorRole {
   int32_t role = kNoRole;  // of the description's
   int32_t layer = -1;      // of all stacks
   int32_t expert = -1;
+  // The dimension that counts scanned layers, which this tensor holds all of
+  // (its `layer` is -1); -1: there is none.
+  int stack_dim = -1;
   bool operator==(const TensorRole&) const = default;
 };
 

@@ -264,18 +264,28 @@ class Checker {
         Fail("a result of the step is partial");
       }
     }
-    const auto as_parameter = [&](const std::vector<ValueId>& values,
-                                  const char* what) {
-      for (size_t i = 0; i < values.size(); ++i) {
-        const Sharding* const is = sharding_of(values[i]);
-        const Sharding* const want = sharding_of(graph_.parameters[i].value);
-        if (is == nullptr || want == nullptr || *is == *want) continue;
-        Fail(std::string(what) + " of " + graph_.parameters[i].role +
-             " is not sharded as the parameter");
-      }
+    const auto check = [&](size_t i, ValueId value, ValueId as,
+                           const char* what, const char* other) {
+      const Sharding* const is = sharding_of(value);
+      const Sharding* const want = sharding_of(as);
+      if (is == nullptr || want == nullptr || *is == *want) return;
+      Fail(std::string(what) + " of " + graph_.parameters[i].role +
+           " is not sharded as " + other);
     };
-    as_parameter(graph_.gradients, "the gradient");
-    as_parameter(graph_.updated, "the new value");
+    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
+      const ValueId parameter = graph_.parameters[i].value;
+      const bool moments =
+          i < graph_.moments.size() && graph_.moments[i].first >= 0;
+      if (i < graph_.gradients.size()) {
+        check(i, graph_.gradients[i],
+              moments ? graph_.moments[i].first : parameter, "the gradient",
+              moments ? "its moments" : "the parameter");
+      }
+      if (i < graph_.updated.size()) {
+        check(i, graph_.updated[i], parameter, "the new value",
+              "the parameter");
+      }
+    }
   }
 
   const Graph& graph_;

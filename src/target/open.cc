@@ -18,6 +18,7 @@
 #include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "parse/rules.h"
+#include "plan/pack_axes.h"
 #include "plan/rule_patterns.h"
 #include "resolve/resolve.h"
 #include "source/thread_pool.h"
@@ -310,6 +311,7 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (findings.errors() > before || !mesh || !manifest || !rules) {
     return std::nullopt;
   }
+  ChoosePackAxes(*rules, out.model ? &*out.model : nullptr, *mesh);
   out.mesh = std::move(*mesh);
   out.manifest = std::move(*manifest);
   out.rules = std::move(*rules);

@@ -39,9 +39,35 @@ CASES = [
     ("qwen3-32b", "hf", "dp:2,fsdp:8,tp:4", 64, 4096, "nothing_saveable"),
     ("gpt2-xl", "flax", "dp:2,fsdp:2,tp:1", 16, 1024, "dots_saveable"),
 ]
-# Trees in float32. `cost` computes activations in bfloat16 unless it is given
-# `--dtype`, `verify step` in the tree's own dtype.
-FLOAT32 = {"gpt2", "gpt2-xl"}
+# Flags that once changed the formulas of `cost`, by case: model, naming, mesh,
+# batch, length, flags.
+FLAGS = [
+    ("llama-3.2-1b", "hf", "dp:2,fsdp:4", 64, 1024, ["--microbatches", "2"]),
+    ("llama-3.2-1b", "hf", "dp:2,fsdp:4", 64, 1024,
+     ["--microbatches", "8", "--reduce", "once"]),
+    ("qwen2-0.5b", "hf", "dp:2,fsdp:2,tp:2", 64, 512,
+     ["--microbatches", "4", "--reduce", "each"]),
+    ("llama-3-8b", "hf", "dp:4,tp:2", 64, 2048, ["--zero", "1"]),
+    ("llama-3-8b", "flax", "dp:8", 32, 2048,
+     ["--zero", "2", "--microbatches", "4"]),
+    ("llama-3-8b", "hf", "dp:4,fsdp:2,tp:2", 64, 2048, ["--zero", "3"]),
+    ("llama-3-8b", "hf", "fsdp:8,tp:4", 64, 4096,
+     ["--grad-dtype", "float32"]),
+    ("gpt2", "hf", "dp:4,tp:2", 16, 1024, []),
+    ("gpt2", "flax", "fsdp:4,tp:2", 16, 1024, ["--dtype", "float32"]),
+    ("mixtral-8x7b", "hf", "fsdp:4,ep:2,tp:2", 64, 1024,
+     ["--microbatches", "4", "--grad-dtype", "float32"]),
+    ("llama-3-8b", "hf", "fsdp:4,sp:2,tp:2", 32, 8192, []),
+    ("llama-3-8b", "hf", "fsdp:4,sp:4", 32, 8192, ["--operation", "ring"]),
+    ("llama-2-7b", "hf", "fsdp:4,sp:4", 32, 4096,
+     ["--operation", "ulysses", "--microbatches", "2"]),
+]
+# And of serving: cache dtypes.
+SERVED = [
+    ("llama-3-8b", "hf", "fsdp:2,tp:4", "decode", ["--kv-dtype", "int8"]),
+    ("qwen2-7b", "hf", "fsdp:2,tp:4", "decode", ["--kv-dtype", "float32"]),
+    ("gpt2", "hf", "dp:2,tp:2", "prefill", []),
+]
 
 
 MODES = ("train", "prefill", "decode")
@@ -88,8 +114,10 @@ class Agreement(Case):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def cost(self, arguments):
-        got = run("cost", *arguments, "--format", "json")
+    def cost(self, *arguments):
+        words = [word for one in arguments
+                 for word in (one if isinstance(one, list) else [one])]
+        got = run("cost", *words, "--format", "json")
         self.assertIn(got.rc, (0, 1), got.err)
         return json.loads(got.out)
 
@@ -125,8 +153,97 @@ class Agreement(Case):
                        f"axes: {{batch: [{', '.join(axes)}]}}\n")
         return [rules if one == "auto" else one for one in step]
 
-    def width_of(self, case):
-        return ["--dtype", "float32"] if case[0] in FLOAT32 else []
+    def of_step(self, flags):
+        """Flags of `cost` as `verify step` has them."""
+        return ["--activation-dtype" if one == "--dtype" else one
+                for one in flags]
+
+    def holds_the_same(self, cost, step):
+        """Memory of `cost` and of `verify step`, component by component."""
+        self.assertEqual(step["memory"]["peak"], cost["memory"]["total"])
+        for name in ("parameters", "gradients", "optimizer", "kv_cache",
+                     "activations", "logits", "gathered"):
+            self.assertEqual(step["memory"][name],
+                             cost["memory"].get(name) or 0, name)
+
+    def test_no_flag_changes_what_commands_say(self):
+        for model, naming, mesh, batch, length, flags in FLAGS:
+            step = [*inputs(model, naming), "--batch", str(batch), "--seq",
+                    str(length), "--remat", "nothing_saveable"]
+            with self.subTest(model=model, mesh=mesh, flags=flags):
+                cost = self.cost(*[step, ["--mesh", mesh], flags, ["--profile",
+                                          "h100-sxm"]])
+                self.assertEqual(cost["communication_from"], "program")
+                got = run("verify", "step", *step, "--mesh", mesh,
+                          *self.of_step(flags), "--format", "json")
+                self.assertEqual(got.rc, 0, got.err + got.out[-2000:])
+                (verified,) = json.loads(got.out)["steps"]
+                self.assertEqual(
+                    self.by_collective(cost["communication"]),
+                    self.by_collective(verified["totals"]["by_collective"]))
+                self.holds_the_same(cost, verified)
+                sizes = {name: int(size) for name, size in (
+                    one.split(":") for one in mesh.split(","))}
+                devices = 1
+                for size in sizes.values():
+                    devices *= size
+                fit = json.loads(run(
+                    "fit", *step, *flags, "--devices", str(devices), "--axes",
+                    ",".join(sizes), "--profile", "h100-sxm", "--format",
+                    "json").out)
+                (one,) = [one for one in fit["meshes"] if one["axes"] == sizes]
+                self.assertTrue(one["legal"], one["reason"])
+                if one["batch"]:
+                    continue
+                self.assertEqual(one["bytes_per_device"],
+                                 cost["memory"]["total"])
+                self.assertEqual(one["communication"],
+                                 cost["communication_bytes"]["total"])
+                self.assertEqual(one["seconds"], cost["time"]["expected_s"])
+
+    def test_serving_sends_and_holds_the_same(self):
+        for model, naming, mesh, mode, flags in SERVED:
+            sizes = ["--batch", "16", "--mesh", mesh, "--mode", mode]
+            with self.subTest(model=model, mode=mode, flags=flags):
+                cost = self.cost(*[inputs(model, naming), sizes, flags,
+                                   ["--seq", "512", "--kv-len", "512"]])
+                self.assertEqual(cost["communication_from"], "program")
+                got = run("verify", "step", *inputs(model, naming), *sizes,
+                          "--seq", "512", *self.of_step(flags), "--format",
+                          "json")
+                self.assertEqual(got.rc, 0, got.err)
+                (verified,) = json.loads(got.out)["steps"]
+                self.assertEqual(
+                    self.by_collective(cost["communication"]),
+                    self.by_collective(verified["totals"]["by_collective"]))
+                self.holds_the_same(cost, verified)
+
+    def test_the_default_operation_written_out_is_the_default(self):
+        step = [*inputs("llama-3-8b", "hf"), "--batch", "32", "--seq", "4096",
+                "--kv-len", "4096", "--mesh", "fsdp:4,sp:2,tp:2"]
+        for mode, name in (("train", "flash_attn2"), ("prefill", "flash_attn2"),
+                           ("decode", "flash_decoding")):
+            with self.subTest(mode=mode):
+                left_out = self.cost(*step, "--mode", mode)
+                written = self.cost(*step, "--mode", mode, "--operation", name)
+                for key in ("memory", "communication", "activations"):
+                    self.assertEqual(left_out[key], written[key], key)
+
+    def test_keys_are_gathered_before_they_are_repeated(self):
+        """Llama 3.1 405B has 16 query heads for each KV head. A device sends
+        its own keys and values of 8 of 16 parts, not those of all heads."""
+        cost = self.cost(*inputs("llama-3.1-405b", "hf"), "--batch", "16",
+                         "--seq", "131072", "--mesh", "fsdp:16,sp:16,tp:8",
+                         "--remat", "nothing_saveable")
+        layers, rows, heads, head, parts = 126, 1, 8 // 8, 128, 16
+        shard = rows * 131072 // parts * heads * head * 2
+        (gathers,) = [one for one in cost["communication"]
+                      if one["collective"] == "all_gather" and
+                      one["axes"] == ["sp"] and one["phase"] == "forward" and
+                      one["part"] == "attention"]
+        positions = 131072 // parts * 4 * (parts - 1)
+        self.assertEqual(gathers["bytes_per_device"],
+                         2 * layers * shard * (parts - 1) + positions)
 
     def test_cost_and_fit_hold_and_send_the_same(self):
         for case in asked(3):
@@ -197,11 +314,11 @@ class Agreement(Case):
         self.assertEqual(listed.split("\n"),
                          (SECTIONS_HEAD + "".join(lines)).split("\n"))
 
-    def test_cost_and_verify_step_send_the_same(self):
+    def test_cost_and_verify_step_send_and_hold_the_same(self):
         for case in asked(5):
             step = [*self.step_of(case), "--mesh", case[2]]
             with self.subTest(case=case):
-                cost = self.cost([*step, *self.width_of(case)])
+                cost = self.cost(step)
                 self.assertEqual(cost["communication_from"], "program")
                 got = run("verify", "step", *step, "--format", "json")
                 self.assertEqual(got.rc, 0, got.err)
@@ -209,6 +326,7 @@ class Agreement(Case):
                 self.assertEqual(
                     self.by_collective(cost["communication"]),
                     self.by_collective(verified["totals"]["by_collective"]))
+                self.holds_the_same(cost, verified)
 
     def test_cost_and_report_show_the_same(self):
         for case in asked(7):

@@ -97,10 +97,97 @@ class Cost(Case):
                 self.assertEqual(got.out, "")
                 self.assertIn("`--pipeline-axis` was replaced by `--stages`", got.err)
 
+    def test_profiles_have_curves(self):
+        """A flat curve is a share; one that falls for small products makes a
+        step slower; measured rates of collectives take the place of the
+        links'."""
+        def expected(**more):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "own.yaml")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({"schema": "shardc.profile/v1",
+                               "base": "h100-sxm", **more}, file)
+                return self.cost(*TRAIN, "--memory", "1TiB", "--profile",
+                                 path, inputs=(
+                    *LLAMA, "--mesh", "fsdp:4,tp:2"))["time"]
+
+        def products(curve):
+            return expected(efficiency={"matmul": {"bf16": curve}})
+        flat = products([[1, 0.5], [1e6, 0.5]])
+        self.assertEqual(flat["expected_s"], products(0.5)["expected_s"])
+        falling = products([[1, 0.1], [14336, 0.5]])
+        self.assertGreater(falling["expected_s"], flat["expected_s"])
+        self.assertEqual(falling["least_s"], flat["least_s"])
+        # Within a host of h100-sxm a collective reaches 0.8 of 450 GB/s.
+        plain = expected()
+        slow = expected(links={"curve": {
+            "all_gather": [[1, 1e9], [1e12, 1e9]]}})
+        self.assertGreater(slow["expected_s"], plain["expected_s"])
+        fast = expected(links={"curve": {
+            "reduce_scatter": [[1, 1e13], [1e12, 1e13]]}})
+        self.assertLess(fast["expected_s"], plain["expected_s"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "own.yaml")
+            for curve, words in (
+                    ("[[512, 0.4], [512, 0.5]]", "the sizes of `bf16` do not "
+                     "rise"),
+                    ("[[512]]", "a point of `bf16` is not a pair"),
+                    ("[]", "is not a curve of 1 to 1,000 points"),
+                    ("[[512, 1.4]]", "a point's value")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("schema: shardc.profile/v1\nbase: h100-sxm\n"
+                               f"efficiency: {{matmul: {{bf16: {curve}}}}}\n")
+                got = self.check(run("cost", *LLAMA, "--mesh", "fsdp:4",
+                                     *TRAIN, "--profile", path), 2)
+                self.assertIn(words, got.err)
+                self.assertIn("own.yaml:3:", got.err)
+                if "point" not in words or "pair" in words:
+                    self.assertIn("write points such as [[512, 0.4], "
+                                  "[4096, 0.71]]", got.err)
+
+    def test_the_rules_name_the_loss(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rules.yaml")
+
+            def with_loss(loss, *flags):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nextends: [builtin:llama]\nmodel: "
+                               "{extends: builtin:llama/hf, loss: "
+                               f"{loss}}}\n")
+                inputs = [path if one in ("auto", "builtin:llama") else one
+                          for one in LLAMA]
+                self.assertIn(path, inputs)
+                return self.cost(*TRAIN, *flags, inputs=(
+                    *inputs, "--mesh", "fsdp:4"))["memory"]
+            none = with_loss("null")
+            self.assertEqual(with_loss("{kind: fused}"),
+                             with_loss("null", "--loss", "fused"))
+            self.assertEqual(with_loss("{chunk: 512}"),
+                             with_loss("null", "--loss-chunk", "512"))
+            self.assertNotEqual(with_loss("{kind: fused}"), none)
+            # A flag wins.
+            self.assertEqual(with_loss("{kind: fused}", "--loss", "eager"),
+                             with_loss("null", "--loss", "eager"))
+            for loss, words in (("{kind: some}", "the loss's kind is none of "
+                                 "`eager`, `compiled` and `fused`"),
+                                ("{chunk: 0}", "`chunk`"),
+                                ("{kinds: fused}", "kinds")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nextends: [builtin:llama]\nmodel: "
+                               "{extends: builtin:llama/hf, loss: "
+                               f"{loss}}}\n")
+                got = run("cost", *[path if one in ("auto", "builtin:llama")
+                                    else one for one in LLAMA], "--mesh",
+                          "fsdp:4", *TRAIN)
+                self.check(got, 2)
+                self.assertIn(words, got.err)
+
     def test_formulas_where_there_is_no_program(self):
-        for more, why in ((["--zero", "1"], "--zero"),
-                          (["--microbatches", "4"], "micro-batches"),
-                          (["--operation", "ring"], "not ring")):
+        for more, why in ((["--microbatches", "3"],
+                           "the batch is no multiple of the number of "
+                           "micro-batches"),
+                          (["--operation", "ragged_page_attention_v3"],
+                           "keeps keys in caches, not in pages")):
             out = self.check(run("cost", *LLAMA, "--mesh", "fsdp:4", *TRAIN,
                                  *more), 0).out
             self.assertIn("by formulas of a layer", out)

@@ -129,6 +129,15 @@ class Report(Case):
         self.assertIn("291 parameters in 12 groups with equal specs",
                       text["parameters"])
 
+    def test_findings_are_about_the_step_that_is_shown(self):
+        for length in ("8192", "2048"):
+            arguments = [length if one == "8192" else one for one in LLAMA]
+            text = " ".join(Page(self.report(*arguments)).texts["findings"]
+                            .replace("\u00a0", " ").split())
+            said = set(re.findall(r"a step of ([0-9,]+ rows of [0-9,]+ "
+                                  r"tokens)", text))
+            self.assertEqual(said, {f"64 rows of {int(length):,} tokens"})
+
     def test_a_base_plan_and_findings_are_shown(self):
         with tempfile.TemporaryDirectory() as folder:
             base = os.path.join(folder, "base.plan.json")

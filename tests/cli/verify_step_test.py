@@ -141,10 +141,18 @@ class VerifyStep(Case):
                             "--mode", "decode", "--operation", operation)
 
     def test_an_operation_that_reads_other_heads(self):
-        # Gemma's KV heads are replicated on devices that share its heads.
+        # KV heads are replicated on devices that share its heads.
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        rules = os.path.join(folder.name, "rules.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nextends: [builtin:gemma]\n"
+                       "axes: {kv_head: null}\n")
+        inputs = [rules if one == "auto" else one for one in GEMMA]
+        self.assertIn(rules, inputs)
         for operation in ("sdpa", "ulysses"):
             with self.subTest(operation=operation):
-                (step,) = self.steps("--mesh", "sp:2,tp:2", *GEMMA, "--batch",
+                (step,) = self.steps("--mesh", "sp:2,tp:2", *inputs, "--batch",
                                      "16", "--mode", "train", "--operation",
                                      operation, rc=1)
                 self.assertEqual(step["status"], "fail")
@@ -295,9 +303,14 @@ class VerifyStep(Case):
             memory = step["memory"]
             self.assertEqual(memory["peak"], sum(
                 memory[name] for name in (
+                    "parameters", "gradients", "optimizer", "kv_cache",
+                    "activations", "logits", "gathered")))
+            unfused = memory["unfused"]
+            self.assertEqual(unfused["peak"], sum(
+                unfused[name] for name in (
                     "parameters", "moments", "gradients", "caches", "inputs",
                     "gathered", "activations")))
-            self.assertLess(memory["instruction"], memory["instructions"])
+            self.assertLess(unfused["instruction"], unfused["instructions"])
         wrong = run("verify", "step", "--no-project", *args, "--remat", "nothing")
         self.check(wrong, 2)
         self.assertIn("is no policy", wrong.err)
@@ -306,23 +319,32 @@ class VerifyStep(Case):
         args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "32",
                 "--mode", "train")
         (one,) = self.steps(*args)
-        (once,) = self.steps(*args, "--microbatches", "2")
+        (once,) = self.steps(*args, "--microbatches", "2", "--reduce", "once")
+        (sharded,) = self.steps(*args, "--microbatches", "2")
         (each,) = self.steps(*args, "--microbatches", "2", "--reduce-each",
                              "--remat", "dots_saveable")
-        for step in (once, each):
+        for step in (once, sharded, each):
             self.assertEqual(step["status"], "pass")
             self.assertEqual(step["microbatches"], 2)
             self.assertEqual({op["microbatch"] for op in step["ops"]},
                              {None, 0, 1})
             self.assertLess(step["memory"]["peak"], one["memory"]["peak"])
 
-        def scattered(step):
+        def sent(step, collective, axis):
             return sum(total["bytes_per_device"]
                        for total in step["totals"]["by_collective"]
-                       if total["collective"] == "reduce_scatter"
-                       and total["axes"] == ["fsdp"])
-        self.assertEqual(scattered(once), scattered(one))
-        self.assertEqual(scattered(each), 2 * scattered(one))
+                       if total["collective"] == collective
+                       and total["phase"] == "backward"
+                       and total["axes"] == [axis])
+        # FSDP scatters the gradients of each part, and HSDP adds up the sums.
+        for step, scatters, adds in ((once, 1, 1), (sharded, 2, 1),
+                                     (each, 2, 2)):
+            self.assertEqual(sent(step, "reduce_scatter", "fsdp"),
+                             scatters * sent(one, "reduce_scatter", "fsdp"))
+            self.assertEqual(sent(step, "all_reduce", "dp"),
+                             adds * sent(one, "all_reduce", "dp"))
+        self.assertEqual([step["reduction"] for step in (once, sharded, each)],
+                         ["once", "sharded", "each"])
         self.assertEqual(one["microbatches"], 1)
         self.assertFalse(once["reduce_each"])
         wrong = run("verify", "step", "--no-project", *args, "--microbatches", "3")

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "step/mlp_graph.h"
 #include "step/optimizer.h"
 #include "step/recompute.h"
+#include "step/validate.h"
 #include "step/vjp.h"
 
 namespace shardc::step {
@@ -93,7 +96,8 @@ TEST_CASE("gradients of parts are the batch's") {
     dense::RunStep(whole.graph, RealSizes(whole, 8, 8), Phase::kOptimizer,
                    want);
     for (int64_t parts : {2, 4}) {
-      for (Reduction reduction : {Reduction::kOnce, Reduction::kEach}) {
+      for (Reduction reduction :
+           {Reduction::kSharded, Reduction::kOnce, Reduction::kEach}) {
         for (Keep keep : {Keep::kEverything, Keep::kNothing}) {
           const StepModel step = Trained(config, parts, reduction, keep);
           const Graph& graph = step.graph;
@@ -144,6 +148,9 @@ std::pair<int64_t, int64_t> GradientsSent(const StepModel& step,
   const LowerRequest request{.graph = &step.graph,
                              .mesh = MeshNamed({{"dp", 4}}),
                              .sizes = sizes,
+                             .parameters = {},
+                             .states = {},
+                             .sums = {},
                              .constraints = UsualConstraints()};
   Unsupported why;
   const auto program = Lower(request, why);
@@ -170,6 +177,64 @@ TEST_CASE("reduced once, or each") {
   const auto each = GradientsSent(Trained(kLlama, 4, Reduction::kEach), 4);
   CHECK(each.first == 4 * count);
   CHECK(each.second == 4 * sent);
+  // No axis shards a gradient here.
+  CHECK(GradientsSent(Trained(kLlama, 4, Reduction::kSharded), 4) == once);
+}
+
+// The collectives of gradients, over each axis, in the backward phase.
+std::map<std::string, int64_t> ReducedOver(int64_t parts, Reduction reduction) {
+  const StepModel step = Trained(kLlama, parts, reduction);
+  std::vector<Spec> specs;
+  for (const Parameter& parameter : step.graph.parameters) {
+    const size_t rank =
+        step.graph.values[AsIndex(parameter.value)].labels.size();
+    Spec spec(rank);
+    if (rank == 2) spec[0] = {"fsdp"};
+    specs.push_back(std::move(spec));
+  }
+  const LowerRequest request{.graph = &step.graph,
+                             .mesh = MeshNamed({{"dp", 2}, {"fsdp", 2}}),
+                             .sizes = RealSizes(step, 16 / parts, 16),
+                             .parameters = specs,
+                             .states = {},
+                             .sums = {},
+                             .constraints = UsualConstraints()};
+  Unsupported why;
+  const auto program = Lower(request, why);
+  REQUIRE_MESSAGE(program.has_value(), why.message);
+  CHECK(Validate(step.graph, *program, request.sizes).empty());
+  std::map<std::string, int64_t> out;
+  for (const Instruction& one : program->code) {
+    if (one.kind != InstructionKind::kCollective || one.op < 0 ||
+        (one.collective != Collective::kAllReduce &&
+         one.collective != Collective::kReduceScatter)) {
+      continue;
+    }
+    const Value& value =
+        step.graph.values[AsIndex(program->slots[AsIndex(one.in[0])].value)];
+    if (step.graph.ops[AsIndex(one.op)].phase != Phase::kBackward ||
+        value.labels.size() != 2) {
+      continue;
+    }
+    ++out[GroupText(program->axes.Group(one.axes))];
+  }
+  return out;
+}
+
+TEST_CASE("gradients are reduced over axes that shard them in each part") {
+  const auto whole = ReducedOver(1, Reduction::kSharded);
+  REQUIRE(whole.size() == 2);
+  const int64_t matrices = whole.at("\"fsdp\"");
+  CHECK(whole.at("\"dp\"") == matrices);
+  const auto sharded = ReducedOver(4, Reduction::kSharded);
+  CHECK(sharded.at("\"fsdp\"") == 4 * matrices);
+  CHECK(sharded.at("\"dp\"") == matrices);
+  const auto once = ReducedOver(4, Reduction::kOnce);
+  CHECK(once.at("\"fsdp\"") == matrices);
+  CHECK(once.at("\"dp\"") == matrices);
+  const auto each = ReducedOver(4, Reduction::kEach);
+  CHECK(each.at("\"fsdp\"") == 4 * matrices);
+  CHECK(each.at("\"dp\"") == 4 * matrices);
 }
 
 }  // namespace

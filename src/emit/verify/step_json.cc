@@ -82,10 +82,27 @@ void WriteTotals(JsonWriter& json, const StepReport& report) {
   json.EndObject();
 }
 
-void WritePeak(JsonWriter& json, const StepReport& report) {
+void WriteMemory(JsonWriter& json, const StepReport& report) {
   json.Key("memory");
   if (report.program.empty()) return json.Null();
+  json.BeginObject(JsonLayout::kLines);
+  json.Key("peak");
+  if (!report.memory) {
+    json.Null();
+  } else {
+    json.Integer(report.memory->total);
+    for (const auto& [name, bytes] : report.memory->components) {
+      json.Member(name, bytes);
+    }
+    json.Key("moment");
+    if (report.memory->moment.empty()) {
+      json.Null();
+    } else {
+      json.String(report.memory->moment);
+    }
+  }
   const verify::StepPeak& peak = report.peak;
+  json.Key("unfused");
   json.BeginObject(JsonLayout::kLines);
   json.Member("peak", peak.Total());
   for (size_t held = 0; held < step::kHeldCount; ++held) {
@@ -96,6 +113,7 @@ void WritePeak(JsonWriter& json, const StepReport& report) {
   json.Member("phase", verify::PhaseName(peak.phase));
   json.Member("part", peak.part);
   json.Member("op", peak.op);
+  json.EndObject();
   json.EndObject();
 }
 
@@ -141,6 +159,8 @@ void WriteStepReport(JsonWriter& json, const StepReport& report) {
   WriteTextOrNull(json, "remat", report.remat);
   json.Member("microbatches", report.microbatches);
   json.Member("reduce_each", report.reduction == step::Reduction::kEach);
+  json.Member("reduction", ReductionName(report.reduction));
+  json.Member("zero", int64_t{report.zero});
   if (!report.part.empty()) json.Member("part", report.part);
   json.Key("program");
   if (report.program.empty()) {
@@ -151,7 +171,7 @@ void WriteStepReport(JsonWriter& json, const StepReport& report) {
   WriteOps(json, report);
   WriteConflicts(json, report);
   WriteTotals(json, report);
-  WritePeak(json, report);
+  WriteMemory(json, report);
   json.Key("notes");
   json.Array(report.notes);
   json.Key("problems");

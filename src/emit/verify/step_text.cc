@@ -66,9 +66,12 @@ std::string HeadText(const StepReport& report) {
   }
   if (report.microbatches > 1) {
     out += "  " + std::to_string(report.microbatches) + " micro-batches, " +
-           (report.reduction == step::Reduction::kEach ? "each reduced"
-                                                       : "reduced once");
+           (report.reduction == step::Reduction::kEach   ? "each reduced"
+            : report.reduction == step::Reduction::kOnce ? "reduced once"
+                                                         : "reduced where "
+                                                           "sharded");
   }
+  if (report.zero > 0) out += "  ZeRO " + std::to_string(report.zero);
   if (!report.part.empty()) out += "  part " + report.part;
   if (!report.program.empty()) {
     out += "\nprogram sha256:" + report.program;
@@ -137,20 +140,27 @@ std::string TotalsText(const StepReport& report) {
   return out;
 }
 
-std::string PeakText(const StepReport& report) {
-  const verify::StepPeak& peak = report.peak;
-  std::string out =
-      "\npeak memory " + BytesText(peak.Total()) + " per device, at " +
-      std::string(verify::PhaseName(peak.phase)) + " " + peak.part + ", " +
-      peak.op + " (instruction " + std::to_string(peak.instruction) + " of " +
-      std::to_string(peak.instructions) + ")\n";
-  std::vector<std::vector<std::string>> rows;
-  for (size_t held = 0; held < step::kHeldCount; ++held) {
-    if (peak.bytes[held] == 0) continue;
-    rows.push_back({"  " + std::string(step::HeldName(step::Held(held))),
-                    BytesText(peak.bytes[held])});
+std::string MemoryText(const StepReport& report) {
+  std::string out;
+  if (report.memory) {
+    out += "\nmemory " + BytesText(report.memory->total) + " per device" +
+           (report.memory->moment == "loss"       ? ", in the loss"
+            : report.memory->moment == "backward" ? ", in a backward pass"
+                                                  : "") +
+           "\n";
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [name, bytes] : report.memory->components) {
+      if (bytes > 0)
+        rows.push_back({"  " + std::string(name), BytesText(bytes)});
+    }
+    AppendTable(rows, out);
   }
-  AppendTable(rows, out);
+  const verify::StepPeak& peak = report.peak;
+  out += (report.memory ? "if no op were fused: " : "\nif no op were fused: ") +
+         BytesText(peak.Total()) + " at " +
+         std::string(verify::PhaseName(peak.phase)) + " " + peak.part + ", " +
+         peak.op + " (instruction " + std::to_string(peak.instruction) +
+         " of " + std::to_string(peak.instructions) + ")\n";
   return out;
 }
 
@@ -205,7 +215,7 @@ std::string StepText(const StepReport& report) {
   if (report.status != verify::StepStatus::kUnsupported ||
       !report.rows.empty()) {
     out += RowsText(report) + ConflictsText(report) + TotalsText(report) +
-           PeakText(report);
+           MemoryText(report);
   }
   if (!report.notes.empty()) {
     out += "\n";

@@ -34,6 +34,7 @@ struct LintInputs {
   const ModelConfig* model = nullptr;
   SourceRef mesh_source;  // for findings about the mesh; may be null
   std::optional<int64_t> batch;
+  std::optional<int64_t> length;  // tokens of a row, in training and prefill
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;  // wins over the mesh's device
   std::vector<ZigZagRing> rings;        // that the target verifies

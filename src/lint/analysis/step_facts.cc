@@ -160,8 +160,9 @@ void StepFacts::FindSample(step::Formulas& formulas) {
 
 void StepFacts::AddMode(Mode mode) {
   auto made = std::make_unique<ModeStep>();
-  made->inputs =
-      UsualStepInputs(facts_.compiled(), facts_.model(), facts_.inputs().batch);
+  made->inputs = UsualStepInputs(
+      facts_.compiled(), facts_.model(), facts_.inputs().batch,
+      IsGeneration(mode) ? facts_.inputs().kv_len : facts_.inputs().length);
   made->inputs.mode = mode;
   made->inputs.roles = &roles_;
   made->stands_for = stands_for_;

@@ -105,7 +105,8 @@ void SetConstraints(SoundStep which, SoundModel& of) {
       ConstrainHeads(of, {"tp"});
       of.constraints.overrides = {{"resid", "QUERY_LENGTH", {"sp", "tp"}},
                                   {"normed", "QUERY_LENGTH", {"sp", "tp"}},
-                                  {"krep", "KV_LENGTH", {}}};
+                                  {"krep", "KV_LENGTH", {}},
+                                  {"kgather", "KV_LENGTH", {}}};
       of.constraints.data = {"dp", "sp"};
       return;
     case SoundStep::kSplit:

@@ -1,15 +1,13 @@
 // Whether an attention operation can run is decided as in `verify` of
 // attention: from the plan's specs and from shapes without elements. Its form
-// in a step follows from its record: the compiler's global view, a kernel on
-// slices whose lengths are gathered or exchanged for heads, or a ring:
-//
-//   ulysses, q [b, t:sp, n:tp, h]  ->  op_q b, t, n:tp+sp: an all_to_all
+// in a step follows from its record (exec/step/operation_form.h).
 #include "verify/step/step_operation.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "exec/machine/mesh_sim.h"
+#include "exec/step/operation_form.h"
 #include "plan/compile.h"
 #include "source/index.h"
 #include "step/build.h"
@@ -71,23 +69,6 @@ std::optional<Case> CaseOf(const StepRequest& request, const Mesh& mesh) {
   return out;
 }
 
-const AxisGroup& AxesOf(const step::ShardingConstraints& constraints,
-                        std::string_view token) {
-  return constraints
-      .by_axis[AsIndex(std::find(step::kConstraintAxes.begin(),
-                                 step::kConstraintAxes.end(), token) -
-                       step::kConstraintAxes.begin())];
-}
-
-AxisGroup Joined(AxisGroup first, const AxisGroup& then) {
-  for (const std::string& axis : then) {
-    if (std::find(first.begin(), first.end(), axis) == first.end()) {
-      first.push_back(axis);
-    }
-  }
-  return first;
-}
-
 }  // namespace
 
 std::optional<step::AttentionForm> FormOf(const StepRequest& request,
@@ -113,47 +94,8 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
     return refuse("a model with an encoder runs as described");
   }
   const exec::SimMesh sim(mesh);
-  const int64_t parts = sim.Parts(test->specs.query[1]);
-  out.view = step::AttentionView::kLocal;
-  if (!operation.lengths_alike || parts == 1) return out;
-  if (!operation.exchanges_heads) {
-    out.view = step::AttentionView::kRing;
-    out.turns = parts;
-    return out;
-  }
-  const int64_t keys = test->sizes.key_heads / sim.Parts(test->specs.key[2]);
-  if (keys % parts != 0) out.copies = parts / keys;
-  return out;
-}
-
-void AddOverrides(const Operation& operation,
-                  step::ShardingConstraints& constraints) {
-  if (operation.global_view) return;
-  const AxisGroup lengths = AxesOf(constraints, "QUERY_LENGTH");
-  const AxisGroup heads = AxesOf(constraints, "HEAD");
-  const auto put = [&](std::string_view role, std::string_view token,
-                       AxisGroup axes) {
-    constraints.overrides.push_back(
-        {std::string(role), std::string(token), std::move(axes)});
-  };
-  const bool exchanges = operation.exchanges_heads;
-  const bool rings = operation.lengths_alike && !exchanges;
-  if (!rings) {
-    put("op_q", "QUERY_LENGTH", {});
-    put("op_out", "QUERY_LENGTH", {});
-  }
-  // The parts of a softmax over sharded keys are combined.
-  const bool joins = operation.decode_only;
-  if (!rings && !joins) {
-    put("op_k", "KV_LENGTH", {});
-    put("op_krep", "KV_LENGTH", {});
-  }
-  if (operation.heads_on_keys) put("op_k", "KV_HEAD", heads);
-  if (!exchanges) return;
-  for (const std::string_view role : {"op_q", "op_k", "op_krep", "op_out"}) {
-    put(role, "HEAD", Joined(heads, lengths));
-  }
-  put("op_k", "KV_HEAD", Joined(AxesOf(constraints, "KV_HEAD"), lengths));
+  return exec::StepForm(operation, sim.Parts(test->specs.query[1]),
+                        test->sizes.key_heads / sim.Parts(test->specs.key[2]));
 }
 
 std::vector<step::ShardingConstraintOverride> OverridesOf(
@@ -162,7 +104,7 @@ std::vector<step::ShardingConstraintOverride> OverridesOf(
   step::ShardingConstraints constraints =
       step::ShardingConstraintsOf(*request.compiled->resolver, request.mode);
   const auto own = static_cast<int64_t>(constraints.overrides.size());
-  AddOverrides(*request.operation, constraints);
+  exec::AddStepOverrides(*request.operation, constraints);
   return {constraints.overrides.begin() + own, constraints.overrides.end()};
 }
 

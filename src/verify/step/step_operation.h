@@ -22,10 +22,8 @@ namespace shardc::verify {
 std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 
-// Adds the axes of the operation's query, key and output to the mode's own.
-void AddOverrides(const exec::Operation& operation,
-                  step::ShardingConstraints& constraints);
-// Returns those of a request's operation; none without an operation.
+// Returns the axes of the query, key and output of a request's operation; none
+// without an operation.
 std::vector<step::ShardingConstraintOverride> OverridesOf(
     const StepRequest& request);
 

@@ -85,6 +85,7 @@ class Reporter {
     out_.remat = request_.remat.text;
     out_.microbatches = request_.microbatches;
     out_.reduction = request_.reduction;
+    out_.zero = request_.zero;
   }
 
   static std::string LayersText(const std::string& what, int64_t layers) {

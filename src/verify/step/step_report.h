@@ -55,7 +55,14 @@ struct StepTraffic {
   int64_t count = 0, bytes = 0;
 };
 
-// The peak of a device's memory at real sizes.
+// The memory of a device by the estimate of `cost`.
+struct StepMemory {
+  std::vector<std::pair<std::string_view, int64_t>> components = {};
+  int64_t total = 0;
+  std::string_view moment = {};  // of the peak; empty: not in training
+};
+
+// The most that a device would hold at real sizes if no op were fused.
 struct StepPeak {
   step::HeldBytes bytes = {};
   int64_t instruction = 0, instructions = 0;
@@ -89,7 +96,9 @@ struct StepReport {
   bool keep_gathered = false;
   std::string remat;  // of training
   int64_t microbatches = 1;
-  step::Reduction reduction = step::Reduction::kOnce;
+  step::Reduction reduction = step::Reduction::kSharded;
+  int zero = 0;
+  std::optional<StepMemory> memory;  // set by whoever estimates it
   StepPeak peak;
   StepStatus status = StepStatus::kPass;
   std::string reason;  // of what is not supported

@@ -13,7 +13,8 @@ namespace {
 
 TEST_CASE("random steps are the dense model's") {
   const int64_t cases = CasesOf("SHARDC_RANDOM_STEPS", 60);
-  exec::RandomSequence random{exec::Random(11)}, policies{exec::Random(12)};
+  exec::RandomSequence random{exec::Random(11)}, policies{exec::Random(12)},
+      zeros{exec::Random(13)};
   std::vector<Model> models;
   for (const Family& family : kFamilies) models.push_back(ModelOf(family));
   constexpr Mode kModes[] = {Mode::kTrain, Mode::kTrain, Mode::kPrefill,
@@ -40,9 +41,12 @@ TEST_CASE("random steps are the dense model's") {
     if (policies.Chance(0.7)) request.remat = RandomRemat(policies);
     if (policies.Chance(0.2)) {
       request.microbatches = policies.Chance(0.5) ? 2 : 4;
-      request.reduction = policies.Chance(0.5) ? step::Reduction::kEach
-                                               : step::Reduction::kOnce;
+      request.reduction = policies.Chance(0.5)   ? step::Reduction::kEach
+                          : policies.Chance(0.5) ? step::Reduction::kSharded
+                                                 : step::Reduction::kOnce;
     }
+    // On a sequence of its own: the other choices stay as they are.
+    if (zeros.Chance(0.3)) request.zero = 1 + static_cast<int>(zeros.Below(3));
     request.seed = random.Below(1000);
     const auto report = VerifyStep(request, findings);
     CAPTURE(kFamilies[which].pack);

@@ -1,0 +1,41 @@
+// The memory of a step that is verified, as `cost` estimates it.
+#ifndef SHARDC_CLI_STEP_MEMORY_H_
+#define SHARDC_CLI_STEP_MEMORY_H_
+
+#include <optional>
+#include <string>
+
+#include "cli/option.h"
+#include "model/dtype.h"
+#include "model/project.h"
+#include "source/finding.h"
+#include "verify/step/step_report.h"
+
+namespace shardc::cli {
+
+// The dtypes of a step and its ZeRO stage, as `cost` has them.
+struct StepDtypeFlags {
+  std::string activations, gradients, cache, zero;
+};
+struct StepDtypes {
+  Dtype activations = Dtype::kBF16, cache = Dtype::kBF16;
+  std::optional<Dtype> gradients = {};
+};
+Options StepDtypeOptions(StepDtypeFlags& flags);
+// Sets the widths and the stage of the request. Returns nullopt after findings.
+std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
+                                         verify::StepRequest& request,
+                                         Findings& findings);
+
+// Returns the bytes that Linux estimates a program can still allocate, or
+// INT64_MAX where it gives no estimate.
+int64_t FreeMemory();
+
+// The memory of the request's step, or nullopt if `cost` does not know it.
+std::optional<verify::StepMemory> MemoryOfStep(
+    const verify::StepRequest& request, const StepDtypes& dtypes,
+    const std::optional<ModelConfig>& model);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_STEP_MEMORY_H_

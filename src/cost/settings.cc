@@ -1,0 +1,33 @@
+// `model: {loss: {kind: fused, chunk: 4096}}` names what `--loss` and
+// `--loss-chunk` name.
+#include "cost/settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "model/model_description.h"
+
+namespace shardc::cost {
+
+Settings WithLossOf(const RuleSet& rules, Settings settings) {
+  if (rules.model == nullptr) return settings;
+  const DescribedText* const kind = rules.model->Setting("loss.kind");
+  if (kind != nullptr && settings.loss == LossKind::kStack) {
+    const auto* const found =
+        std::find(std::begin(kLossNames), std::end(kLossNames), kind->text);
+    if (found != std::end(kLossNames)) {
+      settings.loss = static_cast<LossKind>(1 + found - std::begin(kLossNames));
+    }
+  }
+  const DescribedText* const chunk = rules.model->Setting("loss.chunk");
+  if (chunk != nullptr && !settings.loss_chunk) {
+    int64_t tokens = 0;
+    const std::string& text = chunk->text;
+    std::from_chars(text.data(), text.data() + text.size(), tokens);
+    if (tokens > 0) settings.loss_chunk = tokens;
+  }
+  return settings;
+}
+
+}  // namespace shardc::cost

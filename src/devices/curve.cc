@@ -1,0 +1,18 @@
+#include "devices/curve.h"
+
+#include <algorithm>
+
+namespace shardc {
+
+double ValueAt(const Curve& curve, double at) {
+  const auto next =
+      std::find_if(curve.begin(), curve.end(),
+                   [&](const CurvePoint& point) { return point.at >= at; });
+  if (next == curve.begin()) return curve.front().value;
+  if (next == curve.end()) return curve.back().value;
+  const CurvePoint& before = *(next - 1);
+  return before.value + (next->value - before.value) * (at - before.at) /
+                            (next->at - before.at);
+}
+
+}  // namespace shardc

@@ -1,0 +1,21 @@
+// A figure that depends on a size, as straight lines between measured points.
+#ifndef SHARDC_DEVICES_CURVE_H_
+#define SHARDC_DEVICES_CURVE_H_
+
+#include <vector>
+
+namespace shardc {
+
+struct CurvePoint {
+  double at = 0, value = 0;
+};
+// Points in ascending order of `at`; empty: there is no curve.
+using Curve = std::vector<CurvePoint>;
+
+// Returns the value on the line between the points around `at`; before the
+// first point and after the last, that point's value. The curve is not empty.
+double ValueAt(const Curve& curve, double at);
+
+}  // namespace shardc
+
+#endif  // SHARDC_DEVICES_CURVE_H_

@@ -1,0 +1,82 @@
+// The form follows from the operation's record: the compiler's global view, a
+// kernel on slices whose lengths are gathered or exchanged for heads, or a
+// ring:
+//
+//   ulysses, q [b, t:sp, n:tp, h]  ->  op_q b, t, n:tp+sp: an all_to_all
+#include "exec/step/operation_form.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "source/index.h"
+
+namespace shardc::exec {
+namespace {
+
+const AxisGroup& AxesOf(const step::ShardingConstraints& constraints,
+                        std::string_view token) {
+  return constraints
+      .by_axis[AsIndex(std::find(step::kConstraintAxes.begin(),
+                                 step::kConstraintAxes.end(), token) -
+                       step::kConstraintAxes.begin())];
+}
+
+AxisGroup Joined(AxisGroup first, const AxisGroup& then) {
+  for (const std::string& axis : then) {
+    if (std::find(first.begin(), first.end(), axis) == first.end()) {
+      first.push_back(axis);
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
+step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
+                             int64_t key_heads) {
+  step::AttentionForm out;
+  if (operation.global_view) return out;
+  out.view = step::AttentionView::kLocal;
+  if (!operation.lengths_alike || length_parts == 1) return out;
+  if (!operation.exchanges_heads) {
+    out.view = step::AttentionView::kRing;
+    out.turns = length_parts;
+    return out;
+  }
+  if (key_heads % length_parts != 0) out.copies = length_parts / key_heads;
+  return out;
+}
+
+void AddStepOverrides(const Operation& operation,
+                      step::ShardingConstraints& constraints) {
+  if (operation.global_view) return;
+  const AxisGroup lengths = AxesOf(constraints, "QUERY_LENGTH");
+  const AxisGroup heads = AxesOf(constraints, "HEAD");
+  const auto put = [&](std::string_view role, std::string_view token,
+                       AxisGroup axes) {
+    constraints.overrides.push_back(
+        {std::string(role), std::string(token), std::move(axes)});
+  };
+  const bool exchanges = operation.exchanges_heads;
+  const bool rings = operation.lengths_alike && !exchanges;
+  if (!rings) {
+    put("op_q", "QUERY_LENGTH", {});
+    put("op_out", "QUERY_LENGTH", {});
+  }
+  // The parts of a softmax over sharded keys are combined.
+  const bool joins = operation.decode_only;
+  if (!rings && !joins) {
+    put("op_k", "KV_LENGTH", {});
+    put("op_krep", "KV_LENGTH", {});
+  }
+  if (operation.heads_on_keys) put("op_k", "KV_HEAD", heads);
+  if (!exchanges) return;
+  for (const std::string_view role : {"op_q", "op_k", "op_krep", "op_out"}) {
+    put(role, "HEAD", Joined(heads, lengths));
+  }
+  put("op_k", "KV_HEAD", Joined(AxesOf(constraints, "KV_HEAD"), lengths));
+}
+
+}  // namespace shardc::exec

@@ -1,0 +1,25 @@
+// How an attention operation runs inside a step's program.
+#ifndef SHARDC_EXEC_STEP_OPERATION_FORM_H_
+#define SHARDC_EXEC_STEP_OPERATION_FORM_H_
+
+#include <cstdint>
+
+#include "exec/operations/operation.h"
+#include "step/attention.h"
+#include "step/constraints.h"
+
+namespace shardc::exec {
+
+// Returns the form of the operation's program: the compiler's global view, a
+// kernel on slices, or a ring. `length_parts` is the number of devices that
+// queries are sharded over by length, `key_heads` the KV heads of one device.
+step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
+                             int64_t key_heads);
+
+// Adds the axes of the operation's query, key and output to those of a mode.
+void AddStepOverrides(const Operation& operation,
+                      step::ShardingConstraints& constraints);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_STEP_OPERATION_FORM_H_

@@ -1,0 +1,27 @@
+// Gemma 2B has one KV head, which no axis divides, and Gemma 2 9B has eight:
+//
+//   tp 4, 1 KV head   ->  kv_head: null     tp 4, 8 KV heads  ->  kv_head: tp
+//   tp 16, 8 KV heads ->  kv_head: null
+#include "plan/pack_axes.h"
+
+#include "model/pack_name.h"
+
+namespace shardc {
+
+void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
+                    const Mesh& mesh) {
+  constexpr auto kAt = static_cast<size_t>(AxisRule::kKvHead);
+  std::optional<AxisValue>& given = rules.axes.given[kAt];
+  const Place& place = rules.axes_places[kAt];
+  const bool of_pack =
+      place.source != nullptr && IsPackName(place.source->name());
+  if (!of_pack || model == nullptr || (given && !given->axes.empty())) return;
+  // Removed for an earlier mesh, it may be needed for this one.
+  given.reset();
+  const int64_t heads = model->kv_heads.value_or(1);
+  const int64_t parts =
+      mesh.Parts(rules.axes.Value(AxisRule::kKvHead).axes).value_or(1);
+  if (parts == 1 || heads % parts != 0) given = AxisValue{};
+}
+
+}  // namespace shardc

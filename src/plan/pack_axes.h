@@ -1,0 +1,19 @@
+// Axis rules of packs that depend on the model and the mesh.
+#ifndef SHARDC_PLAN_PACK_AXES_H_
+#define SHARDC_PLAN_PACK_AXES_H_
+
+#include "model/mesh.h"
+#include "model/project.h"
+#include "model/rules.h"
+
+namespace shardc {
+
+// If a pack replicates KV heads (`kv_head: null`, for models that have one),
+// and the model has several that the axes of its heads divide on this mesh,
+// removes that axis rule, so that KV heads are sharded as heads are. A rule of
+// the user's own files stays. `model` may be null.
+void ChoosePackAxes(RuleSet& rules, const ModelConfig* model, const Mesh& mesh);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_PACK_AXES_H_

@@ -1,0 +1,33 @@
+// ZeRO: what replicas shard in addition to the plan's specs.
+#ifndef SHARDC_PLAN_ZERO_H_
+#define SHARDC_PLAN_ZERO_H_
+
+#include <vector>
+
+#include "model/mesh.h"
+#include "model/spec.h"
+#include "model/step_graph.h"
+
+namespace shardc {
+
+// Specs by parameter of a graph.
+struct ZeroSpecs {
+  std::vector<Spec> parameters = {};
+  // Of moments and of gradients at the end of a step.
+  std::vector<Spec> states = {};
+  // Of gradients while micro-batches add them up.
+  std::vector<Spec> sums = {};
+};
+
+// Shards over those of `tokens`, the axes of batch and sequence, that a spec
+// does not use: from stage 1 on the states, from 2 on sums of gradients, in
+// stage 3 parameters. They shard the dimension of which a device holds most,
+// after its own axes; if no dimension divides by all of them, the leading ones
+// that one divides by.
+ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
+                            const Mesh& mesh, const AxisGroup& tokens,
+                            const std::vector<Spec>& specs, int stage);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_ZERO_H_

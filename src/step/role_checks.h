@@ -1,0 +1,15 @@
+// Checks that a tree's tensors have the shapes of their roles, and that no role
+// is missing or unused.
+#ifndef SHARDC_STEP_ROLE_CHECKS_H_
+#define SHARDC_STEP_ROLE_CHECKS_H_
+
+#include "step/role_tree.h"
+
+namespace shardc::step {
+
+// Adds to the problems of the tree, whose rows and sizes are known.
+void CheckRoles(RoleTree& tree);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_ROLE_CHECKS_H_

@@ -1,0 +1,57 @@
+// A pattern's groups are counted while `$i` and `$e` are replaced by groups of
+// digits:
+//
+//   layers\.$i\.experts\.$e\.w1  ->  layers\.(\d+)\.experts\.(\d+)\.w1
+#include "step/role_pattern.h"
+
+#include <charconv>
+
+namespace shardc::step {
+
+RolePattern MakePattern(const std::string& text) {
+  RolePattern out;
+  int groups = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) {
+      out.text += text.substr(i++, 2);
+      continue;
+    }
+    const char next = i + 1 < text.size() ? text[i + 1] : ' ';
+    if (text[i] == '$' && (next == 'i' || next == 'e')) {
+      out.text += "(\\d+)";
+      (next == 'i' ? out.layer_group : out.expert_group) = ++groups;
+      ++i;
+      continue;
+    }
+    if (text[i] == '(' && next != '?') ++groups;
+    out.text += text[i];
+  }
+  return out;
+}
+
+std::string ScannedPattern(const std::string& pattern, char separator) {
+  const bool dotted = separator == '.';
+  const std::string_view part = dotted ? "$i\\." : "$i/";
+  const size_t at = pattern.find(part);
+  if (at == std::string::npos) return "";
+  const std::string other = dotted ? "[^.]" : "[^/]";
+  const std::string word = dotted ? "[^.0-9]" : "[^/0-9]";
+  std::string between = "(?:";
+  between += other + "*" + word + other + "*" + std::string(part.substr(2));
+  between += ")?";
+  return pattern.substr(0, at) + between + pattern.substr(at + part.size());
+}
+
+int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
+                 char separator, int group) {
+  if (group == 0) return -1;
+  const auto text =
+      matcher.Rewrite(pattern, name, separator, group == 1 ? "\\1" : "\\2");
+  int32_t value = -1;
+  if (text) {
+    std::from_chars(text->data(), text->data() + text->size(), value);
+  }
+  return value;
+}
+
+}  // namespace shardc::step

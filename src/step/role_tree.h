@@ -1,0 +1,111 @@
+// A parameter tree while the roles of its tensors are found: what the steps of
+// AssignRoles share.
+#ifndef SHARDC_STEP_ROLE_TREE_H_
+#define SHARDC_STEP_ROLE_TREE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "model/manifest.h"
+#include "model/model_description.h"
+#include "source/index.h"
+#include "step/formulas.h"
+#include "step/roles.h"
+
+namespace shardc::step {
+
+inline constexpr int64_t kMostExperts = 100000;
+
+inline Shape WithoutDim(Shape shape, int dim) {
+  shape.erase(shape.begin() + dim);
+  return shape;
+}
+
+struct RoleTree {
+  const ModelDescription& description;
+  Formulas& formulas;
+  const Manifest& manifest;
+  Roles roles = {};
+
+  size_t role_count() const { return description.roles.size(); }
+
+  void Problem(RoleFault fault, int64_t tensor, int32_t role,
+               std::string message) {
+    roles.problems.push_back({fault, tensor, role, std::move(message), {}});
+  }
+  void ProblemOf(RoleFault fault, int64_t tensor, int32_t role,
+                 std::string predicate) {
+    roles.problems.push_back({fault, tensor, role,
+                              NameOf(tensor) + " " + predicate,
+                              std::move(predicate)});
+  }
+  std::string NameOf(int64_t tensor) const {
+    return "`" + std::string(manifest.tensors[AsIndex(tensor)].name) + "`";
+  }
+
+  // The dimensions of one tensor of a role: without that of experts, if each
+  // expert has a tensor of its own.
+  std::span<const DescribedDim> Stored(int32_t role) const {
+    const std::span<const DescribedDim> dims =
+        description.roles[AsIndex(role)].dims;
+    return roles.by_expert[AsIndex(role)] && !dims.empty() ? dims.subspan(1)
+                                                           : dims;
+  }
+  const Shape* ShapeOf(int64_t tensor) const {
+    const auto& type = manifest.TypeOf(manifest.tensors[AsIndex(tensor)]);
+    return type.shape ? &*type.shape : nullptr;
+  }
+  // The shape of one layer's parameter; nullopt if it is unknown.
+  std::optional<Shape> LayerShapeOf(int64_t tensor) const {
+    const Shape* const shape = ShapeOf(tensor);
+    if (shape == nullptr) return std::nullopt;
+    const int dim = roles.tensors[AsIndex(tensor)].stack_dim;
+    return dim < 0 ? *shape : WithoutDim(*shape, dim);
+  }
+
+  size_t StackOf(int32_t role) const {
+    return description.roles[AsIndex(role)].stack;
+  }
+  int64_t Experts(size_t role) const {
+    size_t most = 0;
+    for (int64_t layer = 0; layer < roles.layers; ++layer) {
+      most = std::max(
+          most,
+          roles.rows[role * AsIndex(roles.layers) + AsIndex(layer)].size());
+    }
+    return static_cast<int64_t>(most);
+  }
+
+  // Returns the first tensor of a role, or -1.
+  int64_t FirstTensor(size_t role) const {
+    const size_t begin = role * AsIndex(roles.layers);
+    for (size_t i = begin; i < begin + AsIndex(roles.layers); ++i) {
+      for (const int64_t row : roles.rows[i]) {
+        if (row >= 0) return row;
+      }
+    }
+    return -1;
+  }
+
+  // Adds a tensor to the rows of its role in a layer, in the place of its
+  // expert.
+  void AddRow(size_t tensor, int64_t layer) {
+    const TensorRole& at = roles.tensors[tensor];
+    auto& rows = roles.rows[AsIndex(at.role * roles.layers + layer)];
+    const size_t place =
+        at.expert < 0 ? rows.size()
+                      : AsIndex(std::min<int64_t>(at.expert, kMostExperts));
+    if (at.expert >= kMostExperts) return;
+    if (rows.size() <= place) rows.resize(place + 1, -1);
+    rows[place] = static_cast<int64_t>(tensor);
+  }
+};
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_ROLE_TREE_H_

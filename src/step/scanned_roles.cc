@@ -1,0 +1,162 @@
+// A scan over layers stacks their parameters. The names lose the layer's number
+// and the shapes get a dimension, whose position the model chooses:
+//
+//   layers/$i/self_attn/q_proj/kernel [d, n h]
+//     ->  layers/self_attn/q_proj/kernel        [32, 4096, 4096]
+//         layers/block/self_attn/q_proj/kernel  [4096, 32, 4096]
+#include "step/scanned_roles.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "match/match.h"
+#include "source/checked.h"
+#include "step/role_pattern.h"
+#include "step/role_tree.h"
+
+namespace shardc::step {
+namespace {
+
+// The size of a dimension by the configuration; 0: unknown.
+int64_t KnownSize(const RoleTree& tree, const DescribedDim& dim) {
+  if (!tree.formulas.has_config()) return 0;
+  int64_t product = 1;
+  for (const auto& parts : dim.factors) {
+    int64_t sum = 0;
+    for (const std::string& part : parts) {
+      const auto size = tree.formulas.Dim(part);
+      if (!size) return 0;
+      sum += *size;
+    }
+    const auto next = CheckedMul(product, sum);
+    if (!next) return 0;
+    product = *next;
+  }
+  return product;
+}
+
+bool IsLayerShape(const Shape& shape, const Shape& known) {
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (known[d] != 0 && known[d] != shape[d]) return false;
+  }
+  return true;
+}
+
+// Returns the first dimension of `layers` elements without which the shape is a
+// layer's; if there is none, the first of `layers` elements, or 0.
+int StackDimOf(const Shape& shape, const Shape& known, int64_t layers) {
+  std::optional<int> of_size;
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+    if (shape[AsIndex(dim)] != layers) continue;
+    if (IsLayerShape(WithoutDim(shape, dim), known)) return dim;
+    if (!of_size) of_size = dim;
+  }
+  return of_size.value_or(0);
+}
+
+// Returns the tensors of a stack's scanned layers.
+std::vector<size_t> ScannedOf(const RoleTree& tree, size_t stack) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < tree.roles.tensors.size(); ++i) {
+    const TensorRole& at = tree.roles.tensors[i];
+    if (at.stack_dim >= 0 && tree.StackOf(at.role) == stack) out.push_back(i);
+  }
+  return out;
+}
+
+const Shape& ShapeOf(const RoleTree& tree, size_t tensor) {
+  return *tree.ShapeOf(static_cast<int64_t>(tensor));
+}
+
+}  // namespace
+
+bool MatchScanned(RoleTree& tree, Findings& findings) {
+  std::vector<size_t> tensors;
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < tree.roles.tensors.size(); ++i) {
+    if (tree.roles.tensors[i].role != kNoRole) continue;
+    tensors.push_back(i);
+    names.push_back(tree.manifest.tensors[i].name);
+  }
+  if (names.empty()) return true;
+  std::vector<Pattern> patterns;
+  std::vector<RolePattern> made;
+  std::vector<size_t> role_of;  // by pattern
+  for (size_t role = 0; role < tree.role_count(); ++role) {
+    const DescribedText& text = tree.description.roles[role].pattern;
+    const char separator = tree.description.separator;
+    const std::string scanned = ScannedPattern(text.text, separator);
+    if (!tree.roles.exists[role] || scanned.empty()) continue;
+    made.push_back(MakePattern(scanned));
+    patterns.push_back({made.back().text, text.place, separator});
+    role_of.push_back(role);
+  }
+  if (patterns.empty()) return true;
+  const auto matcher = Matcher::Compile(patterns, findings);
+  if (!matcher) return false;
+  const Matches matches = matcher->Match(names, tree.manifest.separator);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = matches.Of(i);
+    if (found.empty()) continue;
+    const auto role = static_cast<int32_t>(role_of[found[0]]);
+    const Shape* const shape = tree.ShapeOf(static_cast<int64_t>(tensors[i]));
+    const size_t rank = tree.Stored(role).size() + 1;
+    if (shape == nullptr || shape->size() != rank) continue;
+    TensorRole& at = tree.roles.tensors[tensors[i]];
+    at.role = role;
+    at.expert = NumberIn(*matcher, found[0], names[i], tree.manifest.separator,
+                         made[found[0]].expert_group);
+    at.stack_dim = 0;  // until the layers are counted
+  }
+  return true;
+}
+
+std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack) {
+  const std::vector<size_t> scanned = ScannedOf(tree, stack);
+  if (scanned.empty()) return std::nullopt;
+  const Shape& first = ShapeOf(tree, scanned.front());
+  for (size_t d = 0; d < first.size(); ++d) {
+    const bool all =
+        std::all_of(scanned.begin(), scanned.end(), [&](size_t tensor) {
+          const Shape& shape = ShapeOf(tree, tensor);
+          return d < shape.size() && shape[d] == first[d];
+        });
+    if (all) return first[d];
+  }
+  return std::nullopt;
+}
+
+void FindStackDims(RoleTree& tree, size_t stack, int64_t layers) {
+  for (const size_t tensor : ScannedOf(tree, stack)) {
+    TensorRole& at = tree.roles.tensors[tensor];
+    Shape known;
+    for (const DescribedDim& dim : tree.Stored(at.role)) {
+      known.push_back(KnownSize(tree, dim));
+    }
+    at.stack_dim = StackDimOf(ShapeOf(tree, tensor), known, layers);
+  }
+}
+
+void GatherScanned(RoleTree& tree) {
+  Roles& roles = tree.roles;
+  for (size_t i = 0; i < roles.tensors.size(); ++i) {
+    const TensorRole& at = roles.tensors[i];
+    if (at.stack_dim < 0) continue;
+    const size_t stack = tree.StackOf(at.role);
+    const auto begin = static_cast<int32_t>(roles.BeginOf(stack));
+    if (at.expert < 0 && !roles.RowsOf(at.role, begin).empty()) {
+      tree.ProblemOf(
+          RoleFault::kTwo, static_cast<int64_t>(i), at.role,
+          "holds `" + tree.description.roles[AsIndex(at.role)].name +
+              "` of all layers, and another parameter is that of a layer");
+      continue;
+    }
+    for (int64_t layer = 0; layer < roles.stack_layers[stack]; ++layer) {
+      tree.AddRow(i, begin + layer);
+    }
+  }
+}
+
+}  // namespace shardc::step

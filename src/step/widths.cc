@@ -1,0 +1,151 @@
+// Widths follow the flow of values: what is made of parameters alone is a
+// weight, what becomes a gradient by adding and reshaping is one, and what is
+// read from a cache by reshaping belongs to it.
+//
+//   parameters F32, activations BF16, gradients F32:
+//     all_gather of q 2 bytes, reduce_scatter of d:q 4, all_reduce of x 2
+#include "step/widths.h"
+
+#include <algorithm>
+
+#include "source/index.h"
+#include "step/weights.h"
+
+namespace shardc::step {
+namespace {
+
+bool Reshapes(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kMerge:
+    case OpKind::kSplit:
+    case OpKind::kIdentity:
+    case OpKind::kRename:
+    case OpKind::kRepeat:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class WidthSetter {
+ public:
+  WidthSetter(Graph& graph, const ElementWidths& widths)
+      : graph_(graph), widths_(widths) {}
+
+  void Run() {
+    SetWeights();
+    SetCaches();
+    if (widths_.trains) SetGradients();
+    for (size_t i = 0; i < graph_.updated.size(); ++i) {
+      Set(graph_.updated[i], StoredOf(i));
+    }
+  }
+
+ private:
+  void Set(ValueId value, int64_t bytes) {
+    if (value < 0 || graph_.values[AsIndex(value)].integral) return;
+    graph_.values[AsIndex(value)].bytes = static_cast<uint8_t>(bytes);
+  }
+
+  int64_t StoredOf(size_t parameter) const {
+    const int64_t stored = parameter < widths_.parameters.size()
+                               ? widths_.parameters[parameter]
+                               : 0;
+    return stored > 0 ? stored : widths_.activations;
+  }
+
+  void SetWeights() {
+    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
+      const int64_t stored = StoredOf(i);
+      Set(graph_.parameters[i].value,
+          widths_.trains ? std::min(stored, widths_.activations) : stored);
+    }
+    const std::vector<char> weight = FindWeights(graph_);
+    for (const Op& op : graph_.ops) {
+      if (op.in.empty() || weight[AsIndex(op.out)] == 0) continue;
+      int64_t most = 0;
+      for (const ValueId value : op.in) {
+        most = std::max<int64_t>(most, graph_.values[AsIndex(value)].bytes);
+      }
+      Set(op.out, most);
+    }
+  }
+
+  void SetCaches() {
+    std::vector<char> cached(graph_.values.size(), 0);
+    for (const Cache& cache : graph_.caches) {
+      // Prefill attends to its own keys before the cache stores them.
+      if (cache.before < 0) continue;
+      for (const ValueId value : {cache.before, cache.after}) {
+        if (value >= 0) cached[AsIndex(value)] = 1;
+      }
+    }
+    for (const Op& op : graph_.ops) {
+      if (Reshapes(op) && cached[AsIndex(op.in[0])] != 0) {
+        cached[AsIndex(op.out)] = 1;
+      }
+    }
+    for (size_t v = 0; v < cached.size(); ++v) {
+      if (cached[v] != 0) Set(static_cast<ValueId>(v), widths_.cache);
+    }
+  }
+
+  // A value that becomes the gradients of several parameters has the widest.
+  void SetGradients() {
+    std::vector<int64_t> width(graph_.values.size(), 0);
+    const auto widen = [&](ValueId value, int64_t bytes) {
+      if (value < 0) return;
+      width[AsIndex(value)] = std::max(width[AsIndex(value)], bytes);
+    };
+    for (size_t i = 0; i < graph_.gradients.size(); ++i) {
+      widen(graph_.gradients[i], widths_.gradients.value_or(StoredOf(i)));
+    }
+    const std::vector<char> gradient = FindGradientValues(graph_);
+    for (size_t i = graph_.ops.size(); i > 0;) {
+      --i;
+      const Op& op = graph_.ops[i];
+      if (gradient[AsIndex(op.out)] == 0) continue;
+      for (const ValueId value : op.in) {
+        if (gradient[AsIndex(value)] != 0) {
+          widen(value, width[AsIndex(op.out)]);
+        }
+      }
+    }
+    for (size_t v = 0; v < width.size(); ++v) {
+      if (width[v] > 0) Set(static_cast<ValueId>(v), width[v]);
+    }
+  }
+
+  Graph& graph_;
+  const ElementWidths& widths_;
+};
+
+}  // namespace
+
+bool IsTrained(Dtype dtype) {
+  return dtype == Dtype::kF16 || dtype == Dtype::kBF16 ||
+         dtype == Dtype::kF32 || dtype == Dtype::kF64;
+}
+
+std::vector<char> FindGradientValues(const Graph& graph) {
+  std::vector<char> out(graph.values.size(), 0);
+  for (const ValueId value : graph.gradients) {
+    if (value >= 0) out[AsIndex(value)] = 1;
+  }
+  for (size_t i = graph.ops.size(); i > 0;) {
+    --i;
+    const Op& op = graph.ops[i];
+    if (op.phase != Phase::kBackward || op.recompute_of >= 0) continue;
+    const bool form = op.kind == OpKind::kMerge || op.kind == OpKind::kSplit ||
+                      op.kind == OpKind::kAdd || op.kind == OpKind::kIdentity;
+    if (!form || out[AsIndex(op.out)] == 0) continue;
+    for (const ValueId value : op.in) out[AsIndex(value)] = 1;
+  }
+  return out;
+}
+
+void SetWidths(Graph& graph, const ElementWidths& widths) {
+  WidthSetter(graph, widths).Run();
+}
+
+}  // namespace shardc::step

@@ -1,0 +1,73 @@
+#include "plan/zero.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+namespace shardc {
+namespace {
+
+Mesh MeshOf(std::vector<MeshAxis> axes) {
+  Mesh out;
+  out.devices = 1;
+  for (const MeshAxis& axis : axes) out.devices *= axis.size;
+  out.axes = std::move(axes);
+  return out;
+}
+
+// One parameter with these sizes.
+step::Graph GraphOf(size_t rank) {
+  step::Graph out;
+  step::Value value;
+  for (size_t d = 0; d < rank; ++d) {
+    out.labels.emplace_back();
+    value.labels.push_back(static_cast<step::LabelId>(d));
+  }
+  out.values.push_back(std::move(value));
+  step::Parameter parameter;
+  parameter.value = 0;
+  out.parameters.push_back(std::move(parameter));
+  return out;
+}
+
+Spec States(const std::vector<int64_t>& sizes, const Mesh& mesh, Spec spec) {
+  return ShardOverReplicas(GraphOf(sizes.size()), sizes, mesh,
+                           {"fsdp", "dp", "sp"}, {std::move(spec)}, 1)
+      .states[0];
+}
+
+TEST_CASE("replicas shard the dimension of which a device holds most") {
+  const Mesh mesh = MeshOf({{"dp", 4}, {"fsdp", 8}, {"tp", 2}});
+  CHECK(States({4096, 4096}, mesh, {{"tp"}, {"fsdp"}}) ==
+        Spec{{"tp", "dp"}, {"fsdp"}});
+  CHECK(States({512, 4096}, mesh, {{"fsdp"}, {}}) == Spec{{"fsdp"}, {"dp"}});
+  // All axes that the spec leaves out.
+  CHECK(States({4096, 64}, mesh, {}) == Spec{{"fsdp", "dp"}, {}});
+  // Axes that shard no tokens are no replicas.
+  CHECK(States({64}, MeshOf({{"tp", 8}}), {}) == Spec{{}});
+}
+
+TEST_CASE("what no dimension divides by stays replicated") {
+  const Mesh mesh = MeshOf({{"dp", 4}, {"fsdp", 8}});
+  CHECK(States({9, 3}, mesh, {}) == Spec{{}, {}});
+  // 8 divides, 32 does not.
+  CHECK(States({24, 3}, mesh, {}) == Spec{{"fsdp"}, {}});
+  // The largest dimension does not divide, the other one does.
+  CHECK(States({99, 64}, mesh, {}) == Spec{{}, {"fsdp", "dp"}});
+}
+
+TEST_CASE("stages shard more and more") {
+  const Mesh mesh = MeshOf({{"dp", 4}});
+  const Spec whole = {{}, {}}, shared = {{"dp"}, {}};
+  for (const int stage : {1, 2, 3}) {
+    const ZeroSpecs specs =
+        ShardOverReplicas(GraphOf(2), {64, 16}, mesh, {"dp"}, {whole}, stage);
+    CAPTURE(stage);
+    CHECK(specs.states[0] == shared);
+    CHECK(specs.sums[0] == (stage >= 2 ? shared : whole));
+    CHECK(specs.parameters[0] == (stage >= 3 ? shared : whole));
+  }
+}
+
+}  // namespace
+}  // namespace shardc
