@@ -150,6 +150,27 @@ class Budget(Case):
         self.assertEqual(self.read("step.audit.json"),
                          self.read("manifest.json"))
 
+    def test_an_edited_summary_is_refused_at_its_place(self):
+        self.program("layers.after_spmd")
+        self.audit("locked: step.audit.json")
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        lock = json.loads(self.read("step.audit.json"))
+        for edit, said in (
+                ({"schema": "shardc.audit-lock/v9"},
+                 "this is no summary of an audit"),
+                ({"stage": "linked"},
+                 "the summary's `stage` is missing or unknown"),
+                ({"findings": 1},
+                 "the summary's list `findings` is missing")):
+            with self.subTest(edit):
+                self.write("step.audit.json", json.dumps({**lock, **edit}))
+                done = self.shardc("check", "--locked")
+                self.assertEqual(done.rc, 2)
+                text = done.out + done.err
+                self.assertIn(said, text)
+                self.assertIn("step.audit.json:1:", text)
+                self.assertIn("`shardc plan --write-locked` writes it", text)
+
     def test_a_wrong_entry_of_the_project_is_refused_at_its_place(self):
         for lines, said in (
                 (["budget: {totl: 1}"], "`budget` has no entry `totl`"),
