@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 35> kWhere = {{
+constexpr std::array<Where, 36> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -48,6 +48,7 @@ constexpr std::array<Where, 35> kWhere = {{
     {"rules.model.slopes", "rules", "modelSlopes"},
     {"project", "project", ""},
     {"project.target", "project", "target"},
+    {"rules.model.loss", "rules", "modelLoss"},
     {"project.audit", "project", "audit"},
     {"project.lint", "project", "lint"},
     {"operations", "operations", ""},
