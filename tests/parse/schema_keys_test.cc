@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 36> kWhere = {{
+constexpr std::array<Where, 37> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -60,6 +60,7 @@ constexpr std::array<Where, 36> kWhere = {{
     {"profile.matmul", "profile", "matmul"},
     {"profile.attention", "profile", "attention"},
     {"profile.links", "profile", "links"},
+    {"profile.curve", "profile", "curve"},
     {"profile.link", "profile", "link"},
     {"profile.chips", "profile", "chips"},
     {"profile.sources", "profile", "sources"},
