@@ -38,8 +38,8 @@ LIBRARIES = {"re2": "20220601+dfsg-1", "yaml-cpp": "0.7.0+dfsg-8",
 # The rooms that the commands of commands.cc link. Kernels that compute with
 # vectors are left out: no command of the playground computes attention.
 ROOMS = """source devices model floats yaml parse families stored importers match
-  resolve legalize roles comm step plan lint target dense exec cost picture emit
-  suggest verify""".split()
+  resolve legalize roles comm step plan lint target dense exec schedule cost
+  picture hlo audit emit suggest verify""".split()
 COMMANDS = """attention check cost diff explain export manifest mesh plan report
   resolve rules show suggest""".split()
 # What those commands share with each other.
@@ -47,13 +47,14 @@ SHARED = """attention_flag check_targets command_line committed_plan
   committed_step command
   cost_flags dtype_help dump_files find_param fixes help inputs interrupt lint_target main
   option output parser picked_mesh picture_flags pictured plan_findings
-  plan_table program_traffic ranks saved_sharding settings_flags stray suggested verified
+  audit_findings explain_program plan_table program_traffic ranks saved_sharding schedule_table settings_flags
+  stage_flags step_memory stray suggested target_audit verified
   verify_process verify_request verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
     | ^stored/(?!box)
-    | ^importers/rules/(?!exact|logical|pattern)
-    | ^dense/(?!rotary|step) | ^emit/audits/ | ^emit/costs/fit_report\.cc$
+    | ^importers/rules/(?!exact|hlo|json_mesh|logical|pattern|scan)
+    | ^dense/(?!rotary|step) | ^emit/costs/fit_report\.cc$
     | ^emit/verify/(?!step|tensor_file)
     | ^exec/attention/(attention_state|rotate_tokens)\.cc$
     | ^verify/(traces|answers)/ | ^verify/[a-z]*\.cc$
