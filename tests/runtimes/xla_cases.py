@@ -135,6 +135,8 @@ class Asked:
         `--keep-gathered`."""
         flags = [flag for flag in flags if flag != "--regather"] if \
             "--regather" in flags else ["--keep-gathered", *flags]
+        # The compiled steps compute in float32.
         return self.say("verify", "step", "--mode", "train", *flags,
-                        "--format", "json", *self.rules, *self.model,
+                        "--activation-dtype", "float32", "--format", "json",
+                        *self.rules, *self.model,
                         "--batch", str(batch), "--seq", str(length))
