@@ -35,10 +35,11 @@ std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
                                                        const Mesh& mesh,
                                                        Findings& findings);
 
-// Returns the limits that the program exceeds, its flaws that the committed
-// summary has not, and with `locked` what it sends more than there. A program
-// that is not there is an error with `locked`, and else not checked: it may not
-// be compiled yet.
+// Returns a finding for each limit of the budget that the program exceeds, for
+// each flaw that the committed summary does not list, and, with `locked`, for
+// each collective that sends more bytes than the summary records. If the file
+// of the program does not exist, `locked` makes that an error; without `locked`
+// nothing is checked, because the program may not have been compiled yet.
 FindingSink CheckProgram(const Target& target, const AuditInput& audit,
                          const Mesh& mesh, bool locked,
                          const Selection& selection, Findings& errors);

@@ -48,8 +48,9 @@ struct PipelineCost {
   schedule::Timeline timeline;
   double after = 0;  // the longest `StageCost::after` of a rank
   std::optional<int64_t> capacity;
-  // The layers of each stage that the search for the shortest longest stage
-  // gives, and its step, if this division is another one that takes longer.
+  // Set only if another division has a shorter step than this one: the layers
+  // of each stage in the division whose slowest stage is fastest, and the
+  // seconds of its step.
   std::vector<int64_t> better;
   double better_step = 0;
   std::vector<std::string> assumptions;

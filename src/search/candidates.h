@@ -29,8 +29,8 @@ Mesh WithoutTrivial(const Mesh& mesh);
 // The meshes of a base, all axes in their usual order.
 std::vector<Mesh> MeshesOf(const Request& request, const RuleOptions& options,
                            Base base);
-// The mesh with its axes in every order that places a group of devices
-// differently in the network; the usual order is first.
+// Returns the mesh once for each order of its axes that changes which devices
+// of an axis share a host or a fast link. The usual order is first.
 std::vector<Mesh> OrdersOf(const Mesh& mesh, const DeviceProfile& profile);
 
 // The changes of rules that a mesh of these sizes can have. Those that no

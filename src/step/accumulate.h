@@ -11,8 +11,9 @@ namespace shardc::step {
 
 // When the gradients of micro-batches are reduced.
 enum class Reduction : uint8_t {
-  // Over axes that shard a gradient while it is added up, in each micro-batch;
-  // over the others once, of the sum. FSDP and HSDP do so.
+  // As FSDP and HSDP do: each micro-batch reduces a gradient over the axes that
+  // shard it, so that only a shard is accumulated. Over all other axes the
+  // accumulated sum is reduced once, after the last micro-batch.
   kSharded,
   kOnce,  // partial gradients are added, and the sum is reduced at the end
   kEach,  // each micro-batch reduces its own

@@ -92,8 +92,9 @@ TEST_CASE("ranks that wait for each other are reported as a cycle") {
   CHECK(exchanged.front().find("in a cycle: ") != std::string::npos);
 }
 
-// An independent decision: whether all tasks can be taken one after another,
-// each after what it reads and after those before it in its row.
+// Decides independently of src/schedule whether a table can run to its end: it
+// repeatedly runs any task whose inputs exist and whose predecessors in its row
+// have run, and returns whether all tasks were run.
 bool CanRun(const Table& table) {
   std::vector<size_t> next(table.rows.size(), 0);
   std::vector<Task> done;

@@ -46,7 +46,8 @@ TEST_CASE("branch and bound finds what an enumeration finds") {
         BranchAndBound(*request, pricer, candidates, threads);
     const auto points = AllPoints(pricer, candidates);
     REQUIRE(searched.points.empty() == points.empty());
-    // No point is below its candidate's bounds.
+    // The bounds of a candidate are at most the time and the memory of each of
+    // its points; otherwise the search could skip the best one.
     for (const Point& one : points) {
       const Bound& bound = searched.bounds[one.candidate];
       CHECK(bound.Usable());

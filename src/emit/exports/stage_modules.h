@@ -20,9 +20,10 @@ struct ExportedStage {
   std::vector<std::string> modules;
 };
 
-// Findings (inexpressible): names without one chain of layers, parameters that
-// belong to no stage, layers that the stages do not have, and specs over the
-// axis.
+// Returns the modules of each stage in order. Returns nullopt and adds a
+// finding (SHD062) if the names do not count one chain of layers, if a
+// parameter belongs to no stage, if the stages do not have exactly the model's
+// layers, or if a spec shards over the axis of the stages.
 std::optional<std::vector<ExportedStage>> StagesOf(const Request& request,
                                                    std::string_view format,
                                                    Findings& findings);

@@ -283,8 +283,10 @@ const PyClass* PyEvaluator::MemberClass(const PyClass& of,
   return one ? ClassNamed(classes[0]) : nullptr;
 }
 
-// Whether the name is `args` of a function `def f(*args)`, which is called
-// without any: `g(*args)` is `g()`.
+// Returns whether the name is the starred parameter of a function, as in
+// `def f(*args)`. The evaluator calls functions without additional arguments,
+// so `args` is empty, and a call `g(*args)` inside of `f` is evaluated as
+// `g()`.
 bool PyEvaluator::IsPassedOn(const PyNode& node, const PyScope& scope) {
   if (node.kind != PyKind::kName) return false;
   const auto at = scope.find(node.text);
