@@ -83,6 +83,8 @@ class JsonWriter {
     Key(key);
     Value(value);
   }
+  // Writes a member with the text, or null if the text is empty.
+  void TextOrNull(std::string_view key, std::string_view text);
   // Writes an array on one line, of the elements or of what `project` returns
   // for each.
   template <class Range, class Project = std::identity>

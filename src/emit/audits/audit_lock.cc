@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,6 +19,7 @@
 
 #include "audit/growth.h"
 #include "audit/lock.h"
+#include "emit/audits/group_json.h"
 #include "source/checked.h"
 #include "source/json_writer.h"
 
@@ -33,28 +33,17 @@ struct Entry {
   int64_t bytes = 0;
 };
 
-std::optional<std::string_view> TextOrNull(std::string_view text) {
-  return text.empty() ? std::nullopt : std::optional(text);
-}
-
 void WriteEntry(JsonWriter& json, const Entry& entry) {
   const Traffic& one = *entry.first;
   json.BeginObject();
-  json.Member("collective", CollectiveName(one.kind));
-  json.Key("axes");
-  if (one.members->named) {
-    json.Array(one.members->axes);
-  } else {
-    json.Null();
-  }
-  json.Member("group_size", one.members->size);
+  WriteGroup(json, one);
   json.Member("bytes_per_device", entry.bytes);
   json.Member("what", audit::WhatName(one.moved.what));
-  json.Member("parameter", TextOrNull(one.moved.name));
+  json.TextOrNull("parameter", one.moved.name);
   json.Member("shape", one.moved.shape);
   json.Key("line");
   json.BeginObject();
-  json.Member("function", TextOrNull(one.line.function));
+  json.TextOrNull("function", one.line.function);
   json.EndObject();
   json.EndObject();
 }
@@ -91,8 +80,8 @@ void WriteAuditLock(const audit::Report& report, bool scheduled, Sink& out) {
   for (const audit::LockedFlaw& flaw : flaws) {
     json.BeginObject();
     json.Member("code", flaw.code);
-    json.Member("parameter", TextOrNull(flaw.parameter));
-    json.Member("function", TextOrNull(flaw.function));
+    json.TextOrNull("parameter", flaw.parameter);
+    json.TextOrNull("function", flaw.function);
     json.EndObject();
   }
   json.EndArray();

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "emit/audits/group_json.h"
 #include "emit/costs/columns.h"
 #include "emit/costs/figures.h"
 #include "emit/findings/json.h"
@@ -157,36 +158,19 @@ std::string_view BoundName(const Report& report) {
   return most ? "unknown" : "at_least";
 }
 
-void WriteTextOrNull(JsonWriter& json, std::string_view key,
-                     std::string_view text) {
-  json.Key(key);
-  if (text.empty()) {
-    json.Null();
-  } else {
-    json.String(text);
-  }
-}
-
 void WriteTraffic(JsonWriter& json, const Report& report, const Traffic& one) {
   json.BeginObject();
-  json.Member("collective", CollectiveName(one.kind));
-  json.Key("axes");
-  if (one.members->named) {
-    json.Array(one.members->axes);
-  } else {
-    json.Null();
-  }
-  json.Member("group_size", one.members->size);
+  WriteGroup(json, one);
   json.Member("times", one.times.value());
   json.Member("calls", one.calls.value());
   json.Member("bytes_per_device", one.sent.value());
   json.Member("at_most", one.at_most);
   json.Member("seconds", one.seconds);
-  WriteTextOrNull(json, "phase", audit::PhaseName(one.phase));
+  json.TextOrNull("phase", audit::PhaseName(one.phase));
   json.Member("what", audit::WhatName(one.moved.what));
-  WriteTextOrNull(json, "parameter", one.moved.name);
+  json.TextOrNull("parameter", one.moved.name);
   json.Member("shape", one.moved.shape);
-  WriteTextOrNull(json, "scope", one.scope);
+  json.TextOrNull("scope", one.scope);
   json.Key("line");
   WriteSourceLine(json, one.line);
   json.Key("stack");
@@ -247,7 +231,7 @@ void WriteGrowth(JsonWriter& json, const AuditText& how) {
     json.Member("after", one.after);
     json.Member("what", one.cause.what);
     json.Member("shape", one.cause.shape);
-    WriteTextOrNull(json, "function", one.cause.function);
+    json.TextOrNull("function", one.cause.function);
     json.EndObject();
   }
   json.EndArray();
@@ -292,7 +276,7 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   } else {
     json.Null();
   }
-  WriteTextOrNull(json, "profile",
+  json.TextOrNull("profile",
                   report.profile == nullptr ? "" : report.profile->name);
   json.Key("total");
   json.BeginObject();

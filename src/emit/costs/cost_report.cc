@@ -13,6 +13,7 @@
 
 #include "emit/costs/columns.h"
 #include "emit/costs/figures.h"
+#include "emit/costs/time_parts.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -248,15 +249,7 @@ void WriteCommunication(JsonWriter& json, const Report& report) {
 void WriteExpected(JsonWriter& json, const Report& report) {
   const cost::ExpectedTime& time = *report.expected;
   json.Member("expected_s", time.seconds);
-  json.Key("parts");
-  json.BeginArray(JsonLayout::kLines);
-  for (const cost::TimePart& part : time.parts) {
-    json.BeginObject();
-    json.Member("name", part.name);
-    json.Member("seconds", part.seconds);
-    json.EndObject();
-  }
-  json.EndArray();
+  WriteTimeParts(json, time.parts, JsonLayout::kLines);
   json.Member("mfu", time.model_flops_share);
   json.Member("tokens_per_second_per_device", time.tokens_per_second);
   json.Key("calibration");

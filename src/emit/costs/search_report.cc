@@ -12,6 +12,7 @@
 
 #include "emit/costs/columns.h"
 #include "emit/costs/figures.h"
+#include "emit/costs/time_parts.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
@@ -248,15 +249,7 @@ void WriteSharding(JsonWriter& json, const Sharding& one,
     json.Member("mfu", time.model_flops_share);
     json.Member("tokens_per_second_per_device", time.tokens_per_second);
     json.Member("calibrated", time.calibrated);
-    json.Key("parts");
-    json.BeginArray();
-    for (const cost::TimePart& part : time.parts) {
-      json.BeginObject();
-      json.Member("name", part.name);
-      json.Member("seconds", part.seconds);
-      json.EndObject();
-    }
-    json.EndArray();
+    WriteTimeParts(json, time.parts);
   }
   json.EndObject();
 }
@@ -287,15 +280,7 @@ void WriteWhyNot(JsonWriter& json, const WhyNot& one) {
     json.Null();
   }
   json.Member("because", one.because);
-  json.Key("parts");
-  json.BeginArray();
-  for (const cost::TimePart& part : one.parts) {
-    json.BeginObject();
-    json.Member("name", part.name);
-    json.Member("seconds", part.seconds);
-    json.EndObject();
-  }
-  json.EndArray();
+  WriteTimeParts(json, one.parts);
   WriteOptional(json, "best", one.best, {}, false);
   json.EndObject();
 }

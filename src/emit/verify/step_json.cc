@@ -5,7 +5,6 @@
 
 #include <optional>
 
-#include "emit/verify/json_text.h"
 #include "source/json_writer.h"
 
 namespace shardc {
@@ -94,12 +93,7 @@ void WriteMemory(JsonWriter& json, const StepReport& report) {
     for (const auto& [name, bytes] : report.memory->components) {
       json.Member(name, bytes);
     }
-    json.Key("moment");
-    if (report.memory->moment.empty()) {
-      json.Null();
-    } else {
-      json.String(report.memory->moment);
-    }
+    json.TextOrNull("moment", report.memory->moment);
   }
   const verify::StepPeak& peak = report.peak;
   json.Key("unfused");
@@ -146,17 +140,17 @@ void WriteStepReport(JsonWriter& json, const StepReport& report) {
   json.BeginObject(JsonLayout::kLines);
   json.Member("mode", ModeName(report.mode));
   json.Member("status", verify::StepStatusName(report.status));
-  WriteTextOrNull(json, "reason", report.reason);
+  json.TextOrNull("reason", report.reason);
   json.Key("mesh");
   WriteMesh(json, report.mesh, MeshDetail::kSizes);
-  WriteTextOrNull(json, "operation", report.operation);
+  json.TextOrNull("operation", report.operation);
   json.Member("batch", report.batch);
   json.Member("length", report.length);
   json.Member("layers", report.layers);
   json.Member("element_bytes", report.element_bytes);
   json.Member("policy", StepPolicyName(report.policy));
   json.Member("keep_gathered", report.keep_gathered);
-  WriteTextOrNull(json, "remat", report.remat);
+  json.TextOrNull("remat", report.remat);
   json.Member("microbatches", report.microbatches);
   json.Member("reduce_each", report.reduction == step::Reduction::kEach);
   json.Member("reduction", ReductionName(report.reduction));
@@ -247,11 +241,11 @@ void WriteParameterStepJson(std::string_view name,
     json.Member("batch", step.batch);
     json.Member("length", step.length);
     json.Member("policy", StepPolicyName(step.policy));
-    WriteTextOrNull(json, "unsupported", step.unsupported);
-    WriteTextOrNull(json, "role", step.role);
-    WriteTextOrNull(json, "labels", step.labels);
-    WriteTextOrNull(json, "layout", step.sharding);
-    WriteTextOrNull(json, "gradient", step.gradient);
+    json.TextOrNull("unsupported", step.unsupported);
+    json.TextOrNull("role", step.role);
+    json.TextOrNull("labels", step.labels);
+    json.TextOrNull("layout", step.sharding);
+    json.TextOrNull("gradient", step.gradient);
     WriteUses(json, step);
     WriteMoves(json, step);
     json.Member("bytes_per_device", step.Sent());
@@ -285,8 +279,8 @@ void WriteStepSelfTestJson(const verify::StepSelfTest& result, Sink& out) {
     json.Member("seam", fault.seam);
     json.Member("injected", fault.injected);
     json.Member("caught", fault.caught);
-    WriteTextOrNull(json, "by", fault.by);
-    WriteTextOrNull(json, "at", fault.at);
+    json.TextOrNull("by", fault.by);
+    json.TextOrNull("at", fault.at);
     json.EndObject();
   }
   json.EndArray();

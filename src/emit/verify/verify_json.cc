@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "comm/collective.h"
-#include "emit/verify/json_text.h"
 #include "emit/verify/settings_json.h"
 #include "source/index.h"
 #include "verify/cases/features.h"
@@ -210,9 +209,9 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
   if (result.status != verify::Status::kUnsupported) {
     WriteDevices(json, test, result, metrics);
   }
-  WriteTextOrNull(json, "reason", result.reason);
+  json.TextOrNull("reason", result.reason);
   if (!result.reason.empty()) {
-    WriteTextOrNull(json, "axis", result.axis);
+    json.TextOrNull("axis", result.axis);
     json.Member("help", result.help);
   }
   if (result.failed) json.Member("check", CheckName(*result.failed));
@@ -223,26 +222,19 @@ void WriteVerifyCase(JsonWriter& json, const Case& test,
 
 namespace {
 
-void WriteTextOrNull(JsonWriter& json, std::string_view key,
-                     const std::string& text) {
-  if (!text.empty()) return json.Member(key, text);
-  json.Key(key);
-  json.Null();
-}
-
 void WriteProjection(JsonWriter& json, const verify::Projection& one) {
   json.BeginObject();
   json.Member("parameter", one.parameter);
   json.Member("count", one.count);
-  WriteTextOrNull(json, "role", one.role);
-  WriteTextOrNull(json, "place", one.place);
+  json.TextOrNull("role", one.role);
+  json.TextOrNull("place", one.place);
   json.Member("status", StatusName(one.status));
   json.Key("modes");
   json.BeginArray();
   for (const Mode mode : one.modes) json.Value(ModeName(mode));
   json.EndArray();
-  WriteTextOrNull(json, "reason", one.reason);
-  WriteTextOrNull(json, "help", one.help);
+  json.TextOrNull("reason", one.reason);
+  json.TextOrNull("help", one.help);
   json.EndObject();
 }
 
@@ -316,7 +308,7 @@ void WriteSelfTestJson(const verify::SelfTest& result,
     json.Member("family", fault.family);
     json.Member("injected", fault.injected);
     json.Member("caught", fault.caught);
-    WriteTextOrNull(json, "by", fault.caught ? fault.by : std::string());
+    json.TextOrNull("by", fault.caught ? fault.by : std::string());
     json.EndObject();
   }
   if (result.faults.empty()) json.Break(2);
