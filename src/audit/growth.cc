@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "audit/saved_json.h"
 #include "audit/table.h"
 #include "source/checked.h"
 #include "source/json_members.h"
@@ -38,23 +39,23 @@ class SentReader {
     const JsonValue root = document.root();
     const std::string_view schema = SchemaOf(root);
     if (schema != "shardc.audit/v1" && schema != kLockSchema) {
-      return Refuse(root, "this is no audit (`shardc.audit/v1`)");
+      return saved_.Refuse(root, "this is no audit (`shardc.audit/v1`)");
     }
-    const auto devices = Number(root, "devices");
+    const auto devices = saved_.Number(root, "devices");
     const auto collectives = root.Find("collectives");
     if (!devices) return std::nullopt;
     if (!collectives || !collectives->IsArray()) {
-      return Refuse(root, "the list `collectives` is missing");
+      return saved_.Refuse(root, "the list `collectives` is missing");
     }
     Sent out;
     out.devices = *devices;
     int64_t total = 0;
     for (const JsonValue one : collectives->items()) {
-      const auto bytes = Number(one, "bytes_per_device");
-      const auto size = Number(one, "group_size");
-      const auto kind = Text(one, "collective");
-      const auto what = Text(one, "what");
-      const auto shape = Text(one, "shape");
+      const auto bytes = saved_.Number(one, "bytes_per_device");
+      const auto size = saved_.Number(one, "group_size");
+      const auto kind = saved_.Text(one, "collective");
+      const auto what = saved_.Text(one, "what");
+      const auto shape = saved_.Text(one, "shape");
       if (!bytes || !size || !kind || !what || !shape) return std::nullopt;
       const auto sum = CheckedAdd(total, *bytes);
       if (!sum) {
@@ -69,7 +70,7 @@ class SentReader {
       const bool named = axes && axes->IsArray();
       if (named) {
         for (const JsonValue axis : axes->items()) {
-          if (!axis.IsString()) return Refuse(axis, "an axis is a text");
+          if (!axis.IsString()) return saved_.Refuse(axis, "an axis is a text");
           names.emplace_back(axis.string());
         }
       }
@@ -83,33 +84,6 @@ class SentReader {
  private:
   static constexpr std::string_view kHow =
       "write it with `shardc audit PROGRAM --format json`";
-
-  // Adds the first finding; the caller may read on before it gives up.
-  std::nullopt_t Refuse(const JsonValue& at, std::string message) {
-    if (refused_) return std::nullopt;
-    refused_ = true;
-    findings_.Add(code::kSchema, at.place(), std::move(message),
-                  std::string(kHow));
-    return std::nullopt;
-  }
-
-  std::optional<int64_t> Number(const JsonValue& object, const char* key) {
-    const auto value =
-        object.IsObject() ? object.Find(key) : std::optional<JsonValue>();
-    if (value && value->kind() == JsonKind::kInteger && value->integer() >= 0) {
-      return value->integer();
-    }
-    return Refuse(value.value_or(object),
-                  "`" + std::string(key) + "` is a whole number from 0 on");
-  }
-
-  std::optional<std::string> Text(const JsonValue& object, const char* key) {
-    const auto value =
-        object.IsObject() ? object.Find(key) : std::optional<JsonValue>();
-    if (value && value->IsString()) return std::string(value->string());
-    return Refuse(value.value_or(object),
-                  "`" + std::string(key) + "` is a text");
-  }
 
   // As MovedText (audit/table.h) has it.
   static std::string CauseText(const std::string& what, const JsonValue& one) {
@@ -131,7 +105,7 @@ class SentReader {
   }
 
   Findings& findings_;
-  bool refused_ = false;
+  SavedJson saved_{findings_, kHow};
 };
 
 }  // namespace

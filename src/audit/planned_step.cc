@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "audit/saved_json.h"
 #include "source/checked.h"
 #include "source/json_members.h"
 #include "source/wording.h"
@@ -29,11 +30,12 @@ class Reader {
     const auto steps =
         root.IsObject() ? root.Find("steps") : std::optional<JsonValue>();
     if (SchemaOf(root) != "shardc.step/v1" || !steps || !steps->IsArray()) {
-      return Refuse(root, "this is no report of a step (`shardc.step/v1`)");
+      return saved_.Refuse(root,
+                           "this is no report of a step (`shardc.step/v1`)");
     }
     for (const JsonValue step : steps->items()) {
       if (Text(step, "mode") == mode) return ReadStep(step);
-      if (refused_) return std::nullopt;
+      if (saved_.refused()) return std::nullopt;
     }
     findings_.Add(code::kMissing, root.place(),
                   "these steps lack the mode " + ShortQuote(mode),
@@ -45,31 +47,32 @@ class Reader {
  private:
   std::optional<PlannedStep> ReadStep(const JsonValue& step) {
     if (Text(step, "status") == "unsupported") {
-      return Refuse(step, "this step is not supported, so it has no program");
+      return saved_.Refuse(step,
+                           "this step is not supported, so it has no program");
     }
     PlannedStep out;
     out.mode = Text(step, "mode");
     out.batch = Number(step, "batch");
     out.length = Number(step, "length");
     out.element_bytes = Number(step, "element_bytes");
-    out.keep_gathered = Truth(step, "keep_gathered");
+    out.keep_gathered = saved_.Truth(step, "keep_gathered").value_or(false);
     const auto mesh = step.Find("mesh");
     if (!mesh || !ReadMesh(*mesh, out.mesh)) {
-      return Refuse(step, "the step's `mesh` is missing or wrong");
+      return saved_.Refuse(step, "the step's `mesh` is missing or wrong");
     }
     const auto ops = step.Find("ops");
     if (!ops || !ops->IsArray()) {
-      return Refuse(step, "the step's list `ops` is missing");
+      return saved_.Refuse(step, "the step's list `ops` is missing");
     }
     for (const JsonValue op : ops->items()) {
-      if (!op.IsObject()) return Refuse(op, "an op is an object");
+      if (!op.IsObject()) return saved_.Refuse(op, "an op is an object");
       const auto kind = op.Find("collective");
       if (!kind || kind->IsNull()) continue;
       auto send = ReadSend(op, *kind, out.mesh);
       if (!send) return std::nullopt;
       out.sends.push_back(std::move(*send));
     }
-    if (refused_) return std::nullopt;
+    if (saved_.refused()) return std::nullopt;
     return out;
   }
 
@@ -83,15 +86,15 @@ class Reader {
       out.kind = Collective(i);
       known = true;
     }
-    if (!known) return Refuse(kind, "no collective has this name");
+    if (!known) return saved_.Refuse(kind, "no collective has this name");
     const auto axes = op.Find("axes");
     if (!axes || !axes->IsArray()) {
-      return Refuse(op, "the list `axes` of this op is missing");
+      return saved_.Refuse(op, "the list `axes` of this op is missing");
     }
     std::vector<std::string_view> names;
     for (const JsonValue axis : axes->items()) {
       if (!axis.IsString() || !mesh.Find(axis.string())) {
-        return Refuse(axis, "this is no axis of the step's mesh");
+        return saved_.Refuse(axis, "this is no axis of the step's mesh");
       }
       names.push_back(axis.string());
     }
@@ -112,8 +115,8 @@ class Reader {
     const auto all = CheckedMul(out.bytes, out.layers);
     total_ = all && total_ ? CheckedAdd(*total_, *all) : std::nullopt;
     if (!total_)
-      return Refuse(op, "the bytes up to here do not fit in 64 bits");
-    if (refused_) return std::nullopt;
+      return saved_.Refuse(op, "the bytes up to here do not fit in 64 bits");
+    if (saved_.refused()) return std::nullopt;
     return out;
   }
 
@@ -126,50 +129,22 @@ class Reader {
       one.name = Text(axis, "name");
       one.size = Number(axis, "size");
       const auto devices = CheckedMul(out.devices, one.size);
-      if (refused_ || one.size < 1 || !devices) return false;
+      if (saved_.refused() || one.size < 1 || !devices) return false;
       out.devices = *devices;
       out.axes.push_back(std::move(one));
     }
-    return !refused_;
+    return !saved_.refused();
   }
 
-  // Adds the first finding only.
-  std::nullopt_t Refuse(const JsonValue& at, std::string message) {
-    if (refused_) return std::nullopt;
-    refused_ = true;
-    findings_.Add(code::kSchema, at.place(), std::move(message),
-                  std::string(kHow));
-    return std::nullopt;
+  int64_t Number(const JsonValue& object, std::string_view key) {
+    return saved_.Number(object, key).value_or(0);
   }
-
-  std::optional<JsonValue> Member(const JsonValue& object, const char* key) {
-    return object.IsObject() ? object.Find(key) : std::optional<JsonValue>();
-  }
-  int64_t Number(const JsonValue& object, const char* key) {
-    const auto value = Member(object, key);
-    if (value && value->kind() == JsonKind::kInteger && value->integer() >= 0) {
-      return value->integer();
-    }
-    Refuse(value.value_or(object),
-           "`" + std::string(key) + "` is a whole number from 0 on");
-    return 0;
-  }
-  std::string Text(const JsonValue& object, const char* key) {
-    const auto value = Member(object, key);
-    if (value && value->IsString()) return std::string(value->string());
-    Refuse(value.value_or(object), "`" + std::string(key) + "` is a text");
-    return {};
-  }
-  bool Truth(const JsonValue& object, const char* key) {
-    const auto value = Member(object, key);
-    if (value && value->kind() == JsonKind::kBool) return value->boolean();
-    Refuse(value.value_or(object),
-           "`" + std::string(key) + "` is true or false");
-    return false;
+  std::string Text(const JsonValue& object, std::string_view key) {
+    return saved_.Text(object, key).value_or("");
   }
 
   Findings& findings_;
-  bool refused_ = false;
+  SavedJson saved_{findings_, kHow};
   std::optional<int64_t> total_ = 0;
 };
 

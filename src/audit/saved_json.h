@@ -1,0 +1,42 @@
+// Reads members of a JSON document that shardc has written: an audit, or the
+// report of a step.
+#ifndef SHARDC_AUDIT_SAVED_JSON_H_
+#define SHARDC_AUDIT_SAVED_JSON_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "source/finding.h"
+#include "source/json.h"
+
+namespace shardc::audit {
+
+// Adds a finding (SHD022) for the first member that is wrong, and none for
+// those after it, so that the caller may read on before it gives up.
+class SavedJson {
+ public:
+  // `how` is the help of the finding: the command that writes the document.
+  SavedJson(Findings& findings, std::string_view how)
+      : findings_(findings), how_(how) {}
+
+  bool refused() const { return refused_; }
+  std::nullopt_t Refuse(const JsonValue& at, std::string message);
+
+  // Each returns nullopt and refuses the document if the value is no object, or
+  // if the member is absent or of another type. A number is at least 0.
+  std::optional<int64_t> Number(const JsonValue& object, std::string_view key);
+  std::optional<std::string> Text(const JsonValue& object,
+                                  std::string_view key);
+  std::optional<bool> Truth(const JsonValue& object, std::string_view key);
+
+ private:
+  Findings& findings_;
+  std::string_view how_;
+  bool refused_ = false;
+};
+
+}  // namespace shardc::audit
+
+#endif  // SHARDC_AUDIT_SAVED_JSON_H_
