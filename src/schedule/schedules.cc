@@ -30,16 +30,16 @@ std::string RefusesFew(std::string_view name, const Extent& extent) {
          CountText(extent.microbatches);
 }
 
-std::string RefusesDualPipe(const Extent& extent) {
+std::string RefusesDualPipe(std::string_view name, const Extent& extent) {
   if (extent.ranks % 2 != 0) {
-    return "dualpipe needs an even number of ranks, not " +
+    return std::string(name) + " needs an even number of ranks, not " +
            CountText(extent.ranks);
   }
   if (extent.microbatches % 2 != 0) {
-    return "dualpipe needs an even number of micro-batches, not " +
+    return std::string(name) + " needs an even number of micro-batches, not " +
            CountText(extent.microbatches);
   }
-  return RefusesFew("dualpipe", extent);
+  return RefusesFew(name, extent);
 }
 
 void FillGpipe(const Extent& extent, int32_t rank, std::vector<Cell>& row) {
@@ -84,22 +84,17 @@ constexpr std::array kSchedules = {
              .summary = "1f1b with several virtual stages on a rank",
              .virtual_stages = 2,
              .fixed_virtual = false,
-             .refuses =
-                 [](const Extent& extent) {
-                   return RefusesRounds("interleaved", extent);
-                 },
+             .refuses = RefusesRounds,
              .fill = FillInterleaved},
     Schedule{.name = "looped-bfs",
              .summary = "all micro-batches through a stage before the next",
              .virtual_stages = 2,
              .fixed_virtual = false,
              .fill = FillBreadthFirst},
-    Schedule{
-        .name = "zb-h1",
-        .summary = "1f1b with weight gradients in its bubble",
-        .refuses =
-            [](const Extent& extent) { return RefusesRounds("zb-h1", extent); },
-        .fill = FillInterleavedZeroBubble},
+    Schedule{.name = "zb-h1",
+             .summary = "1f1b with weight gradients in its bubble",
+             .refuses = RefusesRounds,
+             .fill = FillInterleavedZeroBubble},
     Schedule{.name = "zb-h2",
              .summary = "zb-h1 with more forward tasks first, and more memory",
              .fill = FillZeroBubbleH2},
@@ -107,10 +102,7 @@ constexpr std::array kSchedules = {
              .summary = "interleaved with weight gradients in its bubble",
              .virtual_stages = 2,
              .fixed_virtual = false,
-             .refuses =
-                 [](const Extent& extent) {
-                   return RefusesRounds("interleaved-zb", extent);
-                 },
+             .refuses = RefusesRounds,
              .fill = FillInterleavedZeroBubble},
     Schedule{.name = "zbv",
              .summary = "zero bubble, stages placed as a V",
@@ -126,10 +118,7 @@ constexpr std::array kSchedules = {
              .summary = "dualpipe with stages placed as a V",
              .virtual_stages = 2,
              .placement = Placement::kV,
-             .refuses =
-                 [](const Extent& extent) {
-                   return RefusesFew("dualpipev", extent);
-                 },
+             .refuses = RefusesFew,
              .fill = FillDualPipeV},
 };
 
@@ -153,7 +142,7 @@ std::optional<std::string> Refusal(const Schedule& schedule,
            CountText(extent.virtual_stages);
   }
   if (schedule.refuses == nullptr) return std::nullopt;
-  std::string why = schedule.refuses(extent);
+  std::string why = schedule.refuses(schedule.name, extent);
   if (why.empty()) return std::nullopt;
   return why;
 }

@@ -19,7 +19,7 @@ struct Schedule {
   Placement placement = Placement::kLoop;
   // Returns why the sizes are refused besides the number of virtual stages, or
   // an empty text; null if there is no other reason.
-  std::string (*refuses)(const Extent&) = nullptr;
+  std::string (*refuses)(std::string_view name, const Extent&) = nullptr;
   // Fills the row of one rank.
   void (*fill)(const Extent&, int32_t rank, std::vector<Cell>& row) = nullptr;
 };
