@@ -127,14 +127,11 @@ void ReadActivations(const CostFlags& flags, cost::Settings& out,
   ReadRemat(flags.remat, out.remat, findings);
   reader.Count("--loss-chunk", flags.loss_chunk, out.loss_chunk);
   if (flags.loss.empty()) return;
-  const auto* const found = std::find(std::begin(cost::kLossNames),
-                                      std::end(cost::kLossNames), flags.loss);
-  if (found == std::end(cost::kLossNames)) {
-    Wrong("--loss", flags.loss, cost::kLossNames, findings);
-    return;
+  if (const auto kind = LossNamed(flags.loss)) {
+    out.loss = *kind;
+  } else {
+    Wrong("--loss", flags.loss, kLossNames, findings);
   }
-  out.loss =
-      static_cast<cost::LossKind>(1 + found - std::begin(cost::kLossNames));
 }
 
 void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,

@@ -2,9 +2,7 @@
 // `--loss-chunk` name.
 #include "cost/settings.h"
 
-#include <algorithm>
 #include <charconv>
-#include <iterator>
 
 #include "model/model_description.h"
 
@@ -14,11 +12,7 @@ Settings WithLossOf(const RuleSet& rules, Settings settings) {
   if (rules.model == nullptr) return settings;
   const DescribedText* const kind = rules.model->Setting("loss.kind");
   if (kind != nullptr && settings.loss == LossKind::kStack) {
-    const auto* const found =
-        std::find(std::begin(kLossNames), std::end(kLossNames), kind->text);
-    if (found != std::end(kLossNames)) {
-      settings.loss = static_cast<LossKind>(1 + found - std::begin(kLossNames));
-    }
+    settings.loss = LossNamed(kind->text).value_or(settings.loss);
   }
   const DescribedText* const chunk = rules.model->Setting("loss.chunk");
   if (chunk != nullptr && !settings.loss_chunk) {

@@ -11,6 +11,7 @@
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"
 #include "model/dtype.h"
+#include "model/loss_kind.h"
 #include "model/rules.h"
 #include "step/accumulate.h"
 #include "step/remat.h"
@@ -33,12 +34,6 @@ enum class Optimizer : uint8_t {
 };
 inline constexpr std::string_view kOptimizerNames[] = {
     "adamw", "adafactor", "lion", "momentum", "muon", "sgd"};
-
-// How the loss is computed from the logits, for the copies of them that it
-// holds.
-enum class LossKind : uint8_t { kStack, kEager, kCompiled, kFused };
-// The names of all but the first.
-inline constexpr std::string_view kLossNames[] = {"eager", "compiled", "fused"};
 
 struct Settings {
   Optimizer optimizer = Optimizer::kAdamW;

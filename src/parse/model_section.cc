@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "parse/keys.h"
+#include "parse/model_loss.h"
 #include "parse/model_text.h"
 #include "source/wording.h"
 #include "yaml/read.h"
@@ -25,10 +26,6 @@ constexpr size_t kMostLines = 1000, kMostOperands = 64;
 constexpr std::array<std::string_view, 11> kExpressions = {
     "per_row",    "top_k", "window",   "chunks",       "causal", "distance",
     "activation", "scale", "soft_cap", "extra_layers", "z_loss"};
-
-constexpr std::array<std::string_view, 3> kLossKinds = {"eager", "compiled",
-                                                        "fused"};
-constexpr int64_t kMostChunk = int64_t{1} << 40;  // tokens
 
 class SectionReader {
  public:
@@ -133,29 +130,12 @@ class SectionReader {
     }
   }
 
-  // Unlike other settings, these are for costs alone and no expressions.
   void ReadLoss(const Fields& fields) {
     const YamlNode* const node = fields.Find("loss");
     if (node == nullptr || node->IsNull()) return;
-    const auto members = Fields::Read(context_, *node, keys::kModelLoss);
-    if (!members) return;
-    if (const YamlNode* at = members->Find("kind")) {
-      const auto known = std::find(kLossKinds.begin(), kLossKinds.end(),
-                                   std::string_view(at->text));
-      if (at->IsScalar() && known != kLossKinds.end()) {
-        Setting("loss.kind", *at);
-      } else {
-        context_.Add(code::kUnknownName, *at,
-                     "the loss's kind is none of `eager`, `compiled` and "
-                     "`fused`",
-                     "write how the loss is computed from the logits");
-      }
-    }
-    if (const YamlNode* at = members->Find("chunk")) {
-      if (ReadInteger(context_, *at, "`chunk`", {1, kMostChunk})) {
-        Setting("loss.chunk", *at);
-      }
-    }
+    const ModelLoss loss = ReadModelLoss(context_, *node);
+    if (loss.kind != nullptr) Setting("loss.kind", *loss.kind);
+    if (loss.chunk != nullptr) Setting("loss.chunk", *loss.chunk);
   }
 
   void ReadStack(const Fields& fields, const YamlNode& node, bool alone,

@@ -1,0 +1,33 @@
+// How the loss is computed from the logits, for the copies of them that it
+// holds.
+#ifndef SHARDC_MODEL_LOSS_KIND_H_
+#define SHARDC_MODEL_LOSS_KIND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+namespace shardc {
+
+enum class LossKind : uint8_t {
+  kStack,  // as the training software does by default
+  kEager,
+  kCompiled,
+  kFused
+};
+// The names of all but the first.
+inline constexpr std::string_view kLossNames[] = {"eager", "compiled", "fused"};
+
+// Returns nullopt if no kind has the name.
+inline std::optional<LossKind> LossNamed(std::string_view name) {
+  for (size_t i = 0; i < std::size(kLossNames); ++i) {
+    if (kLossNames[i] == name) return static_cast<LossKind>(i + 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_LOSS_KIND_H_

@@ -1,0 +1,25 @@
+// Reads how the loss of a `model:` section is computed:
+//
+//   loss: {kind: compiled, chunk: 2048}
+//
+// Unlike the section's other settings, these are no expressions, and only costs
+// use them.
+#ifndef SHARDC_PARSE_MODEL_LOSS_H_
+#define SHARDC_PARSE_MODEL_LOSS_H_
+
+#include "yaml/read.h"
+
+namespace shardc {
+
+// The nodes of the values; null if a value is absent or wrong.
+struct ModelLoss {
+  const YamlNode* kind = nullptr;
+  const YamlNode* chunk = nullptr;  // tokens of a device
+};
+
+// Adds a finding for each value that is wrong.
+ModelLoss ReadModelLoss(const YamlContext& context, const YamlNode& node);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_MODEL_LOSS_H_
