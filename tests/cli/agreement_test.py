@@ -158,8 +158,15 @@ class Agreement(Case):
         return ["--activation-dtype" if one == "--dtype" else one
                 for one in flags]
 
-    def holds_the_same(self, cost, step):
-        """Memory of `cost` and of `verify step`, component by component."""
+    def verified_is(self, cost, *arguments):
+        """`verify step` sends what `cost` counts, and holds the same memory,
+        component by component."""
+        self.assertEqual(cost["communication_from"], "program")
+        got = run("verify", "step", *arguments, "--format", "json")
+        self.assertEqual(got.rc, 0, got.err + got.out[-2000:])
+        (step,) = json.loads(got.out)["steps"]
+        self.assertEqual(self.by_collective(cost["communication"]),
+                         self.by_collective(step["totals"]["by_collective"]))
         self.assertEqual(step["memory"]["peak"], cost["memory"]["total"])
         for name in ("parameters", "gradients", "optimizer", "kv_cache",
                      "activations", "logits", "gathered"):
@@ -173,15 +180,8 @@ class Agreement(Case):
             with self.subTest(model=model, mesh=mesh, flags=flags):
                 cost = self.cost(*[step, ["--mesh", mesh], flags, ["--profile",
                                           "h100-sxm"]])
-                self.assertEqual(cost["communication_from"], "program")
-                got = run("verify", "step", *step, "--mesh", mesh,
-                          *self.of_step(flags), "--format", "json")
-                self.assertEqual(got.rc, 0, got.err + got.out[-2000:])
-                (verified,) = json.loads(got.out)["steps"]
-                self.assertEqual(
-                    self.by_collective(cost["communication"]),
-                    self.by_collective(verified["totals"]["by_collective"]))
-                self.holds_the_same(cost, verified)
+                self.verified_is(cost, *step, "--mesh", mesh,
+                                 *self.of_step(flags))
                 sizes = {name: int(size) for name, size in (
                     one.split(":") for one in mesh.split(","))}
                 devices = 1
@@ -207,16 +207,8 @@ class Agreement(Case):
             with self.subTest(model=model, mode=mode, flags=flags):
                 cost = self.cost(*[inputs(model, naming), sizes, flags,
                                    ["--seq", "512", "--kv-len", "512"]])
-                self.assertEqual(cost["communication_from"], "program")
-                got = run("verify", "step", *inputs(model, naming), *sizes,
-                          "--seq", "512", *self.of_step(flags), "--format",
-                          "json")
-                self.assertEqual(got.rc, 0, got.err)
-                (verified,) = json.loads(got.out)["steps"]
-                self.assertEqual(
-                    self.by_collective(cost["communication"]),
-                    self.by_collective(verified["totals"]["by_collective"]))
-                self.holds_the_same(cost, verified)
+                self.verified_is(cost, *inputs(model, naming), *sizes, "--seq",
+                                 "512", *self.of_step(flags))
 
     def test_the_default_operation_written_out_is_the_default(self):
         step = [*inputs("llama-3-8b", "hf"), "--batch", "32", "--seq", "4096",
@@ -319,14 +311,7 @@ class Agreement(Case):
             step = [*self.step_of(case), "--mesh", case[2]]
             with self.subTest(case=case):
                 cost = self.cost(step)
-                self.assertEqual(cost["communication_from"], "program")
-                got = run("verify", "step", *step, "--format", "json")
-                self.assertEqual(got.rc, 0, got.err)
-                (verified,) = json.loads(got.out)["steps"]
-                self.assertEqual(
-                    self.by_collective(cost["communication"]),
-                    self.by_collective(verified["totals"]["by_collective"]))
-                self.holds_the_same(cost, verified)
+                self.verified_is(cost, *step)
 
     def test_cost_and_report_show_the_same(self):
         for case in asked(7):

@@ -10,9 +10,8 @@ import os
 import tempfile
 import unittest
 
-import jsonschema
-
-from driver import MODELS, TESTDATA, Case, run
+from described import DescribedCase
+from driver import MODELS, TESTDATA, run
 
 FOLDER = os.path.join(TESTDATA, "audit")
 MESH = ["--mesh", "dp:2,fsdp:2,tp:2"]
@@ -27,21 +26,18 @@ def text(name):
         return file.read()
 
 
-class Audit(Case):
+class Audit(DescribedCase):
+    SCHEMA = "audit"
+
     @classmethod
     def setUpClass(cls):
-        cls.schema = jsonschema.Draft7Validator(
-            json.loads(run("schema", "audit").out))
+        super().setUpClass()
         with open(os.path.join(FOLDER, "EXPECT.json"), encoding="utf-8") as file:
             cls.expected = json.load(file)
 
     def audit(self, program, *args, stdin=""):
-        value = self.check(run("audit", program, *args, "--format", "json",
-                               stdin=stdin), 0).json()
-        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
-                  for e in self.schema.iter_errors(value)]
-        self.assertEqual(errors, [])
-        return value
+        return self.described(run("audit", program, *args, "--format", "json",
+                                  stdin=stdin), 0)
 
     def refused(self, *args, stdin="", said=""):
         done = self.check(run("audit", *args, stdin=stdin), 2)

@@ -6,9 +6,8 @@ import os
 import tempfile
 import unittest
 
-import jsonschema
-
-from driver import MODELS, TESTDATA, Case, run
+from described import DescribedCase
+from driver import MODELS, TESTDATA, run
 
 LLAMA = ["--manifest", os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
          "--model", os.path.join(TESTDATA, "configs",
@@ -25,19 +24,12 @@ POLICIES = [
     "save_from_both_policies(dots_saveable,save_only_these_names(context))"]
 
 
-class Cost(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.schema = jsonschema.Draft7Validator(
-            json.loads(run("schema", "cost").out))
+class Cost(DescribedCase):
+    SCHEMA = "cost"
 
     def cost(self, *arguments, rc=0, inputs=(*LLAMA, "--mesh", "fsdp:8,tp:4")):
-        value = self.check(run("cost", *inputs, *arguments, "--format",
-                               "json"), rc).json()
-        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
-                  for e in self.schema.iter_errors(value)]
-        self.assertEqual(errors, [])
-        return value
+        return self.described(run("cost", *inputs, *arguments, "--format",
+                                  "json"), rc)
 
     def test_every_mode_fits_the_schema(self):
         for mode in ("train", "prefill", "decode", "insert"):

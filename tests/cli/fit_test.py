@@ -5,9 +5,8 @@ import os
 import tempfile
 import unittest
 
-import jsonschema
-
-from driver import MODELS, TESTDATA, Case, run
+from described import DescribedCase
+from driver import MODELS, TESTDATA, run
 
 
 def inputs(model, naming="hf", ending="json.gz", config=None):
@@ -22,19 +21,11 @@ LLAMA = inputs("llama-3-8b", ending="json")
 TRAIN = ["--batch", "64", "--seq", "4096", "--remat", "nothing_saveable"]
 
 
-class Fit(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.schema = jsonschema.Draft7Validator(
-            json.loads(run("schema", "fit").out))
+class Fit(DescribedCase):
+    SCHEMA = "fit"
 
     def fit(self, *arguments, rc=0):
-        value = self.check(run("fit", *arguments, "--format", "json"),
-                           rc).json()
-        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
-                  for e in self.schema.iter_errors(value)]
-        self.assertEqual(errors, [])
-        return value
+        return self.described(run("fit", *arguments, "--format", "json"), rc)
 
     def mesh(self, one):
         return ",".join(f"{name}:{size}"

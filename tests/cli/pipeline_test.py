@@ -7,8 +7,7 @@ import re
 import tempfile
 import unittest
 
-import jsonschema
-
+from described import DescribedCase
 from driver import MODELS, TESTDATA, Case, run
 
 
@@ -29,21 +28,14 @@ def counts(value):
             for stage in value["stages"]]
 
 
-class Pipeline(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.schema = jsonschema.Draft7Validator(
-            json.loads(run("schema", "pipeline").out))
+class Pipeline(DescribedCase):
+    SCHEMA = "pipeline"
 
     def pipeline(self, *arguments, mesh="pp:4,tp:2", model=LLAMA,
                  sizes=SIZES, rc=0):
-        value = self.check(run("cost", *model, "--mesh", mesh, "--stages",
-                               "pp", *sizes, *arguments, "--format", "json"),
-                           rc).json()
-        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
-                  for e in self.schema.iter_errors(value)]
-        self.assertEqual(errors, [])
-        return value
+        return self.described(run("cost", *model, "--mesh", mesh, "--stages",
+                                  "pp", *sizes, *arguments, "--format", "json"),
+                              rc)
 
     def test_each_rank_has_the_parameters_of_its_stages(self):
         value = self.pipeline("--assign", "even", "--microbatches", "8")

@@ -1,32 +1,23 @@
 """`shardc schedule`: tables by name and from files, and what is refused."""
 
-import json
 import os
 import tempfile
 import unittest
 
-import jsonschema
-
-from driver import Case, run
+from described import DescribedCase
+from driver import run
 
 
 def sizes(ranks, microbatches, *more):
     return ["--ranks", str(ranks), "--microbatches", str(microbatches), *more]
 
 
-class Schedule(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.schema = jsonschema.Draft7Validator(
-            json.loads(run("schema", "schedule").out))
+class Schedule(DescribedCase):
+    SCHEMA = "schedule"
 
     def schedule(self, *arguments):
-        value = self.check(run("schedule", *arguments, "--format",
-                               "json"), 0).json()
-        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
-                  for e in self.schema.iter_errors(value)]
-        self.assertEqual(errors, [])
-        return value
+        return self.described(run("schedule", *arguments, "--format", "json"),
+                              0)
 
     def test_every_schedule_is_listed_and_made(self):
         names = self.schedule()["schedules"]

@@ -11,9 +11,8 @@ import os
 import tempfile
 import unittest
 
-import jsonschema
-
-from driver import TESTDATA, Case, run
+from described import DescribedCase
+from driver import TESTDATA, run
 
 CONFIGS = os.path.join(TESTDATA, "configs")
 STEP = ["--batch", "64", "--seq", "2048"]
@@ -30,11 +29,8 @@ def config(name):
 LLAMA = config("llama-3.2-1b")
 
 
-class Search(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.schema = jsonschema.Draft7Validator(
-            json.loads(run("schema", "search").out))
+class Search(DescribedCase):
+    SCHEMA = "search"
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -44,12 +40,7 @@ class Search(Case):
         return os.path.join(self.folder.name, *names)
 
     def search(self, *arguments, rc=0):
-        value = self.check(run("search", *arguments, "--format", "json"),
-                           rc).json()
-        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
-                  for e in self.schema.iter_errors(value)]
-        self.assertEqual(errors, [])
-        return value
+        return self.described(run("search", *arguments, "--format", "json"), rc)
 
     def mesh(self, one):
         return ",".join(f"{name}:{size}" for name, size in one["mesh"].items())

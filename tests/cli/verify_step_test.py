@@ -6,10 +6,10 @@ import struct
 import tempfile
 import unittest
 
-import jsonschema
 import numpy as np
 
-from driver import TESTDATA, Case, run
+from described import DescribedCase
+from driver import TESTDATA, run
 
 MODELS = os.path.join(TESTDATA, "models")
 CONFIGS = os.path.join(TESTDATA, "configs")
@@ -27,19 +27,12 @@ GPT2 = inputs("gpt2-xl", "gpt2-xl", ending=".gz")
 GEMMA = inputs("gemma-2-9b", "gemma-2-9b", ending=".gz")
 
 
-class VerifyStep(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.schema = jsonschema.Draft7Validator(
-            json.loads(run("schema", "step").out))
+class VerifyStep(DescribedCase):
+    SCHEMA = "step"
 
     def steps(self, *args, rc=0):
-        value = self.check(run("verify", "step", "--no-project", *args,
-                               "--format", "json"), rc).json()
-        errors = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
-                  for e in self.schema.iter_errors(value)]
-        self.assertEqual(errors, [])
-        return value["steps"]
+        return self.described(run("verify", "step", "--no-project", *args,
+                                  "--format", "json"), rc)["steps"]
 
     def passes(self, *args):
         for step in self.steps(*args):
