@@ -1,0 +1,102 @@
+"""`shardc audit`: the findings of compiled programs, and their formats."""
+
+import gzip
+import json
+import os
+import unittest
+
+from audited import FOLDER, MESH, AuditCase, path, text
+from driver import run
+
+
+class AuditFindings(AuditCase):
+    def test_each_mistake_is_found_at_its_line_and_no_other(self):
+        folder = os.path.join(FOLDER, "findings")
+        with open(os.path.join(folder, "EXPECT.json"),
+                  encoding="utf-8") as file:
+            expected = json.load(file)
+        self.assertEqual(set(expected), {
+            name.removesuffix(".hlo.txt.gz") for name in os.listdir(folder)
+            if name.endswith(".gz")})
+        for name, findings in expected.items():
+            with self.subTest(name):
+                program = os.path.join(folder, name + ".hlo.txt.gz")
+                out = self.audit(program, *MESH)
+                found = [[one["code"], one["line"]
+                          if one["file"] == "audit_programs.py" else None]
+                         for one in out["findings"]]
+                self.assertEqual(sorted(found), sorted(findings))
+        self.assertEqual(
+            {code for found in expected.values() for code, _ in found},
+            {f"SHD{number}" for number in range(601, 611)})
+        self.assertGreaterEqual(
+            sum(not found for found in expected.values()), 10)
+
+    def test_steps_whose_batch_is_a_dictionary(self):
+        """The recorded steps take `data['ids']`. Those with a constraint on each
+        activation have no finding, whatever the plan has of tp."""
+        folder = os.path.join(FOLDER, "steps")
+        for name, count in {
+                "llama_dp2_fsdp2_tp2.after_spmd": 0,
+                "llama_dp2_fsdp2_tp2_residual_over_tp": 0,
+                "llama_dp2_fsdp2_tp2_scanned_remat": 0,
+                "llama_dp2_fsdp2_tp2_activations_free.after_spmd": 11}.items():
+            with self.subTest(name):
+                program = os.path.join(folder, name + ".hlo.txt.gz")
+                found = self.audit(program, *MESH)["findings"]
+                self.assertEqual(len(found), count, found)
+        self.assertTrue(any("f32[8,128,1024]" in one["message"] and
+                            one["line"] == 148 for one in found))
+
+    def test_two_positions_of_tokens_are_no_weight_gathered_twice(self):
+        program = os.path.join(FOLDER, "steps",
+                               "llama_fsdp2_sp2_tp4.hlo.txt.gz")
+        out = self.audit(program, "--mesh", "fsdp:2,sp:2,tp:4")
+        self.assertEqual(out["findings"], [])
+        self.assertIn(("positions", "input"),
+                      {(one["parameter"], one["what"])
+                       for one in out["collectives"]})
+
+    def test_findings_have_every_format_and_can_be_left_out(self):
+        program = os.path.join(FOLDER, "findings",
+                               "wider_dtype.after_spmd.hlo.txt.gz")
+        sarif = json.loads(self.check(run("audit", program, *MESH, "--format",
+                                          "sarif"), 0).out)
+        results = sarif["runs"][0]["results"]
+        self.assertEqual(
+            [(one["ruleId"], one["locations"][0]["physicalLocation"]["region"]
+              ["startLine"]) for one in results],
+            [("SHD607", 58), ("SHD607", 59)])
+        for form in ("concise", "github", "junit", "markdown", "text"):
+            out = self.check(run("audit", program, *MESH, "--format", form),
+                             0).out
+            self.assertIn("SHD607", out)
+            self.assertIn("programs.py", out)
+        out = self.check(run("audit", program, *MESH, "--fail-on", "warning"),
+                         1).out
+        self.assertIn("after a cast from `bf16`", out)
+        for flags in (["--ignore", "SHD607"], ["--ignore", "SHD6"],
+                      ["--select", "SHD601"]):
+            out = self.check(run("audit", program, *MESH, "--fail-on",
+                                 "warning", *flags), 0).out
+            self.assertNotIn("SHD607", out)
+        self.refused(program, "--ignore", "SHD6077", said="SHD6077")
+
+    def test_a_finding_in_a_helper_names_the_call(self):
+        program = os.path.join(FOLDER, "findings",
+                               "weight_hoisted.after_spmd.hlo.txt.gz")
+        out = self.check(run("audit", program, *MESH), 0).out
+        self.assertRegex(out, r"audit_programs\.py:1[0-9]{2}")
+        self.assertIn("called from here", out)
+
+    def test_a_line_number_beyond_any_file_is_no_failure(self):
+        program = os.path.join(FOLDER, "findings",
+                               "wider_dtype.after_spmd.hlo.txt.gz")
+        with gzip.open(program, "rt", encoding="utf-8") as file:
+            hostile = file.read().replace("line=58", "line=99999999999999")
+        out = self.audit("-", *MESH, stdin=hostile)
+        self.assertEqual([one["line"] for one in out["findings"]], [None, 59])
+
+
+if __name__ == "__main__":
+    unittest.main()
