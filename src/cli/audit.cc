@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "audit/difference.h"
 #include "audit/drift.h"
-#include "audit/equivalent.h"
 #include "audit/growth.h"
 #include "audit/planned_step.h"
 #include "audit/table.h"
 #include "cli/audit_findings.h"
 #include "cli/commands.h"
+#include "cli/compared_step.h"
 #include "cli/cost_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -45,49 +44,6 @@ struct Named {
   std::optional<Mesh> mesh;
   std::optional<std::vector<audit::Planned>> plan;
 };
-
-// Reads the step program of `--step`; nullopt if there is none, or after a
-// finding.
-std::optional<audit::PlannedStep> ReadStep(const AuditFlags& flags, Mode mode,
-                                           Findings& findings) {
-  if (flags.step.empty()) return std::nullopt;
-  const SourceRef source = ReadSource(flags.step, findings);
-  if (source == nullptr) return std::nullopt;
-  const auto document = JsonDocument::Parse(source, findings);
-  if (document == nullptr) return std::nullopt;
-  return audit::ReadPlannedStep(*document, ModeName(mode), findings);
-}
-
-// Whether two meshes have the same axes in the same order, of which those of
-// size 1 do not count.
-bool SameAxes(const Mesh& a, const Mesh& b) {
-  const auto wide = [](const Mesh& mesh) {
-    std::vector<std::pair<std::string, int64_t>> out;
-    for (const MeshAxis& axis : mesh.axes) {
-      if (axis.size > 1) out.emplace_back(axis.name, axis.size);
-    }
-    return out;
-  };
-  return wide(a) == wide(b);
-}
-
-// Compares the program with a step program. Returns false after a finding.
-bool CompareStep(const hlo::Program& program, const audit::Report& report,
-                 audit::PlannedStep step, AuditText& how, Findings& findings) {
-  if (!SameAxes(*report.mesh, step.mesh)) {
-    findings.Add(code::kDeviceCount, program.PlaceOf(program.name),
-                 "the mesh of the step of `--step` is " + MeshText(step.mesh) +
-                     ", and the program's is " + MeshText(*report.mesh),
-                 "run `shardc verify step` for the program's mesh");
-    return false;
-  }
-  const auto sends = audit::EquivalentOf(program, report, findings);
-  if (!sends) return false;
-  auto difference = audit::DifferenceOf(step, *sends, report,
-                                        how.drifts.value_or(audit::Drifts()));
-  how.compared = {std::move(step), std::move(difference)};
-  return true;
-}
 
 // Reads `--mesh`, whose axis of size -1 takes the program's devices, or
 // `--plan`; both members are empty without them. Returns nullopt after a
@@ -193,8 +149,11 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   if (!program) return kFailed;
   const auto named = ReadNames(flags, *mode, program->devices, findings);
   if (!named) return kFailed;
-  auto step = ReadStep(flags, *mode, findings);
-  if (!step && !flags.step.empty()) return kFailed;
+  std::optional<audit::PlannedStep> step;
+  if (!flags.step.empty()) {
+    step = ReadStepFile(flags.step, *mode, findings);
+    if (!step) return kFailed;
+  }
   std::optional<Mesh> mesh = named->mesh;
   if (!mesh && step) mesh = step->mesh;
   if (profile == nullptr && mesh && mesh->device) {
@@ -210,7 +169,7 @@ int RunAudit(const AuditFlags& flags, const Common& common,
     return kFailed;
   }
   if (step &&
-      !CompareStep(*program, *report, std::move(*step), how, findings)) {
+      !CompareWithStep(*program, *report, std::move(*step), how, findings)) {
     return kFailed;
   }
   const Findings found = AuditFindings(*program, *report, *selection);

@@ -17,6 +17,7 @@
 #include "cli/pictured.h"
 #include "cli/plan_table.h"
 #include "cli/program_traffic.h"
+#include "cli/reported_program.h"
 #include "cli/verified.h"
 #include "cli/version.h"
 #include "cost/report.h"
@@ -31,6 +32,7 @@ namespace {
 struct ReportCommand {
   CostFlags flags;
   std::string plan, base, output;
+  ProgramFlags program;
   Strings verified;
   bool allow_edited = false;
 };
@@ -58,7 +60,8 @@ struct Gathered {
   std::optional<PlanTable> base;
   std::optional<PlanDifference> diff;
   Findings findings;
-  bool failed = false;  // verification failed
+  std::unique_ptr<const ReportedProgram> program;
+  bool failed = false;  // verification failed, or the program differs
   report::Input page;
 };
 
@@ -130,6 +133,23 @@ bool GatherCosts(const ReportCommand& command, const Target& target,
   return true;
 }
 
+bool GatherProgram(const ReportCommand& command, const Target& target,
+                   Gathered& to, Findings& findings) {
+  const auto selection =
+      Selection::Make(ProjectLintSettings(command.flags.inputs.asked, findings),
+                      false, findings);
+  if (!selection ||
+      !ReadReportedProgram(command.program, command.flags, target, *to.planned,
+                           *selection, to.program, findings)) {
+    return false;
+  }
+  if (to.program == nullptr) return true;
+  to.page.program = to.program->ForPage();
+  to.page.repository = Repository::Find("");
+  to.failed = to.failed || to.program->Fails(*selection);
+  return true;
+}
+
 bool GatherVerified(const ReportCommand& command, Gathered& to,
                     Findings& findings) {
   bool good = true;
@@ -164,7 +184,8 @@ int RunReport(const ReportCommand& command, const Common& common,
   if (!GatherBase(command, all, findings) ||
       !GatherFindings(command, *target, all, findings) ||
       !GatherCosts(command, *target, all, findings) ||
-      !GatherVerified(command, all, findings)) {
+      !GatherVerified(command, all, findings) ||
+      !GatherProgram(command, *target, all, findings)) {
     return kFailed;
   }
   if (!PutResult(report::ReportHtml(all.page), command.output, findings)) {
@@ -193,10 +214,25 @@ Options OptionsOf(ReportCommand& command) {
        .to = &command.verified,
        .value = "FILE",
        .help = "output of `shardc verify --format json` for the same mesh, for "
-               "attention or steps; may be repeated"}};
+               "attention or steps; may be repeated"},
+      {.name = "--program",
+       .to = &command.program.program,
+       .value = "FILE",
+       .help =
+           "text of the compiled program of the step, as for `shardc audit` "
+           "(default: the target's, if it has been compiled)"},
+      {.name = "--step",
+       .to = &command.program.step,
+       .value = "FILE",
+       .help = "step program (`verify step --format json`) to compare the "
+               "compiled program with"}};
   Options costs = OptionsOfCost(command.flags);
-  std::erase_if(costs,
-                [](const Option& option) { return option.name == "--mode"; });
+  for (Option& option : costs) {
+    if (option.name != "--mode") continue;
+    option.help =
+        "mode of the step of `--program`: train, prefill, decode or "
+        "insert (default: train)";
+  }
   Append(options, std::move(costs));
   Append(options,
          {OutputOption(&command.output,
@@ -219,12 +255,19 @@ owners of the KV cache, the time of a step, communication, and what was assumed;
 with `--base` also the differences to another plan, and with `--verified` the
 results of verification. Unknown values are marked or left out.
 
+`--program` adds what the compiled program sends, by line of Python, with the
+findings of `shardc audit` and the arguments that are sharded in another way than
+planned, and `--step` how it differs from the plan's step program. A target's
+program (`audit: {program: ...}` in shardc.yaml) is shown where it has been
+compiled.
+
 The page is self-contained: it loads nothing and sends nothing, and works
 without scripts, in light and dark mode, on a phone and on paper. The same
 inputs give the same bytes; the page contains no time, host or folder.
 
 Exits with 1, with the page written, if `check` reports an error, a device's
-memory is known and too small, or a verification failed.)",
+memory is known and too small, a verification failed, or `shardc audit` of the
+program would exit with 1.)",
     .example =
         "shardc report --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest manifest.json --base main.plan.json -o report.html",

@@ -45,6 +45,8 @@ COMMANDS = [
     ("diff", ["plan.json", "plan.json"], ["plan.json"], "-o"),
     ("report", [*FLAGS, "--base", "plan.json"],
      ALL + ["plan.json", "shardc.yaml", "baseline.json"], "-o"),
+    ("report", ["--plan", "plan.json", "--program", "program.txt"],
+     ["plan.json", "program.txt"], "-o"),
     ("suggest", ["--mesh", "mesh.yaml", "--manifest", "manifest.json",
                  "--model", "config.json"], MESH + MODEL, "-o"),
     ("export", ["jax", "--plan", "plan.json"], ["plan.json"], "-o"),

@@ -4,7 +4,6 @@ makes of it is tested by hand (tests/report/browser_test.py)."""
 
 import base64
 import hashlib
-import html.parser
 import json
 import os
 import re
@@ -12,7 +11,8 @@ import tempfile
 import time
 import unittest
 
-from driver import MODELS, TESTDATA, Case, is_sanitized, run
+from driver import MODELS, TESTDATA, is_sanitized, run
+from reported import HOSTILE, MOST, Page, ReportCase
 
 LLAMA = ["--no-project", "--mesh", "dp:2,fsdp:8,tp:4", "--processes", "8",
          "--rules", "builtin:llama", "--manifest",
@@ -24,71 +24,9 @@ DEEPSEEK = ["--no-project", "--mesh", "dp:4,fsdp:8,ep:64", "--rules", "auto",
             "--manifest",
             os.path.join(TESTDATA, "corpus", "manifests",
                          "deepseek-v3.hf.manifest.json.gz")]
-MOST = 1_000_000
-VOID = {"meta", "input", "br", "wbr", "link", "img", "hr"}
-HOSTILE = ["</script><script>alert(1)</script>", "</style><b>x",
-           "\" onmouseover=\"alert(1)", "' autofocus onfocus='alert(1)",
-           "<img src=x onerror=alert(1)>", "&lt;b&gt;", "a\u202eb\u200bc\u2028d",
-           "javascript:alert(1)", "n" * 10000, "{0..3}", "`tick`"]
 
 
-class Page(html.parser.HTMLParser):
-    """Elements that are closed in order, their attributes, and text by id."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.open, self.tags, self.texts, self.wrong = [], [], {}, []
-        self.ids, self.links = [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        values = dict(attrs)
-        self.tags.append((tag, values))
-        if "id" in values:
-            self.ids.append(values["id"])
-        if "href" in values:
-            self.links.append(values["href"])
-        if tag not in VOID:
-            self.open.append((tag, values.get("id")))
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open[-1][0] != tag:
-            self.wrong.append(tag)
-        else:
-            self.open.pop()
-
-    def handle_data(self, data):
-        for _, name in self.open:
-            if name:
-                self.texts[name] = self.texts.get(name, "") + data
-
-
-class Report(Case):
-    def report(self, *arguments, rc=0, **more):
-        return self.check(run("report", *arguments, **more), rc).out
-
-    def page(self, *arguments, rc=0):
-        text = self.report(*arguments, rc=rc)
-        page = Page(text)
-        self.assertEqual(page.wrong, [])
-        self.assertEqual(page.open, [])
-        self.assertEqual(len(page.ids), len(set(page.ids)))
-        # Links lead to what is there, and nowhere else.
-        for link in page.links:
-            self.assertTrue(link.startswith("#"), link)
-            self.assertIn(link[1:], page.ids)
-        names = {tag for tag, _ in page.tags}
-        self.assertFalse(names & {"img", "link", "iframe", "object", "form"})
-        for tag, values in page.tags:
-            wrong = [name for name in values
-                     if name.startswith("on") or name in ("style", "src")]
-            self.assertEqual(wrong, [], tag)
-        return page
-
+class Report(ReportCase):
     def test_the_policy_lets_in_what_is_there_and_nothing_else(self):
         text = self.report(*LLAMA)
         policy = re.search(r'Content-Security-Policy content="([^"]*)"',

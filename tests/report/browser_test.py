@@ -26,6 +26,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "cli"))
 
 from driver import MODELS, TESTDATA, run  # noqa: E402
+from reported import inputs_of_steps  # noqa: E402
 
 try:
     from playwright.sync_api import Error, sync_playwright
@@ -217,6 +218,12 @@ class Browser(unittest.TestCase):
                          "  - {match: '.*', spec: [null, tp]}\n")
         cls.report("hostile", "--no-project", "--mesh", "tp:2", "--rules",
                    loud, "--manifest", hostile)
+        inputs, step = inputs_of_steps(cls.folder.name)
+        cls.report("program", *inputs, "--profile", "h100-sxm", "--step", step,
+                   "--program", os.path.join(
+                       TESTDATA, "audit", "steps",
+                       "llama_dp2_fsdp2_tp2_activations_free.after_spmd"
+                       ".hlo.txt.gz"))
 
     def open(self, name, size=DESK, dark=False, scripts=True):
         """The page, with its console messages and requests."""
@@ -304,6 +311,41 @@ class Browser(unittest.TestCase):
         self.assertEqual(self.shown(page), rows)
         self.assertEqual(told, [])
 
+    def test_what_a_program_sends_is_filtered_and_sorted(self):
+        page, told = self.open("program")
+        rows = page.locator("#sent tr:visible")
+        count = rows.count()
+        self.assertGreater(count, 20)
+        page.fill("#find-sent", "all_gather model")
+        self.assertLess(rows.count(), count)
+        self.assertIn(f"{rows.count()} of {count} rows",
+                      page.inner_text("#program"))
+        page.fill("#find-sent", "")
+        self.assertEqual(rows.count(), count)
+
+        def column(at):
+            return page.evaluate(
+                "at => [...document.querySelectorAll('#sent tr')].map(row => "
+                "Number(row.cells[at].dataset.v) || row.cells[at].innerText)",
+                at)
+
+        def head(name):
+            return page.locator("#program table >> nth=0").locator(
+                "th", has_text=name).first
+
+        times = column(5)
+        head("Times").locator("button").click()
+        self.assertEqual(column(5), sorted(times, reverse=True))
+        self.assertEqual(head("Times").get_attribute("aria-sort"), "descending")
+        # By keyboard, and back.
+        head("Times").locator("button").focus()
+        page.keyboard.press("Enter")
+        self.assertEqual(column(5), sorted(times))
+        head("Collective").locator("button").click()
+        self.assertEqual(column(1), sorted(column(1)))
+        self.assertIsNone(head("Times").get_attribute("aria-sort"))
+        self.assertEqual(told, [])
+
     def test_modes_and_folded_parts(self):
         page, _ = self.open("llama")
         row = page.locator("#rows tr", has_text="o_proj")
@@ -329,6 +371,11 @@ class Browser(unittest.TestCase):
         page, _ = self.open("llama", scripts=False)
         self.assertGreater(self.shown(page), 8)
         self.assertFalse(page.locator("#find").is_visible())
+        page, _ = self.open("program", scripts=False)
+        self.assertGreater(page.locator("#sent tr").count(), 20)
+        self.assertFalse(page.locator("#find-sent").is_visible())
+        self.assertEqual(page.locator("#program button").count(), 0)
+        page, _ = self.open("llama", scripts=False)
         page.click("nav label:has-text('decode')")
         self.assertTrue(page.locator("text=Layouts").first.is_visible())
 

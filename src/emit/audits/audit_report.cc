@@ -149,15 +149,6 @@ std::string DriftText(const AuditText& how) {
          Counted(drifts.compared, "argument") + " sharded as planned\n";
 }
 
-// Whether the total is exact, or a bound of what a run sends.
-std::string_view BoundName(const Report& report) {
-  const bool ragged = std::ranges::any_of(
-      report.traffic, [](const Traffic& one) { return one.at_most; });
-  const bool most = ragged || !report.conditionals.empty();
-  if (report.unknown_loops.empty()) return most ? "at_most" : "exact";
-  return most ? "unknown" : "at_least";
-}
-
 void WriteTraffic(JsonWriter& json, const Report& report, const Traffic& one) {
   json.BeginObject();
   WriteGroup(json, one);
@@ -238,6 +229,14 @@ void WriteGrowth(JsonWriter& json, const AuditText& how) {
 }
 
 }  // namespace
+
+std::string_view BoundName(const Report& report) {
+  const bool ragged = std::ranges::any_of(
+      report.traffic, [](const Traffic& one) { return one.at_most; });
+  const bool most = ragged || !report.conditionals.empty();
+  if (report.unknown_loops.empty()) return most ? "at_most" : "exact";
+  return most ? "unknown" : "at_least";
+}
 
 std::string AuditReportText(const Report& report, const AuditText& how) {
   std::string out =

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "audit/audit.h"
@@ -32,6 +33,9 @@ struct AuditText {
   std::span<const Finding> findings = {};
 };
 
+// How the total relates to what a run sends: "exact", "at_most", "at_least" or
+// "unknown".
+std::string_view BoundName(const audit::Report& report);
 std::string AuditReportText(const audit::Report& report, const AuditText& how);
 void WriteAuditJson(const audit::Report& report, const AuditText& how,
                     Sink& out);

@@ -26,24 +26,6 @@ using audit::Unmatched;
 
 constexpr size_t kShown = 20;  // of what is missing, and of what is extra
 
-// "sliced, deferred"
-std::string RewritesText(uint8_t rewrites) {
-  std::string out;
-  for (size_t i = 0; i < std::size(audit::kRewriteNames); ++i) {
-    if ((rewrites >> i & 1) == 0) continue;
-    if (!out.empty()) out += ", ";
-    out += audit::kRewriteNames[i];
-  }
-  return out;
-}
-
-std::string_view StatusOf(const RouteCompared& one) {
-  if (one.same) return "equal";
-  if (one.count == 0) return "missing";
-  if (one.planned_count == 0) return "extra";
-  return one.bytes < one.planned_bytes ? "less" : "more";
-}
-
 std::string RoutesText(const Difference& difference) {
   Columns table;
   table.Row({"compared with the step", "axes", "planned", "bytes", "compiled",
@@ -52,7 +34,7 @@ std::string RoutesText(const Difference& difference) {
     table.Row({"  " + std::string(CollectiveName(one.kind)),
                Printable(one.over), CountText(one.planned_count),
                BytesText(one.planned_bytes), CountText(one.count),
-               BytesText(one.bytes), std::string(StatusOf(one)),
+               BytesText(one.bytes), std::string(StatusText(one)),
                RewritesText(one.rewrites)});
   }
   return table.Text();
@@ -123,6 +105,23 @@ void WriteUnmatched(JsonWriter& json, std::string_view key,
 
 }  // namespace
 
+std::string RewritesText(uint8_t rewrites) {
+  std::string out;
+  for (size_t i = 0; i < std::size(audit::kRewriteNames); ++i) {
+    if ((rewrites >> i & 1) == 0) continue;
+    if (!out.empty()) out += ", ";
+    out += audit::kRewriteNames[i];
+  }
+  return out;
+}
+
+std::string_view StatusText(const RouteCompared& one) {
+  if (one.same) return "equal";
+  if (one.count == 0) return "missing";
+  if (one.planned_count == 0) return "extra";
+  return one.bytes < one.planned_bytes ? "less" : "more";
+}
+
 void WriteSourceLine(JsonWriter& json, const hlo::SourceLine& line) {
   if (line.file.empty()) return json.Null();
   json.BeginObject();
@@ -176,7 +175,7 @@ void WriteDifferenceMembers(JsonWriter& json, const StepCompared& compared) {
     json.Member("planned_bytes_per_device", one.planned_bytes);
     json.Member("times", one.count);
     json.Member("bytes_per_device", one.bytes);
-    json.Member("status", StatusOf(one));
+    json.Member("status", StatusText(one));
     json.Key("rewrites");
     json.BeginArray();
     for (size_t i = 0; i < std::size(audit::kRewriteNames); ++i) {

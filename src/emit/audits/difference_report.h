@@ -2,7 +2,9 @@
 #ifndef SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
 #define SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "audit/difference.h"
 #include "audit/planned_step.h"
@@ -16,6 +18,10 @@ struct StepCompared {
   audit::Difference difference;
 };
 
+// "equal", "missing", "extra", "less" or "more".
+std::string_view StatusText(const audit::RouteCompared& one);
+// The rules by which the program's collectives were rewritten: "sliced, again".
+std::string RewritesText(uint8_t rewrites);
 std::string DifferenceText(const StepCompared& compared);
 // Writes the members `step` and `difference`.
 void WriteDifferenceMembers(JsonWriter& json, const StepCompared& compared);

@@ -24,6 +24,8 @@ std::string PlaceText(const Page& page, const Finding& finding) {
   return out;
 }
 
+}  // namespace
+
 void WriteFinding(Page& page, const Finding& finding) {
   struct Look {
     std::string_view card, ink, sign;
@@ -43,8 +45,6 @@ void WriteFinding(Page& page, const Finding& finding) {
   }
   html.Raw("</div>\n");
 }
-
-}  // namespace
 
 void WriteFindings(Page& page) {
   if (!page.in.checked || page.in.findings.empty()) return;

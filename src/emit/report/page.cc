@@ -186,6 +186,7 @@ void WriteVerdicts(Page& page) {
   WriteFindingsVerdict(page);
   WriteReplicatedVerdict(page);
   WriteBaseVerdict(page);
+  WriteProgramVerdict(page);
   std::string print = page.plan().table().classes.plan.fingerprint;
   const size_t colon = print.find(':');
   if (colon != std::string::npos) print.erase(0, colon + 1);
@@ -237,6 +238,7 @@ constexpr Section kSections[] = {
     {"attention", "Attention", WriteAttention},
     {"time", "Time", WriteTime},
     {"communication", "Communication", WriteCommunication},
+    {"program", "Compiled program", WriteProgram},
     {"assumptions", "Assumptions", WriteAssumptions},
     {"verified", "Verified", WriteTables},
 };

@@ -105,8 +105,13 @@ void WriteRules(Page& page);
 void WriteAttention(Page& page);
 void WriteTime(Page& page);
 void WriteCommunication(Page& page);
+void WriteProgram(Page& page);
 void WriteAssumptions(Page& page);
 void WriteTables(Page& page);
+
+// Parts of sections: a finding, and what the header states of the program.
+void WriteFinding(Page& page, const Finding& finding);
+void WriteProgramVerdict(Page& page);
 
 // Chooses the figures before the sections are written; parameters link to them.
 void PlanFigures(Page& page);

@@ -2,21 +2,44 @@
 (() => {
   const root = document.documentElement;
   root.classList.add("has-js");
-  const rows = [...document.querySelectorAll("#rows tr")];
-  const field = document.getElementById("find");
-  const told = document.getElementById("found");
-  const texts = rows.map((row) => row.textContent.toLowerCase());
-  const filter = () => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    rows.forEach((row, i) => {
-      row.hidden = !words.every((word) => texts[i].includes(word));
-    });
-    const shown = rows.filter((row) => row.getClientRects().length).length;
-    told.textContent = words.length ? shown + " of " + rows.length + " rows" : "";
-  };
-  if (field) {
+  for (const field of document.querySelectorAll("[data-rows]")) {
+    const rows = [...document.querySelectorAll("#" + field.dataset.rows + " tr")];
+    const told = field.parentElement.querySelector("[role=status]");
+    const texts = rows.map((row) => row.textContent.toLowerCase());
+    const filter = () => {
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      rows.forEach((row, i) => {
+        row.hidden = !words.every((word) => texts[i].includes(word));
+      });
+      const shown = rows.filter((row) => row.getClientRects().length).length;
+      told.textContent = words.length ? shown + " of " + rows.length + " rows" : "";
+    };
     field.addEventListener("input", filter);
     document.addEventListener("change", filter);
+  }
+
+  for (const table of document.querySelectorAll(".sort")) {
+    const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
+    heads.forEach((head, column) => {
+      if (head.tagName !== "TH") return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const number = head.classList.contains("r");
+        const was = head.getAttribute("aria-sort");
+        const up = was ? was === "descending" : !number;
+        for (const one of heads) one.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const order = (a, b) => {
+          const [one, other] = [a.cells[column], b.cells[column]];
+          return number ? one.dataset.v - other.dataset.v
+            : one.textContent.localeCompare(other.textContent, "en", {numeric: true});
+        };
+        body.append(...[...body.rows].sort((a, b) => up ? order(a, b) : order(b, a)));
+      });
+    });
   }
 
   // `3,4x8,32x2`: numbers from 3 on, 8 of them 4 apart, and these twice.

@@ -85,7 +85,8 @@ void WriteFilters(Page& page, const std::vector<Row>& rows) {
   }
   html.Raw(
       "</fieldset><span class=js><label class=v for=find>Filter</label>"
-      "<input type=search id=find placeholder=\"filter: name, shape, axis"
+      "<input type=search id=find data-rows=rows placeholder=\"filter: name, "
+      "shape, axis"
       "\"> <span id=found class=q role=status></span></span></div>\n");
 }
 

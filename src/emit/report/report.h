@@ -1,7 +1,7 @@
 // Room: emit/report. A plan as one self-contained HTML page: findings, changes,
 // layouts and costs.
-// Includes: source, comm, plan/difference, cost, picture, emit/findings,
-// emit/costs, emit/pictures.
+// Includes: source, comm, plan/difference, cost, audit, picture, emit/findings,
+// emit/costs, emit/audits, emit/pictures.
 #ifndef SHARDC_EMIT_REPORT_REPORT_H_
 #define SHARDC_EMIT_REPORT_REPORT_H_
 
@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "audit/audit.h"
 #include "cost/report.h"
+#include "emit/audits/audit_report.h"
 #include "picture/array.h"
 #include "picture/coverage.h"
 #include "picture/fold.h"
@@ -43,6 +45,14 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
+// A compiled program of the plan's step.
+struct Program {
+  std::string from;  // the file of its text
+  const audit::Report* report = nullptr;
+  const AuditText* compared = nullptr;  // with the plan and with its step
+  std::span<const Finding> findings;
+};
+
 // Empty members are left out of the page, or reported as missing.
 struct Input {
   std::string title;
@@ -56,6 +66,7 @@ struct Input {
   picture::Coverage coverage;
   std::vector<Cache> caches;
   std::optional<Base> base;
+  std::optional<Program> program;
   std::vector<Table> tables;
 };
 

@@ -1,0 +1,30 @@
+// Compares a compiled program with a plan and with the plan's step program, for
+// `audit` and `report`.
+#ifndef SHARDC_CLI_COMPARED_STEP_H_
+#define SHARDC_CLI_COMPARED_STEP_H_
+
+#include <optional>
+#include <string>
+
+#include "audit/audit.h"
+#include "audit/planned_step.h"
+#include "emit/audits/audit_report.h"
+#include "hlo/program.h"
+#include "model/axis_rules.h"
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+// Reads the step program of `--step`. Returns nullopt after a finding.
+std::optional<audit::PlannedStep> ReadStepFile(const std::string& path,
+                                               Mode mode, Findings& findings);
+
+// Sets `how.compared`; `how.drifts` may give reasons. The report has a mesh.
+// Returns false after a finding (device-count): the step's mesh is another one.
+bool CompareWithStep(const hlo::Program& program, const audit::Report& report,
+                     audit::PlannedStep step, AuditText& how,
+                     Findings& findings);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_COMPARED_STEP_H_

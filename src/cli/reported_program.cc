@@ -1,0 +1,114 @@
+// The program is audited as by `shardc audit PROGRAM --plan PLAN --step STEP`,
+// so that the page and the command list the same:
+//
+//   shardc report --target llama --program step.hlo.txt --step step.json
+#include "cli/reported_program.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "audit/drift.h"
+#include "cli/audit_findings.h"
+#include "cli/compared_step.h"
+#include "cli/output.h"
+#include "devices/profiles.h"
+#include "parse/audit_read.h"
+#include "source/after_last.h"
+#include "source/file.h"
+
+namespace shardc::cli {
+namespace {
+
+// The file of the program's text; empty if there is none. Returns nullopt after
+// a finding.
+std::optional<std::string> FileOf(const ProgramFlags& files,
+                                  const CostFlags& flags, const Target& target,
+                                  Findings& findings) {
+  if (!files.program.empty()) return files.program;
+  Findings own;
+  const auto audit =
+      ReadTargetAudit(target, flags.inputs.asked.allow_outside, own);
+  if (own.HasErrors()) {
+    for (const Finding& one : own.all()) findings.Add(one);
+    return std::nullopt;
+  }
+  std::error_code error;
+  if (audit && std::filesystem::exists(audit->program, error)) {
+    return audit->program;
+  }
+  if (files.step.empty()) return "";
+  findings.Add(code::kUsage, FlagPlace("--step", files.step),
+               "a step is compared with a compiled program, and none is given",
+               "add `--program`");
+  return std::nullopt;
+}
+
+std::vector<audit::Planned> ParamsOf(const PlanTable& table, Mode mode) {
+  std::vector<audit::Planned> out;
+  for (size_t i = 0; i < table.names.size(); ++i) {
+    const ReadParam& param = table.classes.plan.params[table.class_of[i]];
+    if (!param.type.shape || param.placement) continue;
+    out.push_back(
+        {std::string(table.names[i]), *param.type.shape, param.SpecOf(mode)});
+  }
+  return out;
+}
+
+}  // namespace
+
+report::Program ReportedProgram::ForPage() const {
+  return {from, &*report, &compared, findings.all()};
+}
+
+bool ReportedProgram::Fails(const Selection& selection) const {
+  const bool drifted = compared.drifts && !compared.drifts->all.empty();
+  const auto& step = compared.compared;
+  const bool differs = step && !step->difference.extra.empty();
+  return drifted || differs ||
+         std::ranges::any_of(findings.all(), [&](const Finding& finding) {
+           return selection.Fails(finding.level);
+         });
+}
+
+bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
+                         const Target& target, const Planned& planned,
+                         const Selection& selection,
+                         std::unique_ptr<const ReportedProgram>& out,
+                         Findings& findings) {
+  const auto file = FileOf(files, flags, target, findings);
+  const auto mode = ParseModeFlag(flags.mode, findings);
+  if (!file || !mode) return false;
+  if (file->empty()) return true;
+  const SourceRef source = ReadSource(*file, findings);
+  if (source == nullptr) return false;
+  auto program = hlo::ReadProgram(source, findings);
+  if (!program) return false;
+  auto read = std::make_unique<ReportedProgram>();
+  read->from = AfterLast(*file, '/');
+  read->program = std::move(*program);
+  read->profile = ReadProfile(flags.profile, findings);
+  const Mesh& mesh = planned.mesh();
+  const DeviceProfile* profile = read->profile.get();
+  if (profile == nullptr && mesh.device) {
+    profile = FindDeviceProfile(mesh.device->profile);
+  }
+  read->report = audit::Audit(read->program, {&mesh, profile}, findings);
+  if (!read->report) return false;
+  read->compared.drifts =
+      audit::DriftsOf(read->program, mesh, ParamsOf(planned.table, *mode));
+  if (!files.step.empty()) {
+    auto step = ReadStepFile(files.step, *mode, findings);
+    if (!step || !CompareWithStep(read->program, *read->report,
+                                  std::move(*step), read->compared, findings)) {
+      return false;
+    }
+  }
+  read->findings = AuditFindings(read->program, *read->report, selection);
+  out = std::move(read);
+  return true;
+}
+
+}  // namespace shardc::cli

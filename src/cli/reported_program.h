@@ -1,0 +1,51 @@
+// The compiled program of a page of `shardc report`, compared with the plan.
+#ifndef SHARDC_CLI_REPORTED_PROGRAM_H_
+#define SHARDC_CLI_REPORTED_PROGRAM_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "audit/audit.h"
+#include "cli/cost_flags.h"
+#include "cli/plan_table.h"
+#include "emit/audits/audit_report.h"
+#include "emit/report/report.h"
+#include "hlo/program.h"
+#include "lint/select.h"
+#include "model/project.h"
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+// What the page needs; its members refer to each other.
+struct ReportedProgram {
+  std::string from;  // the file's name
+  hlo::Program program;
+  std::shared_ptr<const DeviceProfile> profile;
+  std::optional<audit::Report> report;
+  AuditText compared;
+  Findings findings;
+
+  report::Program ForPage() const;
+  // Whether `shardc audit` of the same files would exit with 1.
+  bool Fails(const Selection& selection) const;
+};
+
+struct ProgramFlags {
+  std::string program, step;
+};
+
+// Reads `--program`, or if it is not given the target's program where that has
+// been compiled, and compares it with the plan, and with the step of `--step`,
+// in the mode of `flags`. Sets `out` to null if there is none. Returns false
+// after a finding.
+bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
+                         const Target& target, const Planned& planned,
+                         const Selection& selection,
+                         std::unique_ptr<const ReportedProgram>& out,
+                         Findings& findings);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_REPORTED_PROGRAM_H_

@@ -1,0 +1,358 @@
+// What the compiled program of the step sends: its findings, a row for each
+// collective and tensor, the difference to the plan's step program, and the
+// arguments that are sharded in another way. The script sorts and filters the
+// rows; without it the row with the most bytes comes first:
+//
+//   model.py:22 layer  all_gather  fsdp  forward  up f32[32,64]  4  32 KiB
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "audit/table.h"
+#include "emit/audits/audit_report.h"
+#include "emit/costs/figures.h"
+#include "emit/report/page.h"
+#include "source/after_last.h"
+#include "source/wording.h"
+
+namespace shardc::report {
+namespace {
+
+using audit::RouteCompared;
+using audit::Row;
+using audit::Traffic;
+using audit::Unmatched;
+
+constexpr size_t kRemarks = 5;  // shown of each kind
+
+// A program names files as the machine that compiled it did; the page shows no
+// folder of a machine.
+std::string LineOf(const Page& page, const hlo::SourceLine& line) {
+  if (line.file.empty()) return "–";
+  std::string path = page.in.repository.PathOf(std::string(line.file));
+  if (path.starts_with('/')) path = std::string(AfterLast(path, '/'));
+  path += ":" + std::to_string(line.line);
+  if (!line.function.empty()) path += " " + std::string(line.function);
+  return path;
+}
+
+// "at least " where the total is a lower bound.
+std::string_view BoundText(const audit::Report& report) {
+  const std::string_view bound = BoundName(report);
+  if (bound == "exact") return "";
+  return bound == "at_least"  ? "at least "
+         : bound == "at_most" ? "at most "
+                              : "about ";
+}
+
+void WriteOver(Page& page, const audit::Members& members) {
+  if (members.named) {
+    page.Axes(members.axes);
+  } else {
+    page.html.Name(members.text);
+  }
+}
+
+struct Head {
+  std::string_view name;
+  bool number = false;
+};
+
+// Opens a table with a heading; `id` is that of the rows.
+void BeginTable(Page& page, std::string_view title, std::string_view id,
+                const std::vector<Head>& heads) {
+  Html& html = page.html;
+  html.Raw("<div class=s tabindex=0 role=group aria-label=\"").Raw(title);
+  html.Raw("\"><table class=\"by sort\"><thead><tr>");
+  for (const Head& head : heads) {
+    if (head.name.empty()) {
+      html.Raw("<td></td>");
+      continue;
+    }
+    html.Raw(head.number ? "<th scope=col class=r>" : "<th scope=col>");
+    html.Raw(head.name).Raw("</th>");
+  }
+  html.Raw("</tr></thead><tbody");
+  if (!id.empty()) html.Raw(" id=").Raw(id);
+  html.Raw(">\n");
+}
+
+// A cell by whose number the script sorts; narrow pages show its label.
+Html& Number(Html& html, int64_t number, std::string_view label) {
+  html.Raw("<td class=r data-v=").Number(number);
+  return html.Raw(" data-m=\"").Raw(label).Raw("\">");
+}
+
+void WriteMore(Html& html, size_t shown, size_t all, std::string_view what) {
+  if (shown >= all) return;
+  html.Raw("<p class=q>and " +
+           Counted(static_cast<int64_t>(all - shown), what) + ".</p>\n");
+}
+
+void WriteSentRow(Page& page, const Row& row, int64_t most, bool timed) {
+  Html& html = page.html;
+  const Traffic& one = *row.example;
+  html.Raw("<tr><th scope=row class=n>").Name(LineOf(page, one.line));
+  html.Raw("</th><td class=k>").Text(CollectiveName(one.kind));
+  html.Raw("</td><td>");
+  WriteOver(page, *one.members);
+  html.Raw("</td><td class=k>").Text(audit::PhaseName(one.phase));
+  html.Raw("</td><td class=n>").Name(audit::MovedText(one.moved));
+  html.Raw(" <span class=q>").Name(one.moved.shape).Raw("</span></td>");
+  Number(html, row.times, "times").Count(row.times).Raw("</td>");
+  Number(html, row.sent, "sends per device");
+  html.Raw(one.at_most ? "at most " : "").Bytes(row.sent).Raw("</td><td>");
+  Bar(html, row.sent, std::max<int64_t>(1, most), "bar");
+  html.Raw("</td>");
+  if (timed) {
+    const double seconds = row.seconds.value_or(0);
+    Number(html, static_cast<int64_t>(seconds * 1e12), "takes");
+    html.Text(row.seconds ? SecondsText(seconds) : "–").Raw("</td>");
+  }
+  html.Raw("</tr>\n");
+}
+
+void WriteSent(Page& page, const audit::Report& report) {
+  Html& html = page.html;
+  const std::vector<Row> rows = Tabulate(report, audit::By::kAll);
+  if (rows.empty()) {
+    html.Raw("<p>The program sends nothing.</p>\n");
+    return;
+  }
+  html.Raw(
+      "<div class=\"tools js\"><label class=v for=find-sent>Filter what the "
+      "program sends</label><input type=search id=find-sent data-rows=sent "
+      "placeholder=\"filter: line, axis, name\"> <span class=q role=status>"
+      "</span></div>\n");
+  const bool timed = report.profile != nullptr;
+  std::vector<Head> heads = {{"Line"},
+                             {"Collective"},
+                             {"Over"},
+                             {"Phase"},
+                             {"What"},
+                             {"Times", true},
+                             {"Sent per device", true},
+                             {""}};
+  if (timed) heads.push_back({"Time", true});
+  BeginTable(page, "What the program sends", "sent", heads);
+  const size_t shown = std::min(rows.size(), page.limits.rows);
+  for (size_t i = 0; i < shown; ++i) {
+    WriteSentRow(page, rows[i], rows[0].sent, timed);
+  }
+  html.Raw("</tbody><tfoot><tr><th scope=row colspan=6>Total</th><td class=r>");
+  html.Raw(BoundText(report)).Bytes(report.sent).Raw("</td><td></td>");
+  if (timed) {
+    html.Raw("<td class=r>");
+    html.Text(report.seconds ? SecondsText(*report.seconds) : "–");
+    html.Raw("</td>");
+  }
+  html.Raw("</tr></tfoot></table></div>\n");
+  WriteMore(html, shown, rows.size(), "more row");
+}
+
+void WriteRemarks(Page& page, std::string_view before,
+                  const std::vector<audit::Remark>& all) {
+  if (all.empty()) return;
+  Html& html = page.html;
+  html.Raw("<p class=q>").Raw(before).Raw(": ");
+  for (size_t i = 0; i < std::min(all.size(), kRemarks); ++i) {
+    html.Raw(i == 0 ? "<code>" : ", <code>").Name(all[i].name).Raw("</code>");
+    if (all[i].line.file.empty()) continue;
+    html.Raw(" at ").Name(LineOf(page, all[i].line));
+  }
+  if (all.size() > kRemarks) {
+    html.Raw(" and ").Count(static_cast<int64_t>(all.size() - kRemarks));
+    html.Raw(" more");
+  }
+  html.Raw(".</p>\n");
+}
+
+void WriteRoutes(Page& page, const StepCompared& compared) {
+  Html& html = page.html;
+  BeginTable(page, "Compared with the plan’s step", "",
+             {{"Collective"},
+              {"Over"},
+              {"Planned", true},
+              {"Sent per device", true},
+              {"Compiled", true},
+              {"Sent per device", true},
+              {"Result"},
+              {"Rewritten"}});
+  for (const RouteCompared& one : compared.difference.routes) {
+    html.Raw("<tr><th scope=row class=k>").Text(CollectiveName(one.kind));
+    html.Raw("</th><td>").Name(one.over).Raw("</td>");
+    Number(html, one.planned_count, "planned").Count(one.planned_count);
+    html.Raw("</td>");
+    Number(html, one.planned_bytes, "planned to send");
+    html.Bytes(one.planned_bytes).Raw("</td>");
+    Number(html, one.count, "compiled").Count(one.count).Raw("</td>");
+    Number(html, one.bytes, "sends").Bytes(one.bytes).Raw("</td><td>");
+    html.Raw(one.same ? "<span class=ok>✓ " : "<b>≠ ");
+    html.Text(StatusText(one)).Raw(one.same ? "</span>" : "</b>");
+    html.Raw("</td><td>").Text(RewritesText(one.rewrites));
+    html.Raw("</td></tr>\n");
+  }
+  html.Raw("</tbody></table></div>\n");
+}
+
+void WriteUnmatched(Page& page, std::string_view title,
+                    const std::vector<Unmatched>& all) {
+  if (all.empty()) return;
+  Html& html = page.html;
+  html.Raw("<h3>").Raw(title).Raw("</h3>\n");
+  const bool compiled = all.front().from != nullptr;
+  std::vector<Head> heads = {{"What"},        {"Collective"},
+                             {"Over"},        {"Phase"},
+                             {"Times", true}, {"Sent per device", true},
+                             {"Reason"}};
+  if (compiled) heads.push_back({"Line"});
+  BeginTable(page, title, "", heads);
+  const size_t shown = std::min(all.size(), page.limits.rows);
+  for (size_t i = 0; i < shown; ++i) {
+    const Unmatched& one = all[i];
+    html.Raw("<tr><th scope=row class=n>").Name(one.what);
+    html.Raw("</th><td class=k>").Text(CollectiveName(one.kind));
+    html.Raw("</td><td>").Name(one.over).Raw("</td><td class=k>");
+    html.Text(audit::PhaseName(one.phase)).Raw("</td>");
+    Number(html, one.count, "times").Count(one.count).Raw("</td>");
+    Number(html, one.bytes, "sends per device").Bytes(one.bytes);
+    html.Raw("</td><td>").Message(one.reason).Raw("</td>");
+    if (compiled) {
+      html.Raw("<td class=n>");
+      html.Name(one.from == nullptr ? "–" : LineOf(page, one.from->line));
+      html.Raw("</td>");
+    }
+    html.Raw("</tr>\n");
+  }
+  html.Raw("</tbody></table></div>\n");
+  WriteMore(html, shown, all.size(), "more row");
+}
+
+void WriteDifference(Page& page, const StepCompared& compared) {
+  Html& html = page.html;
+  const auto& [step, difference] = compared;
+  html.Raw("<h3>Compared with the plan’s step</h3>\n<p class=q>");
+  html.Raw("The ").Text(step.mode).Raw(" step of ");
+  html.Raw(Counted(step.batch, "row") + " of " + Counted(step.length, "token"));
+  html.Raw(
+      difference.empty()
+          ? ": the program sends what is planned."
+          : ", all layers added up. The program’s collectives are compared "
+            "after the rewrites that compilers make.");
+  if (difference.other_bits != 0) {
+    html.Raw(" The program sends elements of ");
+    html.Raw(Counted(difference.other_bits, "bit") + ", the step has ");
+    html.Count(8 * step.element_bytes);
+    html.Raw(": bytes are compared as if it sent those.");
+  }
+  html.Raw("</p>\n");
+  WriteRoutes(page, compared);
+  WriteUnmatched(page, "Compiled, not planned", difference.extra);
+  WriteUnmatched(page, "Planned, not compiled", difference.missing);
+}
+
+void WriteDrifts(Page& page, const audit::Drifts& drifts) {
+  if (drifts.all.empty()) return;
+  Html& html = page.html;
+  constexpr std::string_view kTitle = "Sharded in another way than planned";
+  html.Raw("<h3>").Raw(kTitle).Raw("</h3>\n");
+  BeginTable(page, kTitle, "", {{"Argument"}, {"Planned"}, {"Compiled"}});
+  const size_t shown = std::min(drifts.all.size(), page.limits.rows);
+  for (size_t i = 0; i < shown; ++i) {
+    const audit::Drift& one = drifts.all[i];
+    html.Raw("<tr><th scope=row class=n>").Name(one.argument);
+    html.Raw("</th><td>");
+    page.SpecOf(one.planned);
+    html.Raw("</td><td>");
+    if (one.actual) {
+      page.SpecOf(*one.actual);
+    } else {
+      html.Raw("<code>").Name(one.sharding).Raw("</code>");
+    }
+    html.Raw("</td></tr>\n");
+  }
+  html.Raw("</tbody></table></div>\n");
+  WriteMore(html, shown, drifts.all.size(), "more argument");
+}
+
+void WriteArguments(Page& page, const audit::Drifts& drifts) {
+  Html& html = page.html;
+  if (drifts.compared == 0) {
+    html.Raw(" No argument of the program is a parameter of the plan.");
+    return;
+  }
+  const auto same = drifts.compared - std::ssize(drifts.all);
+  html.Raw(" ").Count(same).Raw(" of ");
+  html.Raw(Counted(drifts.compared, "argument") + " sharded as planned.");
+}
+
+void WriteCards(Page& page, std::span<const Finding> findings) {
+  std::vector<const Finding*> sorted;
+  for (const Finding& finding : findings) sorted.push_back(&finding);
+  std::ranges::stable_sort(sorted, {}, &Finding::level);
+  const size_t shown = std::min(sorted.size(), page.limits.findings);
+  for (size_t i = 0; i < shown; ++i) WriteFinding(page, *sorted[i]);
+  WriteMore(page.html, shown, sorted.size(), "more finding");
+}
+
+}  // namespace
+
+void WriteProgram(Page& page) {
+  if (!page.in.program) return;
+  const Program& program = *page.in.program;
+  const audit::Report& report = *program.report;
+  Html& html = page.html;
+  page.Begin("program", "Compiled program");
+  html.Raw("<p class=q><code>").Name(report.program);
+  html.Raw("</code>, from <code>").Name(program.from);
+  html.Raw("</code>: " + Counted(report.calls, "collective") +
+           " per device send ");
+  html.Raw(BoundText(report)).Bytes(report.sent).Raw(" in one step.");
+  if (program.compared->drifts) WriteArguments(page, *program.compared->drifts);
+  html.Raw("</p>\n");
+  WriteCards(page, program.findings);
+  WriteSent(page, report);
+  WriteRemarks(page,
+               "At least: a loop that runs an unknown number of times counts "
+               "once",
+               report.unknown_loops);
+  WriteRemarks(page,
+               "At most: of a conditional, the branch that sends most counts",
+               report.conditionals);
+  WriteRemarks(page, "Not counted, to or from the host", report.host_transfers);
+  if (program.compared->compared) {
+    WriteDifference(page, *program.compared->compared);
+  }
+  if (program.compared->drifts) WriteDrifts(page, *program.compared->drifts);
+  page.End();
+}
+
+void WriteProgramVerdict(Page& page) {
+  if (!page.in.program) return;
+  const Program& program = *page.in.program;
+  const AuditText& how = *program.compared;
+  Html& html = page.html;
+  const auto loud = std::ranges::count_if(
+      program.findings,
+      [](const Finding& one) { return one.level != Level::kNote; });
+  std::vector<std::string> wrong;
+  if (loud > 0) wrong.push_back(Counted(loud, "finding"));
+  if (how.drifts && !how.drifts->all.empty()) {
+    wrong.push_back(Counted(std::ssize(how.drifts->all), "argument") +
+                    " sharded in another way");
+  }
+  const auto& compared = how.compared;
+  if (compared && !compared->difference.extra.empty()) {
+    wrong.emplace_back("sends what is not planned");
+  }
+  html.Raw("<div><dt>Compiled program</dt><dd class=\"big");
+  html.Raw(!wrong.empty() ? " wa\">▲ " : compared ? " ok\">✓ " : "\">");
+  html.Bytes(program.report->sent).Raw("</dd><dd>sent per device");
+  for (const std::string& text : wrong) html.Raw("; ").Raw(text);
+  if (wrong.empty() && compared) html.Raw(", as planned");
+  html.Raw("</dd></div>");
+}
+
+}  // namespace shardc::report
