@@ -2,7 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstdint>
+#include <regex>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "tables.h"
 
 namespace shardc::eval {
 namespace {
@@ -86,6 +94,137 @@ TEST_CASE("a safetensors file that does not fit is reported") {
   bytes[0] = static_cast<char>(header.size());
   CHECK(message(bytes + header + std::string(4, '\0')) ==
         "tensor `a` has another dtype, or bytes that do not fit its shape");
+}
+
+// The last digits of an exponential depend on the processor.
+std::string WithSixDigits(const std::string& text) {
+  static const std::regex kLong(R"(-?\d+\.\d{6,}(e-?\d+)?)");
+  std::string out;
+  auto last = text.begin();
+  for (std::sregex_iterator at(text.begin(), text.end(), kLong), end; at != end;
+       ++at) {
+    std::ostringstream number;
+    number << std::stod(at->str());
+    out.append(last, (*at)[0].first).append(number.str());
+    last = (*at)[0].second;
+  }
+  return out.append(last, text.end());
+}
+
+// What one call returns, or its findings.
+std::string Answer(const std::string& name, const std::string& input,
+                   const Arrays* arrays, Returned* aside) {
+  Findings findings;
+  const auto document =
+      JsonDocument::Parse(MakeSource("input", input), findings);
+  const Function* function = FindFunction(name);
+  REQUIRE_MESSAGE(document, input);
+  REQUIRE_MESSAGE(function != nullptr, name);
+  std::string out;
+  const std::string text = JsonText([&](JsonWriter& json) {
+    Evaluate(*function, document->root(), arrays, aside, json, findings);
+  });
+  if (findings.empty()) return WithSixDigits(text);
+  for (const Finding& one : findings.all()) {
+    std::string_view at =
+        one.place.source == nullptr
+            ? "nothing"
+            : one.place.source->text().substr(one.place.begin,
+                                              one.place.end - one.place.begin);
+    if (at.size() > 24) at = at.substr(0, 24);
+    out += (out.empty() ? "" : " | ") + std::string(at) + ": " + one.message +
+           " (" + one.help + ")";
+  }
+  return out;
+}
+
+TEST_CASE("functions return what their table says") {
+  CheckTable("eval.txt", [](const TableCase& one) {
+    std::string out;
+    std::istringstream lines(one.Text("calls"));
+    for (std::string line; std::getline(lines, line);) {
+      const size_t space = line.find(' ');
+      out += Answer(line.substr(0, space), line.substr(space + 1), nullptr,
+                    nullptr) +
+             "\n";
+    }
+    return out;
+  });
+}
+
+// A safetensors file of one tensor.
+std::string TensorFile(const std::string& dtype, const std::string& shape,
+                       const std::string& bytes) {
+  std::string header = R"({"__metadata__": {}, "a": {"dtype": ")" + dtype +
+                       R"(", "shape": )" + shape + R"(, "data_offsets": [0, )" +
+                       std::to_string(bytes.size()) + "]}}";
+  std::string out(8, '\0');
+  out[0] = static_cast<char>(header.size());
+  return out + header + bytes;
+}
+
+TEST_CASE("arrays of every dtype that a file may have are read") {
+  const struct {
+    const char* dtype;
+    std::string bytes;
+    double value;
+  } cases[] = {
+      {"F32", std::string("\0\0\0\xc0", 4), -2},
+      {"F64", std::string("\0\0\0\0\0\0\x08\x40", 8), 3},
+      {"I8", "\xff", -1},
+      {"I32", std::string("\0\1\0\0", 4), 256},
+      {"I64", std::string("\5\0\0\0\0\0\0\0", 8), 5},
+  };
+  for (const auto& one : cases) {
+    CAPTURE(one.dtype);
+    Findings findings;
+    const auto arrays = ReadArrays(
+        MakeSource("f", TensorFile(one.dtype, "[1, 1]", one.bytes)), findings);
+    REQUIRE(arrays);
+    const dense::Array& a = arrays->at("a");
+    CHECK(a.shape == Shape{1, 1});
+    CHECK(a.data == std::vector<double>{one.value});
+  }
+  for (const auto& [dtype, shape, bytes] :
+       std::vector<std::array<std::string, 3>>{{"BF16", "[1]", "ab"},
+                                               {"X", "[1]", "ab"},
+                                               {"I8", "[2]", "a"},
+                                               {"I8", "[1]", "ab"},
+                                               {"I8", "[1.5]", "a"},
+                                               {"I8", "3", "abc"}}) {
+    CAPTURE(dtype);
+    CAPTURE(shape);
+    Findings findings;
+    CHECK_FALSE(
+        ReadArrays(MakeSource("f", TensorFile(dtype, shape, bytes)), findings));
+    CHECK(findings.all().size() == 1);
+  }
+}
+
+TEST_CASE("arrays come from a file and go to one") {
+  Arrays arrays;
+  arrays["a"] = {{1, 2}, {1, -2}};
+  Returned aside;
+  CHECK(Answer("quantize_int8", R"([{"x": {"tensor": "a"}}, {"x": "no"}])",
+               &arrays, &aside)
+            .starts_with("[\n  {\"result\": {\"q\": {\"tensor\": \"0/q\"}"));
+  REQUIRE(aside.size() == 3);
+  CHECK(aside[0].first == "0/q");
+  CHECK(aside[0].second.whole == std::vector<int32_t>{64, -128});
+  CHECK(aside[1].first == "0/scale");
+  CHECK(aside[1].second.shape == Shape{1, 1});
+  CHECK(aside[2].second.real.size() == 2);
+  CHECK(Answer("rotate_half", R"({"x": {"tensor": "b"}})", &arrays, &aside) ==
+        "{\"tensor\": \"b\"}: `x` names tensor `b`, which no safetensors file "
+        "has ()");
+  CHECK(Answer("rotate_half", R"({"x": {"tensor": 3}})", &arrays, &aside) ==
+        "{\"tensor\": 3}: `x` is no array ()");
+  Answer("attention",
+         R"({"query": [[[[1]]]], "key": [[[[1]]]], "value": [[[[5]]]]})",
+         nullptr, &aside);
+  REQUIRE(aside.size() == 5);
+  CHECK(aside[3].first == "output");
+  CHECK(aside[3].second.wide == std::vector<double>{5});
 }
 
 }  // namespace

@@ -4,9 +4,10 @@ with `--rooms`, room_mutants.py.
     tests/mutation/propose.py NUMBER [--seed N] [--only TEXT] [--rooms A,B]
 
 Comparisons become their neighbours, sums differences, numbers one more, least
-becomes most, conditions their opposites, and calls are left out. What is
-printed has been compiled, in the build of SHARDC_BUILD_ROOT; whether a change
-is worth a line of the list is for its reader to judge.
+becomes most, conditions their opposites; two arguments are exchanged, and calls
+are left out, those of findings too. What is printed has been compiled, in the
+build of SHARDC_BUILD_ROOT; whether a change is worth a line of the list is for
+its reader to judge.
 """
 
 import argparse
@@ -27,6 +28,9 @@ COUNTED = re.compile(f"{BEFORE}({TERM}) ([-+*/%]) ({TERM}){AFTER}")
 NUMBER = re.compile(r"(?<![\w.\"'<])([0-9]+)(?![\w.\"'>])")
 EXTREME = re.compile(r"std::(min|max)(?:<\w+>)?\(")
 CALL = re.compile(r"^[A-Za-z_][\w.:>\[\]()-]*\([^;]*\);$")
+# A call with two arguments, and the first line of a longer one.
+TWO = re.compile(rf"(?<![\w.>:])([A-Za-z_][\w.:]*)\(({TERM}), ({TERM})\)")
+OPENED = re.compile(r"^[A-Za-z_][\w.:]*(?:->\w+)?\((?:[^;{]*[,(])?$")
 NAMED = {"Reduce::kSum": "Reduce::kMax", "Reduce::kMax": "Reduce::kSum",
          "GroupMap::kNaive": "GroupMap::kGlobal",
          "GroupMap::kGlobal": "GroupMap::kNaive",
@@ -79,6 +83,10 @@ def changes(line):
                 if condition.count("&&") + condition.count("||") == 1 and \
                         f" {op} " in condition:
                     yield condition, condition.replace(op, new)
+    for found in TWO.finditer(line):
+        name, a, b = found.groups()
+        if a != b:
+            yield found[0], f"{name}({b}, {a})"
     if CALL.match(line) and not line.startswith(("return", "co_")):
         yield line[:-1], ""
 
@@ -87,8 +95,14 @@ def proposals(rooms):
     for path in sources(rooms):
         with open(os.path.join(ROOT, "src", path), encoding="utf-8") as file:
             lines = [line.strip() for line in file]
-        for line in lines:
-            if SKIP.search(line) or lines.count(line) != 1:
+        for before, line in zip([""] + lines, lines):
+            if lines.count(line) != 1:
+                continue
+            # An `if` before the line leaves the complete call out.
+            if OPENED.match(line) and before.endswith((";", "{", "}")) and \
+                    not line.startswith(("if ", "for ", "while ", "return")):
+                yield Mutant(path, line, line, "", "")
+            if SKIP.search(line):
                 continue
             for old, new in changes(line):
                 if line.count(old) == 1:
