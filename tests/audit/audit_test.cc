@@ -169,6 +169,40 @@ TEST_CASE("a loop of an unknown length counts once and is named") {
   CHECK(audited.report->unknown_loops[0].name == "loop");
 }
 
+TEST_CASE("how often a loop runs follows from its start, step and limit") {
+  const struct {
+    std::string from, to;
+    int64_t calls;
+    bool known = true;
+  } cases[] = {
+      {"add(%i, %one)", "add(%one, %i)", 5},
+      {"constant(1)", "constant(2)", 3},
+      {"constant(1)", "constant(4)", 2},
+      {"constant(1)", "constant(5)", 1},
+      {"constant(5)", "constant(2)", 2},
+      {"constant(5)", "constant(0)", 0},
+      {"constant(5)", "constant(-3)", 0},
+      {"=LT", "=LE", 6},
+      {"constant(0)", "constant(3)", 2},
+      {"constant(1)", "constant(0)", 1, false},
+      {"constant(1)", "constant(-1)", 1, false},
+      {"add(%i", "subtract(%i", 1, false},
+      {"=LT", "=NE", 1, false},
+      {"tuple(%next, %w)", "tuple(%i, %w)", 1, false},
+  };
+  for (const auto& one : cases) {
+    CAPTURE(one.from);
+    CAPTURE(one.to);
+    std::string text =
+        Module(kParameter + std::string(kCallsLoop) + "\n", kLoop);
+    text.replace(text.find(one.from), one.from.size(), one.to);
+    const Audited audited = Run(text);
+    REQUIRE(audited.report);
+    CHECK(audited.report->calls == one.calls);
+    CHECK(audited.report->unknown_loops.empty() == one.known);
+  }
+}
+
 TEST_CASE("a condition that communicates runs once more than the body") {
   std::string loop = kLoop;
   loop.replace(loop.find("  %limit"), 0,

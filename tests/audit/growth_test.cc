@@ -22,7 +22,9 @@ TEST_CASE("growth counts beyond 1 % and 4 KiB, and from nothing always") {
   CHECK(grown[0].route == kRoute);
   CHECK(grown[0].before == 1'000'000);
   CHECK(grown[0].cause == kGate);
-  CHECK(GrowthOf(Sent(), Sending(1)).size() == 1);
+  const auto fresh = GrowthOf(Sent(), Sending(1));
+  REQUIRE(fresh.size() == 1);
+  CHECK(fresh[0].cause == kGate);
   CHECK(GrowthOf(before, Sent()).empty());
 }
 
@@ -55,6 +57,60 @@ TEST_CASE("an earlier audit is read by kind and axes") {
   const auto& causes = sent->bytes.at({"all_gather", "fsdp+tp"});
   CHECK(causes.at({"gradient of gate", "f32[2]", "layer"}) == 12);
   CHECK(sent->bytes.at({"all_gather", "groups of 4"}).size() == 1);
+}
+
+TEST_CASE("what is no earlier audit is refused at its place") {
+  const std::string one =
+      R"({"collective": "all_gather", "axes": null, "group_size": 4, )"
+      R"("bytes_per_device": 3, "what": "activation", "shape": "f32[2]"})";
+  const auto audit = [](const std::string& collectives) {
+    return R"({"schema": "shardc.audit/v1", "devices": 8, "collectives": [)" +
+           collectives + "]}";
+  };
+  const auto without = [&](const std::string& part, const std::string& other) {
+    std::string text = one;
+    return audit(text.replace(text.find(part), part.size(), other));
+  };
+  const struct {
+    std::string text, at, message;
+  } cases[] = {
+      {"[]", "[]", "this is no audit (`shardc.audit/v1`)"},
+      {R"({"schema": "shardc.plan/v1"})", R"({"schema": "shardc.plan/v1"})",
+       "this is no audit (`shardc.audit/v1`)"},
+      {R"({"schema": "shardc.audit/v1", "devices": -1})", "-1",
+       "`devices` is a whole number from 0 on"},
+      {R"({"schema": "shardc.audit/v1", "devices": 1})",
+       R"({"schema": "shardc.audit/v1", "devices": 1})",
+       "the list `collectives` is missing"},
+      {audit("7"), "7", "`bytes_per_device` is a whole number from 0 on"},
+      {without("3,", "-3,"), "-3",
+       "`bytes_per_device` is a whole number from 0 on"},
+      {without("4,", "\"4\","), "\"4\"",
+       "`group_size` is a whole number from 0 on"},
+      {without("\"all_gather\"", "1"), "1", "`collective` is a text"},
+      {without("\"activation\"", "1"), "1", "`what` is a text"},
+      {without("\"f32[2]\"", "null"), "null", "`shape` is a text"},
+      {without("null", "[1]"), "1", "an axis is a text"},
+      {audit(R"({"collective": "a", "group_size": 1, "bytes_per_device": )"
+             R"(9223372036854775807, "what": "w", "shape": "s"}, )" +
+             one),
+       one, "the bytes up to here do not fit in 64 bits"},
+  };
+  for (const auto& given : cases) {
+    CAPTURE(given.text);
+    Findings findings;
+    const auto document =
+        JsonDocument::Parse(MakeSource("base.json", given.text), findings);
+    REQUIRE(document);
+    CHECK_FALSE(ReadSent(*document, findings));
+    REQUIRE(findings.all().size() == 1);
+    const Finding& finding = findings.all()[0];
+    CHECK(finding.message == given.message);
+    CHECK(finding.help == "write it with `shardc audit PROGRAM --format json`");
+    CHECK(given.text.substr(finding.place.begin,
+                            finding.place.end - finding.place.begin) ==
+          given.at);
+  }
 }
 
 }  // namespace

@@ -4,11 +4,14 @@
 
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 
+#include "devices/curve.h"
 #include "devices/embedded.h"
 #include "devices/profile_file.h"
+#include "tables.h"
 
 namespace shardc {
 namespace {
@@ -146,6 +149,81 @@ TEST_CASE("a profile without a base needs the figures without a default") {
     CHECK(Read(text.erase(at, part.size()), missing) == nullptr);
     CHECK(missing.HasErrors());
   }
+}
+
+TEST_CASE("a curve is straight between its points and level outside") {
+  const Curve curve = {{10, 1}, {20, 3}, {40, 2}};
+  const struct {
+    double at, value;
+  } cases[] = {{0, 1},  {10, 1},   {15, 2}, {17.5, 2.5},
+               {20, 3}, {30, 2.5}, {40, 2}, {1e9, 2}};
+  for (const auto& one : cases) {
+    CAPTURE(one.at);
+    CHECK(ValueAt(curve, one.at) == one.value);
+  }
+}
+
+void Put(std::ostringstream& out, const char* name, const Curve& curve) {
+  if (curve.empty()) return;
+  out << ' ' << name;
+  for (const CurvePoint& point : curve) {
+    out << ' ' << point.at << ':' << point.value;
+  }
+}
+
+// Every figure of a profile.
+std::string FiguresOf(const OwnProfile& own) {
+  const DeviceProfile& one = own.profile;
+  const Efficiency& eff = one.efficiency;
+  std::ostringstream out;
+  out.precision(12);
+  const auto rate = [&](const char* name, const std::optional<double>& value) {
+    if (value) out << ' ' << name << ' ' << *value;
+  };
+  out << "name " << one.name << ", alias `" << one.alias << "`\nmemory "
+      << one.memory_bytes << " at " << one.memory_rate << "\npeaks "
+      << one.bf16_rate;
+  rate("fp8", one.fp8_rate);
+  rate("int8", one.int8_rate);
+  out << "\nlinks " << one.links << " of " << one.link_rate << ", "
+      << FabricName(one.fabric) << ", connected " << one.fabric_chips
+      << "\nhost " << one.chips_per_host << " chips of " << one.devices_per_chip
+      << " devices, " << one.host_rate << "\nefficiency matmul " << eff.matmul
+      << ' ' << eff.matmul_fp8 << " attention " << eff.attention;
+  rate("flash_attn1", eff.flash_attn1);
+  rate("flash_attn2", eff.flash_attn2);
+  rate("cudnn", eff.cudnn);
+  out << " narrow " << eff.narrow_head << " memory " << eff.memory_ops
+      << " near " << eff.near << " far " << eff.far << " latency "
+      << eff.latency_s << " scale " << eff.scale << " runs " << eff.runs
+      << "\ncurves";
+  Put(out, "matmul", eff.matmul_curve);
+  Put(out, "matmul_fp8", eff.matmul_fp8_curve);
+  for (size_t i = 0; i < kCurveCollectives.size(); ++i) {
+    Put(out, kCurveCollectives[i].data(), eff.rate_curves[i]);
+  }
+  out << "\nsources";
+  for (size_t i = 0; i < kFigureGroups.size(); ++i) {
+    for (const std::string& text : own.sources[i]) {
+      out << ' ' << kFigureGroups[i] << '=' << text;
+    }
+  }
+  return out.str() + "\n";
+}
+
+TEST_CASE("a file's figures, or what is refused and where") {
+  CheckTable("devices.txt", [](const TableCase& given) {
+    Findings findings;
+    const auto own = Read(given.Text("profile"), findings);
+    std::string out;
+    for (const Finding& one : findings.all()) {
+      const Place& at = one.place;
+      out +=
+          std::string(at.source->text().substr(at.begin, at.end - at.begin)) +
+          ": " + one.message + " (" + one.help + ")\n";
+    }
+    return own == nullptr ? out : out + FiguresOf(*own);
+  });
 }
 
 TEST_CASE("a device is a half of a chip where frameworks count two") {
