@@ -138,7 +138,7 @@ std::string Answer(const std::string& name, const std::string& input,
   return out;
 }
 
-TEST_CASE("functions return what their table says") {
+TEST_CASE("functions return what their table lists") {
   CheckTable("eval.txt", [](const TableCase& one) {
     std::string out;
     std::istringstream lines(one.Text("calls"));
