@@ -164,8 +164,8 @@ class AttentionComparison {
       } else if (same_modes) {
         Add(to_, a ? a->place() : before.place(),
             "attention." + std::string(mode),
-            "`attention` " + std::string(a ? "has" : "lacks") + " mode " +
-                InBackticks(mode));
+            "mode " + InBackticks(mode) + " of `attention` " +
+                (a ? "is no longer in the plan" : "is new in the plan"));
       }
     }
   }

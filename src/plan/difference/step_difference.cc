@@ -95,8 +95,11 @@ class StepComparison {
       const std::string b = TextAt(after.members, name);
       if (a == b) continue;
       const auto at = MemberAt(before.members, name);
+      const auto shown = [](const std::string& text) {
+        return text.empty() ? "absent" : text;
+      };
       Add(at ? at->place() : before.json.place(), mode,
-          mode + ": `" + std::string(name) + "`", WasAndIs(a, b));
+          mode + ": `" + std::string(name) + "`", WasAndIs(shown(a), shown(b)));
     }
     CompareCollectives(mode, before, after, out_.size() == known);
     if (out_.size() != known) return;
@@ -133,9 +136,8 @@ class StepComparison {
       if (one.count_after == 0) {
         verdict = " is no longer in the step program";
       } else if (one.count_before != one.count_after) {
-        verdict = " ran " + std::to_string(one.count_before) +
-                  " times and runs " + std::to_string(one.count_after) +
-                  " times";
+        verdict = " ran " + Counted(one.count_before, "time") + " and runs " +
+                  Counted(one.count_after, "time");
       } else if (compare_bytes && one.bytes_before != one.bytes_after) {
         verdict = " sent " + BytesText(one.bytes_before) +
                   " a device and sends " + BytesText(one.bytes_after);
