@@ -41,7 +41,7 @@ constexpr std::string_view kStep = R"({
       {"phase": "forward", "part": "layer 0", "op": "linear q", "result": "[d,n]", "specs": "a to b", "collective": "all_gather", "axes": ["dp", "tp"], "bytes_per_device": 1024},
       {"phase": "forward", "part": "layer 0", "op": "linear q", "result": "[d,n]", "specs": "a to b", "collective": "all_gather", "axes": ["dp", "tp"], "bytes_per_device": 1024},
       {"phase": "backward", "part": "layer 0", "op": "linear k", "result": "[d,n]", "specs": "b to a", "collective": "all_reduce", "axes": ["tp"], "bytes_per_device": 2048}],
-     "program": [0, 1, 2], "clashes": [], "notes": ["n"], "problems": []},
+     "program": [0, 1, 2], "notes": ["n"], "problems": []},
     {"mode": "decode", "status": "unknown", "reason": "no model", "ops": []}
   ]
 })";
