@@ -266,6 +266,7 @@ def navigation(manual, playground):
             {"What a plan costs": guide("cost")},
             {"The cheapest sharding": guide("search")},
             {"What a program sends": guide("audit")},
+            {"A step that is too slow": guide("slow-step")},
             {"Pictures and reports": guide("report")},
             {"A report": "pictures/report.html"},
             {"JAX and PyTorch": guide("python")},
