@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <set>
+#include <vector>
 
 #include "model/block_types.h"
 #include "model/dtype.h"
@@ -9,6 +10,7 @@
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "model/spec.h"
+#include "model/type_numbers.h"
 
 namespace shardc {
 namespace {
@@ -160,6 +162,56 @@ TEST_CASE("built-in bundles name tokens only") {
   CHECK(std::get<Mode>(BuiltinBundles()[7].mode) == Mode::kTrain);
   CHECK(BuiltinBundles()[7].axes.entries.size() == 1);
   CHECK(BuiltinBundles()[7].axes.entries[0].names.empty());
+}
+
+TEST_CASE("a built-in bundle is found by its name, with the suffix too") {
+  for (const Bundle& bundle : BuiltinBundles()) {
+    CAPTURE(bundle.name);
+    CHECK(FindBuiltinBundle(bundle.name) == &bundle);
+    CHECK(FindBuiltinBundle(bundle.name + "Sharding") == &bundle);
+  }
+  CHECK(FindBuiltinBundle("") == nullptr);
+  CHECK(FindBuiltinBundle("Sharding") == nullptr);
+  CHECK(FindBuiltinBundle("columnwise") == nullptr);
+}
+
+TEST_CASE("dimensions behind the end of a spec have no axes") {
+  const Spec spec = {{"tp"}, {}};
+  CHECK(AxesAt(spec, 0) == AxisGroup{"tp"});
+  CHECK(AxesAt(spec, 1).empty());
+  CHECK(AxesAt(spec, 2).empty());
+  CHECK(AxesAt({}, 0).empty());
+}
+
+TEST_CASE("many types keep their numbers") {
+  TypeNumbers numbers;
+  const auto type_of = [](int64_t i) {
+    FlatType type;
+    type.has_shape = i % 7 != 0;
+    type.rank = static_cast<uint8_t>(type.has_shape ? 1 + i % 8 : 0);
+    type.dtype = i % 2 == 0 ? Dtype::kF32 : Dtype::kBF16;
+    if (type.has_shape) type.shape[0] = i;
+    for (size_t d = 1; d < type.rank; ++d) type.shape[d] = 1;
+    return type;
+  };
+  std::vector<uint32_t> known;
+  for (int64_t i = 1; i <= 3000; ++i) {
+    const auto number = numbers.Of(type_of(i));
+    REQUIRE(number);
+    known.push_back(*number);
+    REQUIRE(*number < numbers.size());
+  }
+  const std::vector<TensorType> types = numbers.Take();
+  CHECK(types.size() == numbers.size());
+  for (int64_t i = 1; i <= 3000; ++i) {
+    const uint32_t number = known[static_cast<size_t>(i - 1)];
+    REQUIRE(numbers.Of(type_of(i)) == number);
+    REQUIRE(types[number] == type_of(i).Type());
+  }
+  FlatType huge = type_of(1);
+  huge.rank = 2;
+  huge.shape = {kMax, kMax};
+  CHECK_FALSE(numbers.Of(huge));
 }
 
 TEST_CASE("policy names") {

@@ -279,6 +279,17 @@ TEST_CASE("semantic axes are resolved in a mode") {
   CHECK(findings.HasErrors());
 }
 
+TEST_CASE("axes that are no list of names resolve to nothing") {
+  Inputs inputs;
+  for (const char* axes : {"[BATCH", "3", "[[BATCH, [FSDP]]]", ""}) {
+    CAPTURE(axes);
+    shardc::Findings findings;
+    CHECK_FALSE(shardc::Resolve(axes, Mode::kTrain, *inputs.mesh, *inputs.rules,
+                                findings));
+    CHECK(findings.HasErrors());
+  }
+}
+
 TEST_CASE("a plan is checked by the lints that its inputs allow") {
   Inputs inputs;
   const auto plan = inputs.Compile();

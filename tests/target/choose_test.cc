@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include "temporary_folder.h"
 
 namespace shardc {
@@ -86,6 +90,68 @@ TEST_CASE("a request that names all inputs needs no project") {
   CHECK(target->name.empty());
   CHECK(target->project_dir.empty());
   CHECK(target->mesh.file == "tp:2");
+}
+
+// The working directory while it lives.
+class WorkingFolder {
+ public:
+  explicit WorkingFolder(const std::filesystem::path& path)
+      : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(path);
+  }
+  ~WorkingFolder() { std::filesystem::current_path(before_); }
+  WorkingFolder(const WorkingFolder&) = delete;
+  WorkingFolder& operator=(const WorkingFolder&) = delete;
+
+ private:
+  std::filesystem::path before_;
+};
+
+TEST_CASE("a project is found here and above") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", kOne);
+  folder.Write("below/x", "");
+  for (const std::string here : {"", "below"}) {
+    CAPTURE(here);
+    const WorkingFolder working(folder.path() / here);
+    Findings findings;
+    const auto target = ChooseTarget({}, findings);
+    REQUIRE(target);
+    CHECK(findings.empty());
+    CHECK(target->name == "serve");
+    CHECK(target->rules.at(0) ==
+          (here.empty() ? "rules.yaml" : "../rules.yaml"));
+    TargetRequest none;
+    none.no_project = true;
+    CHECK(ChooseTarget(none, findings)->name.empty());
+  }
+}
+
+TEST_CASE("several targets, by names or all of a project") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", kTwo);
+  const auto chosen = [&](const std::vector<std::string>& names,
+                          const TargetRequest& request, Findings& findings) {
+    std::vector<std::string> out;
+    const auto targets = ChooseTargets(request, names, findings);
+    if (!targets) return std::vector<std::string>{"none"};
+    for (const Target& one : *targets) out.push_back(one.name);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  Findings findings;
+  CHECK(chosen({}, In(folder), findings) == Names{"serve", "train"});
+  CHECK(chosen({"train", "serve"}, In(folder), findings) ==
+        Names{"train", "serve"});
+  CHECK(chosen({"train"}, In(folder), findings) == Names{"train"});
+  CHECK(findings.empty());
+  CHECK(chosen({"train", "x"}, In(folder), findings) == Names{"none"});
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message == "the project has no target `x`");
+  CHECK(findings.all()[0].help == "choose with `--target`: `serve`, `train`");
+  TargetRequest request = In(folder);
+  request.mesh = "tp:2";
+  CHECK(chosen({"serve"}, request, findings) == Names{"serve"});
 }
 
 TEST_CASE("a target without a project is reported") {

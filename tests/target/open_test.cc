@@ -71,6 +71,23 @@ TEST_CASE("options win over the target") {
   CHECK(opened->mesh.devices == 2);
 }
 
+TEST_CASE("processes divide the devices of the mesh") {
+  const TemporaryFolder folder;
+  OpenOptions options;
+  options.processes = 4;
+  Findings findings;
+  const auto opened = OpenTarget(TargetIn(folder), options, findings);
+  REQUIRE(opened);
+  CHECK(opened->mesh.processes == 4);
+  options.processes = 3;
+  CHECK_FALSE(OpenTarget(TargetIn(folder), options, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message ==
+        "8 devices cannot be divided among 3 processes");
+  CHECK(findings.all()[0].place.source->name() == "--processes");
+  CHECK(findings.all()[0].place.end == 1);
+}
+
 TEST_CASE("missing inputs are one finding") {
   const auto told = [](const Target& target) {
     Findings findings;
