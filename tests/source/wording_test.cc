@@ -66,6 +66,9 @@ TEST_CASE("wording: the nearest name") {
   CHECK(Nearest("Tp", names) == "tp");
   CHECK_FALSE(Nearest("expert", names));
   CHECK_FALSE(Nearest("", names));
+  // Of two that are as near, the first.
+  const std::vector<std::string> alike = {"abcd", "abce"};
+  CHECK(Nearest("abcx", alike) == "abcd");
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+#include "source/input_file.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "temporary_folder.h"
+
+namespace shardc {
+namespace {
+
+TEST_CASE("a file is read at any place, and its head") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("f", "0123456789");
+  Findings findings;
+  auto opened = InputFile::Open(path, findings);
+  REQUIRE(opened);
+  const InputFile file = std::move(*opened);
+  CHECK(file.path() == path);
+  CHECK(file.size() == 10);
+  std::string part(4, '.');
+  CHECK(file.ReadAt(3, part.data(), 4, findings));
+  CHECK(part == "3456");
+  CHECK(file.ReadAt(10, part.data(), 0, findings));
+  CHECK(file.Head(3, findings) == "012");
+  CHECK(file.Head(11, findings) == "0123456789");
+  CHECK(findings.empty());
+  CHECK_FALSE(file.ReadAt(8, part.data(), 3, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message ==
+        "cannot read `" + path +
+            "`: it ends at byte 10, so it was truncated after it was opened");
+  CHECK(findings.all()[0].place.source->name() == path);
+}
+
+TEST_CASE("what is no regular file is refused") {
+  const TemporaryFolder folder;
+  const auto refused = [](const std::string& path) {
+    Findings findings;
+    CHECK_FALSE(InputFile::Open(path, findings));
+    REQUIRE(findings.errors() == 1);
+    return findings.all()[0].code->name;
+  };
+  CHECK(refused(folder / "none") == "missing");
+  CHECK(refused(folder / "") == "not-regular");
+  CHECK(refused("/dev/zero") == "not-regular");
+}
+
+}  // namespace
+}  // namespace shardc
