@@ -9,7 +9,7 @@ namespace shardc {
 namespace {
 
 // The axes of KV heads after the choice for a model on tp devices: "tp" or
-// "null"; of a pack unless `file` says otherwise.
+// "null"; of a pack unless `file` is another.
 std::string KvHead(std::optional<int64_t> kv_heads, int64_t tp,
                    const std::string& file = "builtin:llama/hf") {
   constexpr auto kAt = static_cast<size_t>(AxisRule::kKvHead);
