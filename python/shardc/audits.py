@@ -167,9 +167,9 @@ def audit(
     **settings: Any,
 ) -> Audit:
     """Reads what a compiled program sends: `shardc audit`. `program` is a
-    `jax.stages.Compiled`, a `Lowered`, which is compiled, the text, or its file; of
-    PyTorch a recorder (`shardc.torch_programs.record`), a graph, a trace of the
-    profiler or the JSON of CommDebugMode.
+    `jax.stages.Compiled`, a `Lowered` or `Traced`, which is compiled, the text, or its
+    file; of PyTorch a recorder (`shardc.torch_programs.record`), a graph, a trace of
+    the profiler or the JSON of CommDebugMode.
     `mesh` or the plan's mesh names the axes; other keywords are the command's
     flags: `profile="h100-sxm"`, `step="step.json"`, `ignore="SHD609"`. Raises ShardcError if the
     program cannot be read. Findings do not raise an error."""
@@ -209,6 +209,8 @@ def _program_file(program: Any, folder: str, mesh: MeshLike | None = None) -> st
         program = torch_programs.of_data(program, "the mapping")
     if isinstance(program, torch_programs.Program):
         program = program.as_hlo(_sizes(mesh))
+    if hasattr(program, "jaxpr") and callable(getattr(program, "lower", None)):
+        program = program.lower()  # what `jax.jit(f).trace(...)` returns
     if hasattr(program, "as_text"):
         # A Lowered is not partitioned yet, so it has no collectives.
         compile_ = getattr(program, "compile", None)

@@ -27,6 +27,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 # What each name of a collective is in XLA. Others send no data.
@@ -97,9 +98,7 @@ class Sent:
 class Program:
     """The collectives that one rank has run or would run."""
 
-    def __init__(
-        self, name: str = "torch_step", world: int = 1, rank: int = 0
-    ) -> None:
+    def __init__(self, name: str = "torch_step", world: int = 1, rank: int = 0) -> None:
         self.name = name
         self.world = world
         self.rank = rank
@@ -234,9 +233,11 @@ def of_trace(
 ) -> Program:
     """Reads a trace of `torch.profiler`, made with `record_shapes=True`. Events of
     `record_param_comms`, which NCCL writes, have the group. Those of gloo have
-    sizes only: where several groups have the size, `axis` names the dimension of
-    the device mesh, and without it no axes are known. `step` is the name of an annotation, such as "ProfilerStep#3":
-    what is outside of the first one is left out."""
+    sizes only, and those of an all_reduce not even these: `axis` names the dimension
+    of the device mesh. Without it, groups of a size that several have are of no known
+    axes, and an all_reduce counts over all ranks. gloo does not write the dtype of a
+    list of tensors, which counts as float32. `step` is the name of an annotation,
+    such as "ProfilerStep#3": what is outside of the first one is left out."""
     info = trace.get("distributedInfo", {})
     rank = int(info.get("rank", 0))
     out = Program("torch_trace", int(info.get("world_size", 1)), rank)
@@ -253,14 +254,34 @@ def of_trace(
         end = span["ts"] + span.get("dur", 0)
         events = [one for one in events if span["ts"] <= one["ts"] < end]
     calls = [one for one in events if one.get("cat") == "cpu_op"]
+    calls.sort(key=lambda one: (one["ts"], -one.get("dur", 0)))
     nccl = [one for one in calls if one["name"] == "record_param_comms"]
     around = _Around(events)
-    for event in sorted(nccl or calls, key=lambda one: one["ts"]):
+    for event in nccl or _outermost(calls):
         read = _of_nccl if nccl else _of_dispatch
         one = read(event, groups, rank)
         if one is not None:
             out.sent.append(around.describe(event, one))
     out.world = max(out.world, *(1 + max(one.ranks, default=0) for one in out.sent), 1)
+    return out
+
+
+_SPACES = ("c10d::", "_c10d_functional::")
+
+
+def _outermost(calls: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Leaves out collectives that run in another one: `_c10d_functional.all_reduce`
+    calls `c10d.allreduce_`. The calls are in the order of their beginnings."""
+    ends: dict[Any, float] = {}
+    out = []
+    for one in calls:
+        name = str(one["name"])
+        if not name.startswith(_SPACES) or _kind_of(name) is None:
+            continue
+        thread = one.get("tid")
+        if one["ts"] >= ends.get(thread, -math.inf):
+            ends[thread] = one["ts"] + one.get("dur", 0)
+            out.append(one)
     return out
 
 
@@ -295,8 +316,6 @@ def _of_dispatch(
     event: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], rank: int
 ) -> Sent | None:
     name = str(event["name"])
-    if not name.startswith(("c10d::", "_c10d_functional::")):
-        return None
     kind = _kind_of(name)
     args = event.get("args", {})
     dims, types = args.get("Input Dims", []), args.get("Input type", [])
@@ -305,13 +324,15 @@ def _of_dispatch(
         for dim, type_ in zip(dims, types)
         if isinstance(dim, list) and dim and not isinstance(dim[0], list)
     ]
-    if kind is None or not tensors:
-        # A list of tensors has its shapes one level down.
-        lists = [dim for dim in dims if isinstance(dim, list) and dim]
-        if kind is None or not lists or not isinstance(lists[-1][0], list):
+    if kind is None:
+        return None
+    if not tensors:
+        # Lists of tensors, each sent together: the results, then the operands.
+        tensors = [
+            (_together(dim), "float") for dim in dims if isinstance(dim, list) and dim
+        ][-2:]
+        if not tensors:
             return None
-        tensors = [(tuple(dim), "float") for dim in lists[-1]]
-        tensors = [tensors[-1]]
     # The functions of c10d have the result first.
     at = 1 if name.startswith("c10d::") and len(tensors) > 1 else 0
     shape, type_ = tensors[at]
@@ -322,9 +343,23 @@ def _of_dispatch(
         if kind == "reduce-scatter":
             big, small = small, big
         size = big // small if small and kind in ("all-gather", "reduce-scatter") else 0
-    own = [one for one in groups.values() if rank in one and len(one) == size]
+    elif kind in ("all-gather", "reduce-scatter"):
+        # A functional collective is given the size.
+        numbers = [
+            int(one) for one in args.get("Concrete Inputs", ()) if str(one).isdigit()
+        ]
+        size = numbers[0] if name.startswith("_c10d_functional::") and numbers else 0
+    own = [one for one in groups.values() if rank in one and size in (0, len(one))]
     ranks = own[0] if len(own) == 1 else ()
     return Sent(kind, dtype, shape, ranks, size)
+
+
+def _together(dims: list[Any]) -> tuple[int, ...]:
+    """The shape of a list's only tensor, or the elements of all its tensors."""
+    if all(isinstance(one, int) for one in dims):
+        return tuple(dims)
+    shapes = [_together(one) for one in dims]
+    return shapes[0] if len(shapes) == 1 else (sum(map(math.prod, shapes)),)
 
 
 class _Around:
@@ -581,7 +616,8 @@ def _mode_for(program: Recorder) -> Any:
 
 def _caller() -> tuple[str, int, str]:
     """The innermost line of the user, and the module that FSDP gathers."""
-    module, frame = "", sys._getframe(2)
+    module = ""
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         owner = frame.f_locals.get("self")
         if not module and type(owner).__name__ == "FSDPParamGroup":

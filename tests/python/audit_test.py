@@ -40,10 +40,12 @@ class Audits(unittest.TestCase):
         compiled = types.SimpleNamespace(as_text=lambda: text)
         lowered = types.SimpleNamespace(as_text=lambda: "module {}",
                                         compile=lambda: compiled)
+        traced = types.SimpleNamespace(jaxpr=None, lower=lambda: lowered)
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "step.hlo.txt")
             file.write_text(text, encoding="utf-8")
-            for program in (LAYERS, file, text, compiled, lowered):
+            for program in (LAYERS, file, text, compiled, lowered,
+                            traced):
                 with self.subTest(type(program)):
                     got = shardc.audit(program, mesh=MESH)
                     self.assertEqual(got.totals.bytes_per_device, 427528)
