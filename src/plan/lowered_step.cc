@@ -102,12 +102,14 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
     const int64_t built = inputs.built_microbatches > 0
                               ? inputs.built_microbatches
                               : inputs.microbatches;
-    if (!step::Accumulate(model->graph, built, inputs.reduction)) {
+    const bool own = inputs.accumulate != nullptr;
+    if (!(own ? inputs.accumulate(model->graph)
+              : step::Accumulate(model->graph, built, inputs.reduction))) {
       findings.Add(code::kUsage, {}, "the loss is no mean over tokens",
                    "micro-batches share the number of all tokens");
       return std::nullopt;
     }
-    step::AppendOptimizer(model->graph);
+    if (!own) step::AppendOptimizer(model->graph);
   }
   SetStepWidths(inputs, model->graph);
   LoweredStep out;

@@ -3,6 +3,7 @@
 #define SHARDC_PLAN_LOWERED_STEP_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,10 @@ struct StepInputs {
   // In training only: the number of parts that the batch is split into.
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
+  // Writes the micro-batches and the optimizer in place of
+  // step::Accumulate and step::AppendOptimizer, as for a pipeline. Returns
+  // false if the loss is no mean over tokens.
+  std::function<bool(step::Graph&)> accumulate = {};
   // How many of them the graph has; 0: all. If fewer, the second stands for all
   // that are left out.
   int64_t built_microbatches = 0;

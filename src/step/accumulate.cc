@@ -23,8 +23,12 @@ constexpr int64_t kKeysApart = 7919;
 
 class Accumulator {
  public:
-  Accumulator(Graph& graph, int64_t micro_batches, Reduction reduction)
-      : graph_(graph), micros_(micro_batches), reduction_(reduction) {}
+  Accumulator(Graph& graph, int64_t micro_batches, Reduction reduction,
+              GradientSums* sums)
+      : graph_(graph),
+        micros_(micro_batches),
+        reduction_(reduction),
+        chains_(sums) {}
 
   bool Run() {
     ops_ = std::move(graph_.ops);
@@ -45,8 +49,9 @@ class Accumulator {
       WritePhase(m, Phase::kForward);
       if (m + 1 == micros_) WriteLoss();
       WritePhase(m, Phase::kBackward);
-      AddGradients(m);
+      if (chains_ == nullptr) AddGradients(m);
     }
+    if (chains_ != nullptr) AddChains();
     graph_.gradients = sums_;
     graph_.logits = Of(micros_ - 1, graph_.logits);
     graph_.loss = loss_;
@@ -194,6 +199,7 @@ class Accumulator {
     for (size_t i = 0; i < ops_.size(); ++i) {
       const Op& op = ops_[i];
       if (op.phase != phase || op.kind == OpKind::kInput) continue;
+      if (IsReplaced(op.out)) continue;
       if (counts_[i] == 0 && i != AsIndex(divide_)) Write(micro, i);
     }
   }
@@ -206,6 +212,61 @@ class Accumulator {
     loss_ = Append(std::move(sum), graph_.loss);
   }
 
+  bool IsReplaced(ValueId value) const {
+    return chains_ != nullptr &&
+           std::find(chains_->replaced.begin(), chains_->replaced.end(),
+                     value) != chains_->replaced.end();
+  }
+
+  // Writes the sum of two gradients of a parameter, like `like`.
+  ValueId AddTwo(ValueId a, ValueId b, size_t parameter, int32_t micro,
+                 bool reduces, ValueId like) {
+    Op sum;
+    sum.kind = OpKind::kAdd;
+    sum.phase = Phase::kBackward;
+    sum.in = {a, b};
+    sum.name = "sum " + graph_.parameters[parameter].role;
+    sum.layer = graph_.parameters[parameter].layer;
+    sum.micro = micro;
+    if (reduces) {
+      sum.constraint = "grad:" + graph_.parameters[parameter].role;
+    }
+    return Append(std::move(sum), like);
+  }
+
+  void AddChains() {
+    sums_ = graph_.gradients;
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      if (sums_[i] == kNoValue) continue;
+      ValueId all = kNoValue;
+      for (const std::vector<GradientTerm>& chain : chains_->of[i]) {
+        if (chain.empty()) continue;
+        const ValueId sum = AddChain(chain, i);
+        all = all == kNoValue ? sum : AddTwo(all, sum, i, -1, true, sum);
+      }
+      sums_[i] = all;
+    }
+  }
+
+  ValueId AddChain(const std::vector<GradientTerm>& chain, size_t parameter) {
+    ValueId sum = Of(chain[0].micro, chain[0].value);
+    // The only term has the layout of the gradient.
+    if (chain.size() == 1) {
+      const int32_t at = place_[AsIndex(chain[0].micro)]
+                               [AsIndex(producer_[AsIndex(chain[0].value)])];
+      graph_.ops[AsIndex(at)].constraint =
+          "grad:" + graph_.parameters[parameter].role;
+    }
+    for (size_t k = 1; k < chain.size(); ++k) {
+      sum = AddTwo(sum, Of(chain[k].micro, chain[k].value), parameter,
+                   chain[k].micro,
+                   reduction_ == Reduction::kEach || k + 1 == chain.size(),
+                   chain[k].value);
+      chains_->adds[sum] = chain[k];
+    }
+    return sum;
+  }
+
   void AddGradients(int64_t micro) {
     if (micro == 0) {
       sums_ = graph_.gradients;
@@ -214,24 +275,17 @@ class Accumulator {
     for (size_t i = 0; i < sums_.size(); ++i) {
       const ValueId value = graph_.gradients[i];
       if (value < 0) continue;
-      Op sum;
-      sum.kind = OpKind::kAdd;
-      sum.phase = Phase::kBackward;
-      sum.in = {sums_[i], Of(micro, value)};
-      sum.name = "sum " + graph_.parameters[i].role;
-      sum.layer = graph_.parameters[i].layer;
-      sum.micro = static_cast<int32_t>(micro);
-      if (reduction_ == Reduction::kEach || micro + 1 == micros_) {
-        sum.constraint = "grad:" + graph_.parameters[i].role;
-      }
-      sums_[i] = Append(std::move(sum), value);
+      sums_[i] =
+          AddTwo(sums_[i], Of(micro, value), i, static_cast<int32_t>(micro),
+                 reduction_ == Reduction::kEach || micro + 1 == micros_, value);
     }
   }
 
   Graph& graph_;
   const int64_t micros_;
   const Reduction reduction_;
-  std::vector<Op> ops_;  // of one micro-batch
+  GradientSums* const chains_;  // null: one sum for each parameter
+  std::vector<Op> ops_;         // of one micro-batch
   size_t values_ = 0;
   std::vector<Data> data_;
   std::vector<int32_t> producer_;            // by value
@@ -246,9 +300,10 @@ class Accumulator {
 
 }  // namespace
 
-bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction) {
+bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction,
+                GradientSums* sums) {
   return micro_batches == 1 ||
-         Accumulator(graph, micro_batches, reduction).Run();
+         Accumulator(graph, micro_batches, reduction, sums).Run();
 }
 
 }  // namespace shardc::step

@@ -27,18 +27,10 @@ ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
   return out;
 }
 
-}  // namespace
-
-void AppendOptimizer(Graph& graph) {
-  GraphWriter write(graph);
-  write.phase = Phase::kOptimizer;
-  write.name = "norm";
-  std::vector<ValueId> squares;
-  for (const ValueId g : graph.gradients) {
-    if (g != kNoValue) squares.push_back(write.Einsum(g, g, {}));
-  }
-  if (squares.empty()) return;
-  graph.gradient_norm = write.Fn("sqrt", write.Add(std::move(squares)));
+// Appends the clipping and the updates for a norm that is the root of `sum`.
+void AppendUpdates(GraphWriter& write, ValueId sum) {
+  Graph& graph = write.graph();
+  graph.gradient_norm = write.Fn("sqrt", sum);
   const ValueId clip = write.Fn("clip", graph.gradient_norm, graph.adam.clip);
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const Parameter& parameter = graph.parameters[i];
@@ -58,6 +50,38 @@ void AppendOptimizer(Graph& graph) {
     graph.updated_moments.back() = {Update(write, in, 1, parameter),
                                     Update(write, in, 2, parameter)};
   }
+}
+
+}  // namespace
+
+void AppendOptimizer(Graph& graph) {
+  GraphWriter write(graph);
+  write.phase = Phase::kOptimizer;
+  write.name = "norm";
+  std::vector<ValueId> squares;
+  for (const ValueId g : graph.gradients) {
+    if (g != kNoValue) squares.push_back(write.Einsum(g, g, {}));
+  }
+  if (squares.empty()) return;
+  AppendUpdates(write, write.Add(std::move(squares)));
+}
+
+void AppendOptimizer(Graph& graph, std::vector<NormPart>& parts) {
+  GraphWriter write(graph);
+  write.phase = Phase::kOptimizer;
+  write.name = "norm";
+  std::vector<ValueId> sums;
+  for (NormPart& part : parts) {
+    std::vector<ValueId> squares;
+    for (const size_t parameter : part.parameters) {
+      const ValueId own = graph.gradients[parameter];
+      if (own != kNoValue) squares.push_back(write.Einsum(own, own, {}));
+    }
+    if (squares.empty()) continue;
+    part.sum = write.Add(std::move(squares));
+    sums.push_back(part.sum);
+  }
+  if (!sums.empty()) AppendUpdates(write, write.Add(std::move(sums)));
 }
 
 }  // namespace shardc::step

@@ -3,6 +3,10 @@
 #ifndef SHARDC_STEP_OPTIMIZER_H_
 #define SHARDC_STEP_OPTIMIZER_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "model/step_graph.h"
 
 namespace shardc::step {
@@ -12,6 +16,16 @@ namespace shardc::step {
 // gradient lack. Results have the constraint `new:ROLE`. The settings are
 // `graph.adam`.
 void AppendOptimizer(Graph& graph);
+
+// The sum of squares that one rank of a pipeline computes.
+struct NormPart {
+  std::vector<size_t> parameters = {};
+  int32_t rank = 0;
+  ValueId sum = kNoValue;  // set by AppendOptimizer
+};
+// The same, where each rank adds the squares of its parts before all ranks add
+// their sums. A parameter in no part does not count.
+void AppendOptimizer(Graph& graph, std::vector<NormPart>& parts);
 
 }  // namespace shardc::step
 

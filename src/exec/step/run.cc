@@ -22,40 +22,44 @@ using step::InstructionKind;
 class Runner {
  public:
   Runner(Machine& machine, const step::Graph& graph,
-         const step::Program& program, const StepInputs& inputs, KeepSlots keep)
+         const step::Program& program, const StepInputs& inputs,
+         std::vector<PerDevice>& slots)
       : machine_(machine),
         graph_(graph),
         program_(program),
         inputs_(inputs),
-        keep_(keep) {}
+        slots_(slots) {}
 
-  StepRun Run() {
-    out_.slots.resize(program_.slots.size());
+  void RunAll(KeepSlots keep) {
+    slots_.resize(program_.slots.size());
     FindLastUses();
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
-      switch (step.kind) {
-        case InstructionKind::kInput:
-          RunInput(step);
-          break;
-        case InstructionKind::kLocal:
-          RunLocal(step);
-          break;
-        case InstructionKind::kSlice:
-          RunSlice(step);
-          break;
-        case InstructionKind::kCollective:
-          RunMove(step);
-          break;
-      }
-      if (keep_ == KeepSlots::kAll) continue;
+      RunOne(step);
+      if (keep == KeepSlots::kAll) continue;
       for (int32_t slot : step.in) {
         if (last_use_[AsIndex(slot)] == static_cast<int64_t>(i)) {
-          out_.slots[AsIndex(slot)] = {};
+          slots_[AsIndex(slot)] = {};
         }
       }
     }
-    return std::move(out_);
+  }
+
+  void RunOne(const Instruction& step) {
+    switch (step.kind) {
+      case InstructionKind::kInput:
+        RunInput(step);
+        break;
+      case InstructionKind::kLocal:
+        RunLocal(step);
+        break;
+      case InstructionKind::kSlice:
+        RunSlice(step);
+        break;
+      case InstructionKind::kCollective:
+        RunMove(step);
+        break;
+    }
   }
 
  private:
@@ -100,12 +104,12 @@ class Runner {
     ShardedTensor tensor =
         Scatter(machine_.mesh(), inputs_.values[AsIndex(slot.value)],
                 step::SpecOf(program_.axes, slot.sharding));
-    out_.slots[AsIndex(step.out)] = std::move(tensor.local);
+    slots_[AsIndex(step.out)] = std::move(tensor.local);
   }
 
   void RunLocal(const Instruction& step) {
     const Shape shape = LocalShape(step.out);
-    PerDevice& result = out_.slots[AsIndex(step.out)];
+    PerDevice& result = slots_[AsIndex(step.out)];
     result.resize(AsIndex(machine_.devices()));
     ShapeElsewhere(machine_.mesh(), shape, DtypeOf(step.out), result);
     const LocalOpSeam& seam = machine_.Seam<LocalOpSeam>();
@@ -125,7 +129,7 @@ class Runner {
       for (size_t i = 0; i < step.in.size(); ++i) {
         const int32_t slot = step.in[i];
         local.in.push_back({&ValueOf(slot).labels,
-                            &out_.slots[AsIndex(slot)][AsIndex(device)],
+                            &slots_[AsIndex(slot)][AsIndex(device)],
                             Start(slot, shapes[i], device)});
       }
       seam.run(local);
@@ -139,7 +143,7 @@ class Runner {
   void RunSlice(const Instruction& step) {
     const AxisGroup axes = program_.axes.Group(step.axes);
     const int64_t n = machine_.mesh().Parts(axes);
-    const PerDevice& in = out_.slots[AsIndex(step.in[0])];
+    const PerDevice& in = slots_[AsIndex(step.in[0])];
     PerDevice out(in.size());
     ShapeElsewhere(machine_.mesh(), LocalShape(step.out), DtypeOf(step.out),
                    out);
@@ -149,7 +153,7 @@ class Runner {
       out[AsIndex(device)] = SliceDim(
           from, step.dim, machine_.mesh().Index(device, axes) * length, length);
     });
-    out_.slots[AsIndex(step.out)] = std::move(out);
+    slots_[AsIndex(step.out)] = std::move(out);
   }
 
   std::string_view NameOf(const Instruction& step) const {
@@ -159,7 +163,7 @@ class Runner {
 
   void RunMove(const Instruction& step) {
     const AxisGroup axes = program_.axes.Group(step.axes);
-    const PerDevice& in = out_.slots[AsIndex(step.in[0])];
+    const PerDevice& in = slots_[AsIndex(step.in[0])];
     const std::string_view what = NameOf(step);
     PerDevice out;
     switch (step.collective) {
@@ -189,7 +193,7 @@ class Runner {
       case Collective::kBroadcast:
         break;
     }
-    out_.slots[AsIndex(step.out)] = std::move(out);
+    slots_[AsIndex(step.out)] = std::move(out);
   }
 
   static std::vector<Edge> ShiftEdges(int64_t n, int shift) {
@@ -220,8 +224,7 @@ class Runner {
   const step::Graph& graph_;
   const step::Program& program_;
   const StepInputs& inputs_;
-  KeepSlots keep_;
-  StepRun out_;
+  std::vector<PerDevice>& slots_;
   std::vector<int64_t> last_use_;
 };
 
@@ -230,7 +233,16 @@ class Runner {
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
                 KeepSlots keep) {
-  return Runner(machine, graph, program, inputs, keep).Run();
+  StepRun out;
+  Runner(machine, graph, program, inputs, out.slots).RunAll(keep);
+  return out;
+}
+
+void RunInstruction(Machine& machine, const step::Graph& graph,
+                    const step::Program& program, const StepInputs& inputs,
+                    const Instruction& instruction,
+                    std::vector<PerDevice>& slots) {
+  Runner(machine, graph, program, inputs, slots).RunOne(instruction);
 }
 
 Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,

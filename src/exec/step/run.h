@@ -34,6 +34,13 @@ StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
                 KeepSlots keep);
 
+// Runs one instruction of a program: `slots`, one for each slot of the program,
+// hold its operands, and get its result.
+void RunInstruction(Machine& machine, const step::Graph& graph,
+                    const step::Program& program, const StepInputs& inputs,
+                    const step::Instruction& instruction,
+                    std::vector<PerDevice>& slots);
+
 // Returns the global index at which a device's part of a slot starts.
 Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,
                    const step::Slot& slot, const Shape& local, int device);

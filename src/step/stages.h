@@ -1,0 +1,49 @@
+// The stage of a pipeline to which each op of a training step belongs.
+#ifndef SHARDC_STEP_STAGES_H_
+#define SHARDC_STEP_STAGES_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "model/step_graph.h"
+
+namespace shardc::step {
+
+// Which layers are in which stage. Ops before the layers belong to the first
+// stage, and those after them to the last.
+struct StageDivision {
+  int32_t stages = 1;
+  // By layer's number: its stage; -1: in none.
+  std::vector<int32_t> of_layer = {};
+};
+
+enum class StageWork : uint8_t {
+  kParameters,  // made of parameters and moments alone: any rank computes it
+  kData,        // made of data alone: any rank computes it
+  kTask,        // of a stage's forward or backward task of a micro-batch
+  kAfter,       // follows the tasks of several micro-batches or stages
+};
+
+struct OpStage {
+  StageWork work = StageWork::kTask;
+  int32_t stage = -1;  // of a task; -1: its layer is in none
+  // Whether it is a task's op outside the layers.
+  bool outside = false;
+};
+
+// Returns the stage of each op. `given` has stages of values by themselves,
+// such as sums of gradients. Without `accumulated` all ops of the forward and
+// backward phase belong to one micro-batch.
+std::vector<OpStage> StagesOfOps(const Graph& graph,
+                                 const StageDivision& division,
+                                 const std::map<ValueId, int32_t>& given,
+                                 bool accumulated);
+
+// Returns, by parameter, the stages whose tasks read it, in ascending order.
+std::vector<std::vector<int32_t>> StagesOfParameters(
+    const Graph& graph, const std::vector<OpStage>& ops);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_STAGES_H_
