@@ -16,20 +16,23 @@
 
 #include "cli/commands.h"
 #include "cli/cost_flags.h"
-#include "cli/dtype_help.h"
 #include "cli/dump_files.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/proof_dtypes.h"
 #include "cli/ranks.h"
+#include "cli/schedule_table.h"
+#include "cli/stage_flags.h"
 #include "cli/step_memory.h"
+#include "cli/step_self_test.h"
 #include "cli/verify_process.h"
 #include "cli/verify_request.h"
+#include "cli/verify_stages.h"
 #include "emit/verify/step_dump.h"
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
 #include "source/file_sink.h"
 #include "source/wording.h"
-#include "verify/step/self_test.h"
 #include "verify/step/step_report.h"
 
 namespace shardc::cli {
@@ -46,6 +49,7 @@ struct StepFlags {
   StepDtypeFlags step_dtypes;
   bool keep_gathered = false, reduce_each = false;
   bool full = false, self_test = false;
+  StageFlags stages;
 };
 
 struct StepSettings {
@@ -60,6 +64,7 @@ struct StepInputFiles {
   StepSettings settings;
   std::optional<ModelConfig> model;
   std::unique_ptr<const Compiled> compiled;
+  std::optional<verify::StageSettings> stages;
 };
 
 bool WriteDump(const std::string& folder, size_t index,
@@ -70,27 +75,6 @@ bool WriteDump(const std::string& folder, size_t index,
   return report.tensors.empty() ||
          WriteWhole(CaseFile(folder, index, ".safetensors"),
                     StepDumpTensors(report), findings);
-}
-
-bool ReadDtypes(const StepFlags& flags, std::vector<Dtype>& out,
-                Findings& findings) {
-  for (const std::string& text : flags.dtypes) {
-    const auto dtype = ParseDtype(text);
-    if (dtype != Dtype::kF64 && dtype != Dtype::kF32 && dtype != Dtype::kBF16 &&
-        dtype != Dtype::kF16) {
-      findings.Add(
-          code::kUsage, {},
-          ShortQuote(text) + " is none of: float64, float32, bfloat16, float16",
-          DtypeHelp(text).empty()
-              ? "a step is proved in these; its bytes are those of the "
-                "parameters' dtype"
-              : DtypeHelp(text));
-      return false;
-    }
-    out.push_back(*dtype);
-  }
-  if (out.empty()) out = {Dtype::kF64};
-  return true;
 }
 
 bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
@@ -129,7 +113,8 @@ bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
       {"--microbatches", !flags.microbatches.empty()},
       {"--zero", !flags.step_dtypes.zero.empty()},
       {"--grad-dtype", !flags.step_dtypes.gradients.empty()},
-      {"--keep-gathered", flags.keep_gathered}};
+      {"--keep-gathered", flags.keep_gathered},
+      {"--stages", !flags.stages.axis.empty()}};
   for (const auto& [name, given] : of_training) {
     if (!given) continue;
     findings.Add(code::kUsage, {},
@@ -151,7 +136,7 @@ std::optional<StepSettings> ReadSettings(const StepFlags& flags,
   auto modes = ParseModes(flags.modes.empty() ? Strings{"train"} : flags.modes,
                           findings);
   if (!modes || !SuitsModes(flags, *modes, findings) ||
-      !ReadDtypes(flags, out.dtypes, findings)) {
+      !ReadProofDtypes(flags.dtypes, out.dtypes, findings)) {
     return std::nullopt;
   }
   out.modes = std::move(*modes);
@@ -312,19 +297,8 @@ Options OptionsOf(StepFlags& flags) {
         .value = "DIR",
         .help = "write each step's tensors and settings to this folder"}});
   Append(options, StepDtypeOptions(flags.step_dtypes));
+  Append(options, OptionsOf(flags.stages));
   return options;
-}
-
-int RunStepSelfTest(const Common& common, Findings& findings) {
-  const verify::StepSelfTest result =
-      verify::RunStepSelfTest(verify::StepFaults(), ThreadsOr(common.threads),
-                              FaultProgressLine(common));
-  const auto write = [&](Sink& out) {
-    if (common.format == "json") return WriteStepSelfTestJson(result, out);
-    out.Append(StepSelfTestText(result));
-  };
-  if (!PutOut(write, findings)) return kFailed;
-  return result.Holds() ? kDone : kFound;
 }
 
 std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
@@ -355,6 +329,12 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
                  "`--batch` is that of the whole step");
     return nullptr;
   }
+  if (flags.stages.axis.empty()) return out;
+  if (!CanStage(flags.stages, request, findings)) return nullptr;
+  out->stages = StagesToVerify(flags.stages, *out->compiled, out->model,
+                               request, findings);
+  if (!out->stages) return nullptr;
+  request.stages = &*out->stages;
   return out;
 }
 
@@ -376,7 +356,9 @@ int VerifySteps(const StepFlags& flags, const Common& common,
   const bool dumps = !flags.dump.empty() && ranks.Leads();
   bool begins = work != nullptr;
   if (begins && dumps) begins = MakeFolder(flags.dump, findings);
-  if (!ranks.All(begins, findings)) return kFailed;
+  if (!ranks.All(begins, findings)) {
+    return flags.stages.axis.empty() ? kFailed : StageStatus(findings);
+  }
   verify::StepRequest& request = work->settings.request;
   if (flags.full) {
     request.memory_bytes = ranks.Least(FreeMemory() / ranks.on_machine());
@@ -389,8 +371,10 @@ int VerifySteps(const StepFlags& flags, const Common& common,
       request.dtype = dtype;
       auto report = verify::VerifyStep(request, findings);
       if (!report) return kFailed;
-      report->memory =
-          MemoryOfStep(request, work->settings.step_dtypes, work->model);
+      if (request.stages == nullptr) {
+        report->memory =
+            MemoryOfStep(request, work->settings.step_dtypes, work->model);
+      }
       if (dumps && written) {
         written = WriteDump(flags.dump, reports.size(), *report, findings);
       }
@@ -477,9 +461,18 @@ Bytes are those of `--activation-dtype`, of the parameters' own dtypes, of
 no gradients. The memory of the fullest device is that of `shardc cost`, and the
 most that it would hold if no op were fused follows.
 
-With `--self-test` faults are injected into ten small steps that the program
-carries: into collectives, ops, programs and inputs. Each must change what the
-devices hold or send, and be detected by the check that its row names.
+With `--stages AXIS` the layers are divided into the stages of a pipeline over
+an axis of the mesh, as `shardc cost --stages` divides them. The order of the
+schedule's table, its sends and receives, and the micro-batches that ranks hold
+are proved at the real size. A step then runs on the ranks of a smaller table of
+the same schedule, each with its own memory: losses, gradients in the order in
+which ranks add them, the global norm and all updates must equal the dense
+step's.
+
+With `--self-test` faults are injected into small steps that the program
+carries, ten on one mesh and one under each schedule of a pipeline: into
+collectives, ops, programs, inputs, tables and messages. Each must be detected
+by the checks that its row names.
 
 With a build that has MPI, `mpirun -n N shardc verify step` (or `srun`) spreads
 the devices over N processes; see `shardc verify`.

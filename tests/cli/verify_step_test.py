@@ -403,6 +403,57 @@ class VerifyStep(DescribedCase):
         value["faults"][0]["by"] = "luck"
         self.assertFalse(self.schema.is_valid(value))
 
+    def test_stages(self):
+        """Proved under each schedule, with what the table's own proofs find."""
+        args = ("--mesh", "pp:4,fsdp:2,tp:2", *LLAMA, "--batch", "64",
+                "--mode", "train", "--stages", "pp")
+        names = ("gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2",
+                 "interleaved-zb", "zbv", "dualpipe", "dualpipev")
+        for name in names:
+            with self.subTest(name):
+                (step,) = self.steps(*args, "--schedule", name,
+                                     "--microbatches", "16")
+                stages = step["stages"]
+                self.assertEqual(step["status"], "pass")
+                self.assertIsNone(step["memory"])
+                self.assertEqual(stages["schedule"], name)
+                self.assertEqual((stages["ranks"], stages["microbatches"]),
+                                 (4, 16))
+                self.assertEqual(sum(stages["layers"]), 32)
+                self.assertEqual(len(stages["layers"]),
+                                 4 * stages["virtual_stages"])
+                self.assertEqual(len(stages["held"]), 4)
+                proof = stages["proof"]
+                self.assertGreaterEqual(proof["microbatches"], 2)
+                self.assertGreater(proof["messages"], 0)
+                self.assertGreaterEqual(
+                    len(step["proof"]["layers"]),
+                    proof["ranks"] * proof["virtual_stages"])
+        (step,) = self.steps(*args, "--assign", "0,16,16,0",
+                             "--microbatches", "8", "--remat",
+                             "nothing_saveable", "--reduce", "once")
+        self.assertEqual(step["stages"]["layers"], [0, 16, 16, 0])
+        self.assertEqual(step["status"], "pass")
+
+    def test_stages_that_cannot_be_proved(self):
+        base = ("verify", "step", "--no-project", *LLAMA, "--batch", "64",
+                "--mesh", "pp:4,tp:2", "--stages", "pp")
+        for more, rc, words in (
+                (("--full",), 2, "`--full` has no meaning for the stages of a "
+                                 "pipeline"),
+                (("--part", "layer 0"), 2, "`--part` has no meaning"),
+                (("--mode", "decode"), 2, "`--stages` has an effect only in a "
+                                          "training step"),
+                (("--schedule", "zbx"), 2, "there is no schedule `zbx`"),
+                (("--schedule", "dualpipe", "--microbatches", "4"), 1,
+                 "dualpipe"),
+                (("--assign", "33,1,1,1"), 1, "layers")):
+            with self.subTest(more):
+                got = run(*base, *more)
+                self.assertEqual(got.rc, rc, got.err)
+                self.assertIn(words, got.err)
+                self.assertEqual(got.out, "")
+
     def test_one_part(self):
         args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "16",
                 "--mode", "train")

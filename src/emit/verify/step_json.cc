@@ -83,7 +83,7 @@ void WriteTotals(JsonWriter& json, const StepReport& report) {
 
 void WriteMemory(JsonWriter& json, const StepReport& report) {
   json.Key("memory");
-  if (report.program.empty()) return json.Null();
+  if (report.program.empty() || report.stages) return json.Null();
   json.BeginObject(JsonLayout::kLines);
   json.Key("peak");
   if (!report.memory) {
@@ -108,6 +108,34 @@ void WriteMemory(JsonWriter& json, const StepReport& report) {
   json.Member("part", peak.part);
   json.Member("op", peak.op);
   json.EndObject();
+  json.EndObject();
+}
+
+void WriteStages(JsonWriter& json, const verify::StageProof& of) {
+  json.Key("stages");
+  json.BeginObject(JsonLayout::kLines);
+  json.Member("axis", of.axis);
+  json.Member("schedule", of.schedule);
+  json.Member("ranks", int64_t{of.ranks});
+  json.Member("virtual_stages", int64_t{of.virtual_stages});
+  json.Member("microbatches", int64_t{of.microbatches});
+  json.Key("layers");
+  json.Array(of.layers);
+  json.Member("tasks", of.tasks);
+  json.Member("channel_capacity", of.capacity);
+  json.Key("held");
+  json.Array(of.held);
+  json.Key("proof");
+  if (of.proved_ranks == 0) {
+    json.Null();
+  } else {
+    json.BeginObject();
+    json.Member("ranks", int64_t{of.proved_ranks});
+    json.Member("virtual_stages", int64_t{of.proved_virtual});
+    json.Member("microbatches", int64_t{of.proved_microbatches});
+    json.Member("messages", of.messages);
+    json.EndObject();
+  }
   json.EndObject();
 }
 
@@ -166,6 +194,7 @@ void WriteStepReport(JsonWriter& json, const StepReport& report) {
   WriteConflicts(json, report);
   WriteTotals(json, report);
   WriteMemory(json, report);
+  if (report.stages) WriteStages(json, *report.stages);
   json.Key("notes");
   json.Array(report.notes);
   json.Key("problems");

@@ -122,7 +122,8 @@ std::string ConflictsText(const StepReport& report) {
 }
 
 std::string TotalsText(const StepReport& report) {
-  std::string out = "\ntotals per device\n";
+  std::string out = report.stages ? "\ntotals of a device that ran all stages\n"
+                                  : "\ntotals per device\n";
   std::vector<std::vector<std::string>> rows;
   for (const step::Phase phase : {step::Phase::kForward, step::Phase::kBackward,
                                   step::Phase::kOptimizer}) {
@@ -140,7 +141,42 @@ std::string TotalsText(const StepReport& report) {
   return out;
 }
 
+std::string StagesText(const StepReport& report) {
+  if (!report.stages) return "";
+  const verify::StageProof& of = *report.stages;
+  std::string layers, held;
+  for (const int64_t number : of.layers) layers += " " + CountText(number);
+  for (const int64_t number : of.held) held += " " + CountText(number);
+  std::string out = "\nstages over " + of.axis + ": " + of.schedule + " on " +
+                    Counted(of.ranks, "rank") + ", " +
+                    Counted(of.virtual_stages, "stage") + " each, " +
+                    Counted(of.microbatches, "micro-batch", "micro-batches") +
+                    "\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"  layers", "by stage:" + layers},
+      {"  order", Counted(of.tasks, "task") + ", each once and after those "
+                                              "whose results it reads"}};
+  if (of.held.empty()) rows.pop_back();
+  if (!of.held.empty()) {
+    rows.push_back(
+        {"  channels",
+         std::string("no rank waits for ever if receives are posted in the "
+                     "sender's turn") +
+             (of.capacity
+                  ? ", or if channels hold " + Counted(*of.capacity, "message")
+                  : "")});
+    rows.push_back(
+        {"  memory", "micro-batches of stages held, by rank:" + held});
+  }
+  AppendTable(rows, out);
+  return out;
+}
+
 std::string MemoryText(const StepReport& report) {
+  if (report.stages) {
+    return "memory of each rank: `shardc cost --stages " + report.stages->axis +
+           "`\n";
+  }
   std::string out;
   if (report.memory) {
     out += "\nmemory " + BytesText(report.memory->total) + " per device" +
@@ -179,6 +215,13 @@ std::string ReducedText(const StepReport& report) {
   }
   if (!layers.empty()) out += "; layers " + layers;
   if (!encoder.empty()) out += "; encoder " + encoder;
+  if (report.stages) {
+    const verify::StageProof& of = *report.stages;
+    out += "; " + of.schedule + " on " + Counted(of.proved_ranks, "rank") +
+           ", " + Counted(of.proved_virtual, "stage") + " each, " +
+           Counted(of.proved_microbatches, "micro-batch", "micro-batches") +
+           ", " + Counted(of.messages, "message");
+  }
   return out + "\n";
 }
 
@@ -215,7 +258,7 @@ std::string StepText(const StepReport& report) {
   if (report.status != verify::StepStatus::kUnsupported ||
       !report.rows.empty()) {
     out += RowsText(report) + ConflictsText(report) + TotalsText(report) +
-           MemoryText(report);
+           StagesText(report) + MemoryText(report);
   }
   if (!report.notes.empty()) {
     out += "\n";

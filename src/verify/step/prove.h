@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ namespace shardc::verify {
 StepData MakeReference(const step::Graph& graph, const step::Sizes& sizes,
                        Dtype dtype, uint64_t seed);
 
+struct StepProblem;
+
 struct StepCase {
   const step::Graph* graph = nullptr;
   const step::Program* program = nullptr;
@@ -42,6 +45,12 @@ struct StepCase {
   exec::Seams seams = {};
   // The program that is run in place of `program`, with an injected fault.
   const step::Program* run = nullptr;
+  // Runs the program in place of one machine, and checks the bytes sent: on the
+  // ranks of a pipeline. Returns nothing after problems.
+  std::function<std::optional<exec::StepRun>(
+      const exec::SimMesh&, const exec::Seams&, const exec::StepInputs&,
+      std::vector<StepProblem>&)>
+      execute = {};
   // The reference of an earlier case with the same graph, sizes, dtype and
   // seed.
   const StepData* reference = nullptr;
@@ -69,7 +78,8 @@ enum class StepCheck : uint8_t {
   kConstraints,
   kReplicas,
   kResults,
-  kLedger
+  kLedger,
+  kStages,  // the tasks of a pipeline
 };
 std::string_view StepCheckName(StepCheck check);  // "form"
 

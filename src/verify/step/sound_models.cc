@@ -113,8 +113,9 @@ class ModelWriter : public Writer {
     ValueId x = Begin();
     for (int layer = 0; layer < kind_.layers; ++layer) {
       write.layer = layer;
-      if (!kind_.experts) x = AttentionOf(x);
-      x = kind_.experts ? ExpertsOf(x) : Mlp(x);
+      const bool experts = kind_.experts && (!kind_.mixed || layer % 2 == 1);
+      if (!kind_.experts || kind_.mixed) x = AttentionOf(x);
+      x = experts ? ExpertsOf(x) : Mlp(x);
     }
     write.layer = -1;
     End(x);
@@ -123,7 +124,7 @@ class ModelWriter : public Writer {
     step::Remat policy;
     if (kind_.recompute) policy.keep = step::Keep::kNothing;
     step::Recompute(graph, policy);
-    step::AppendOptimizer(graph);
+    if (!kind_.bare) step::AppendOptimizer(graph);
   }
 
   LabelId b, t, s, d, v, f;
@@ -292,12 +293,14 @@ class ModelWriter : public Writer {
   }
 
   ValueId ExpertsOf(ValueId x) {
-    e_ = Label("e", 8, "EXPERT");
-    const LabelId slot = Label("slot", 2), top_k = Label("top_k", 2);
-    const LabelId groups = Label("groups", 4), chosen = Label("chosen", 2);
-    graph.common.slot = slot;
-    graph.common.top_k = top_k;
-    graph.common.experts = e_;
+    if (e_ == step::kNoLabel) {
+      e_ = Label("e", 8, "EXPERT");
+      graph.common.slot = Label("slot", 2);
+      graph.common.top_k = Label("top_k", 2);
+      graph.common.experts = e_;
+      groups_ = Label("groups", 4);
+      chosen_ = Label("chosen", 2);
+    }
     const ValueId y = Normed(x, "norm2");
     const ValueId logits =
         Put(LinearOf("router", y, {e_, d}, {{}, {"fsdp"}}), "router");
@@ -306,8 +309,8 @@ class ModelWriter : public Writer {
     step::RouterSettings settings;
     settings.score = step::RouterSettings::Score::kSigmoid;
     settings.renormalise = true;
-    settings.groups = groups;
-    settings.chosen_groups = chosen;
+    settings.groups = groups_;
+    settings.chosen_groups = chosen_;
     // A small correction, so that scores still determine the choice.
     settings.correction = write.Scaled(correction, {0.1, {}});
     const step::Routed routed = step::Route(write, logits, e_, settings);
@@ -373,7 +376,8 @@ class ModelWriter : public Writer {
   const SoundModelKind kind_;
   LabelId n_ = step::kNoLabel, k_ = step::kNoLabel, h_ = step::kNoLabel,
           nh_ = step::kNoLabel, kh_ = step::kNoLabel, c_ = step::kNoLabel,
-          z_ = step::kNoLabel, fz_ = step::kNoLabel, e_ = step::kNoLabel;
+          z_ = step::kNoLabel, fz_ = step::kNoLabel, e_ = step::kNoLabel,
+          groups_ = step::kNoLabel, chosen_ = step::kNoLabel;
   ValueId ids_ = step::kNoValue, positions_ = step::kNoValue,
           labels_ = step::kNoValue, weights_ = step::kNoValue,
           embed_ = step::kNoValue, query_positions_ = step::kNoValue,

@@ -30,6 +30,11 @@ struct SoundModelKind {
   bool decodes = false;    // one token after a cache, without backward
   bool recompute = false;  // layers drop activations and are rematerialised
   int64_t turns = 1;       // devices of the ring round which keys pass; 1: none
+  // Layers have attention, and every second one experts in place of an MLP if
+  // `experts` is set.
+  bool mixed = false;
+  // The caller writes the micro-batches and the optimizer.
+  bool bare = false;
 };
 
 // A graph, the sizes of its labels, the specs of its parameters, and the axes

@@ -17,6 +17,8 @@
 #include "step/sizes.h"
 #include "step/validate.h"
 #include "verify/step/reduced_case.h"
+#include "verify/step/staged_run.h"
+#include "verify/step/staged_step.h"
 #include "verify/step/step_operation.h"
 #include "verify/step/step_rows.h"
 
@@ -48,12 +50,19 @@ class Reporter {
     }
     out_.encoder_layer = full->model.graph.encoder_layer;
     if (!IsAPart(full->model.graph)) return std::nullopt;
-    if (!LowerAt(*full, compiled_.mesh)) return std::move(out_);
+    if (!LowerAt(*full, OwnMesh())) return std::move(out_);
     row_ops_ = DescribeProgram(request_, *full, out_);
     places_ = PlacesOf(full->model.graph);
     for (const step::ProgramFault& fault :
          step::Validate(full->model.graph, *full->program, full->sizes)) {
       Problem("static", full->model.graph, fault.op, fault.message);
+    }
+    if (request_.stages != nullptr) {
+      out_.stages = ProveTable(*request_.stages, out_.problems);
+      if (out_.encoder_layer >= 0) {
+        Unsupported("an encoder and a decoder are no chain of stages");
+        return std::move(out_);
+      }
     }
     if (request_.numbers) {
       const bool known = Prove(full->model.graph);
@@ -112,6 +121,11 @@ class Reporter {
     return false;
   }
 
+  // The mesh of the step: of one stage of a pipeline, or of all devices.
+  const Mesh& OwnMesh() const {
+    return request_.stages != nullptr ? request_.stages->mesh : compiled_.mesh;
+  }
+
   bool LowerAt(LoweredStep& of, const Mesh& mesh) {
     of.program = LowerStep(request_, of, mesh, out_.reason);
     if (of.program) return true;
@@ -158,10 +172,10 @@ class Reporter {
   std::optional<step::Sizes> ChooseSizes(LoweredStep& small, std::string& why) {
     out_.full = request_.full;
     if (request_.full) {
-      out_.reduced_mesh = compiled_.mesh;
+      out_.reduced_mesh = OwnMesh();
       return FullSizes(small);
     }
-    out_.reduced_mesh = ReducedMesh(compiled_.mesh, kMostDevices);
+    out_.reduced_mesh = ReducedMesh(OwnMesh(), kMostDevices);
     const step::Axes axes = step::AxesOf(out_.reduced_mesh);
     if (axes.names != small.program->axes.names) {
       why = "the mesh has no small one";
@@ -230,13 +244,18 @@ class Reporter {
     // A ring has as many turns as it has devices.
     const bool as_it_is = request_.full || full.ring.turns < 0;
     const Mesh mesh =
-        as_it_is ? compiled_.mesh : ReducedMesh(compiled_.mesh, kMostDevices);
+        as_it_is ? OwnMesh() : ReducedMesh(OwnMesh(), kMostDevices);
     const auto form = FormOf(request_, mesh, out_.reason);
     if (!form) return Unsupported(out_.reason);
-    auto small = BuildStep(request_, out_.reduced_layers, findings_, *form);
+    StepRequest own = request_;
+    StagedStep staged;
+    std::string why;
+    if (request_.stages != nullptr && !Divide(own, staged, why)) {
+      return Unsupported(why);
+    }
+    auto small = BuildStep(own, out_.reduced_layers, findings_, *form);
     if (!small) return false;
     if (!LowerAt(*small, mesh)) return true;
-    std::string why;
     const auto sizes = ChooseSizes(*small, why);
     if (!sizes) return Unsupported(why);
     const Graph& graph = small->model.graph;
@@ -264,7 +283,9 @@ class Reporter {
       };
     }
     if (!HasDevices(test) || !Fits(test)) return false;
-    const StepProof proof = ProveStep(test);
+    const StepProof proof = request_.stages != nullptr
+                                ? ProveStaged(test, staged)
+                                : ProveStep(test);
     if (proof.overflow >= 0) {
       const Op& op = graph.ops[AsIndex(proof.overflow)];
       return Unsupported(StepOpName(op) + ": " +
@@ -273,6 +294,47 @@ class Reporter {
     }
     Take(proof, graph);
     return true;
+  }
+
+  // Chooses a small table and layers for it, and has them written into the
+  // graph.
+  bool Divide(StepRequest& own, StagedStep& staged, std::string& why) {
+    const auto table = ReducedTable(request_.stages->table, why);
+    if (!table) return false;
+    ReducedDivision of =
+        DivideLayers(*request_.stages, table->stages, out_.reduced_layers,
+                     static_cast<int32_t>(out_.layers));
+    out_.reduced_layers = std::move(of.layers);
+    const auto reduction = request_.reduction;
+    own.accumulate = [&staged, table = *table, division = of.division,
+                      reduction](Graph& graph) {
+      return WriteStagedStep(graph, table, division, reduction, staged);
+    };
+    return true;
+  }
+
+  StepProof ProveStaged(StepCase& test, const StagedStep& step) {
+    const StagedProgram staged(*test.graph, *test.program, step);
+    const schedule::Programs programs =
+        schedule::Lower(step.table, schedule::Receives::kSendersTurn);
+    const StagedRunRequest run{.graph = test.graph,
+                               .program = test.program,
+                               .staged = &staged,
+                               .table = &step.table,
+                               .programs = &programs,
+                               .threads = request_.threads};
+    StagedTraffic traffic;
+    test.execute = [&](const exec::SimMesh& mesh, const exec::Seams& seams,
+                       const exec::StepInputs& inputs,
+                       std::vector<StepProblem>& problems) {
+      return RunStaged(run, mesh, seams, inputs, problems, &traffic);
+    };
+    StepProof proof = ProveStep(test);
+    out_.stages->proved_ranks = step.table.ranks();
+    out_.stages->proved_virtual = step.table.stages / step.table.ranks();
+    out_.stages->proved_microbatches = step.table.microbatches;
+    out_.stages->messages = traffic.messages;
+    return proof;
   }
 
   bool Unsupported(const std::string& why) {

@@ -19,6 +19,7 @@
 #include "step/choose.h"
 #include "step/liveness.h"
 #include "verify/step/prove.h"
+#include "verify/step/stage_proof.h"
 
 namespace shardc::verify {
 
@@ -117,7 +118,8 @@ struct StepReport {
   std::string part;  // the part of the step that is reported; empty: all
   bool full = false;
   uint64_t seed = 0;
-  std::vector<StepTensor> tensors;  // with StepRequest::keep_tensors
+  std::vector<StepTensor> tensors;   // with StepRequest::keep_tensors
+  std::optional<StageProof> stages;  // of a pipeline
   // Between ranks: the bytes that devices sent by the ledger, the bytes copied
   // for them, and those of the latter that went to another rank.
   int64_t sent_bytes = 0, moved_bytes = 0, crossed_bytes = 0;
@@ -138,6 +140,7 @@ struct StepRequest : StepInputs {
   int64_t memory_bytes = 0;  // that such a proof may use on each rank
   exec::Transport* transport = nullptr;  // between ranks, where there are any
   bool keep_tensors = false;
+  const StageSettings* stages = nullptr;  // of a pipeline, where it is one
 };
 
 // Returns nothing after findings about the inputs.

@@ -1,0 +1,60 @@
+// What the faults of pipelines do to a case: to copies of its table, of its
+// programs of sends and receives, of the division of its layers, and to its
+// run.
+#ifndef SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
+#define SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
+
+#include <cstdint>
+
+#include "verify/step/staged_cases.h"
+
+namespace shardc::verify {
+
+// What a fault changes of a case. Programs are made of the table if none are
+// set.
+struct Broken {
+  schedule::Table table;
+  schedule::Programs programs = {};
+  StagedStep step;
+  schedule::ChannelScope scope = schedule::ChannelScope::kPairAndKind;
+  int64_t capacity = schedule::kUnbounded;
+  exec::Seams seams = {};
+  StagedFaults faults = {};
+};
+
+// The receives of a table stand where the sender's turn puts them.
+schedule::Programs LoweredInTurn(const schedule::Table& table);
+
+// Each returns false if the case has no such place.
+namespace breaks {
+
+bool BackwardFirst(const StagedCase& of, Broken& out);
+bool WeightFirst(const StagedCase& of, Broken& out);
+bool ExchangeChunks(const StagedCase& of, Broken& out);
+bool DropWeight(const StagedCase& of, Broken& out);
+bool NeverBack(const StagedCase& of, Broken& out);
+bool ForwardTwice(const StagedCase& of, Broken& out);
+bool BackwardTwice(const StagedCase& of, Broken& out);
+bool WrongRank(const StagedCase& of, Broken& out);
+bool Cycle(const StagedCase& of, Broken& out);
+bool SwapReceives(const StagedCase& of, Broken& out);
+bool SwapSends(const StagedCase& of, Broken& out);
+bool NoReceive(const StagedCase& of, Broken& out);
+bool NoSend(const StagedCase& of, Broken& out);
+bool OtherRank(const StagedCase& of, Broken& out);
+bool OneByOne(const StagedCase& of, Broken& out);
+bool OneChannel(const StagedCase& of, Broken& out);
+bool OwnAlone(const StagedCase& of, Broken& out);
+bool FewSlots(const StagedCase& of, Broken& out);
+bool ChangeWeights(const StagedCase& of, Broken& out);
+bool DividedTwice(const StagedCase& of, Broken& out);
+bool MeanOfMeans(const StagedCase& of, Broken& out);
+bool NormTwice(const StagedCase& of, Broken& out);
+bool DataTwice(const StagedCase& of, Broken& out);
+bool InNoStage(const StagedCase& of, Broken& out);
+bool InTwoStages(const StagedCase& of, Broken& out);
+
+}  // namespace breaks
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_STAGED_BREAKS_H_

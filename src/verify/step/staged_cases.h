@@ -1,0 +1,55 @@
+// Correct small steps on the ranks of a pipeline, one for each schedule, and
+// steps of other sizes.
+#ifndef SHARDC_VERIFY_STEP_STAGED_CASES_H_
+#define SHARDC_VERIFY_STEP_STAGED_CASES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schedule/channels.h"
+#include "schedule/table.h"
+#include "step/accumulate.h"
+#include "verify/step/sound_cases.h"
+#include "verify/step/staged_run.h"
+#include "verify/step/staged_step.h"
+
+namespace shardc::verify {
+
+// The model has attention, a tied embedding, masked tokens, dropout, and layers
+// of experts if `experts` is set.
+struct StagedCaseKind {
+  std::string_view schedule = "1f1b";
+  schedule::Extent extent = {2, 1, 4};
+  std::vector<int64_t> layers = {1, 1};  // of each stage
+  int64_t dp = 2, tp = 2;                // of each rank's mesh
+  bool experts = false;                  // the batch is sharded over them
+  bool recompute = false;
+  step::Reduction reduction = step::Reduction::kSharded;
+};
+
+struct StagedCase : SoundCase {
+  StagedStep step = {};
+
+  // Runs the case on its ranks, and compares every value with the dense step.
+  struct Changes {
+    const schedule::Table* table = nullptr;        // null: its own
+    const schedule::Programs* programs = nullptr;  // null: of the table
+    const StagedStep* step = nullptr;              // null: its own
+    schedule::ChannelScope scope = schedule::ChannelScope::kPairAndKind;
+    exec::Seams seams = {};
+    StagedFaults faults = {};
+  };
+  StepProof Prove(const Changes& changes, StagedTraffic* traffic) const;
+};
+
+// Returns null if the sizes are refused or the case cannot be lowered.
+std::unique_ptr<StagedCase> MakeStagedCase(const StagedCaseKind& kind);
+// Returns the kind by which a schedule is proven with each of its faults.
+StagedCaseKind SmallStagedCase(std::string_view schedule);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_STAGED_CASES_H_

@@ -1,0 +1,64 @@
+// Runs a step on the ranks of a pipeline: each rank has its own memory and a
+// mesh of its own, runs its row of the schedule's table, and sends messages to
+// other ranks over channels.
+#ifndef SHARDC_VERIFY_STEP_STAGED_RUN_H_
+#define SHARDC_VERIFY_STEP_STAGED_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "exec/machine/mesh_sim.h"
+#include "exec/machine/seams.h"
+#include "exec/step/run.h"
+#include "schedule/channels.h"
+#include "verify/step/prove.h"
+#include "verify/step/staged_step.h"
+
+namespace shardc::verify {
+
+// What an injected fault changes.
+struct StagedFaults {
+  // Values that stand for those of other ranks are zero at this op of the
+  // step's end: sums of gradients.
+  bool adds_own_alone = false;
+  // The micro-batches of stages whose activations a rank can hold; the oldest
+  // ones are lost if there are more.
+  int64_t most_held = std::numeric_limits<int64_t>::max();
+  // Called after each task that adds gradients, with the inputs and sums that
+  // the rank holds, by slot.
+  std::function<void(int32_t rank, std::vector<exec::PerDevice>& slots)>
+      after_weights = {};
+};
+
+struct StagedRunRequest {
+  const step::Graph* graph = nullptr;
+  const step::Program* program = nullptr;
+  const StagedProgram* staged = nullptr;
+  const schedule::Table* table = nullptr;
+  const schedule::Programs* programs = nullptr;  // of the table
+  schedule::ChannelScope scope = schedule::ChannelScope::kPairAndKind;
+  int threads = 1;
+  StagedFaults faults = {};
+};
+
+struct StagedTraffic {
+  int64_t messages = 0;   // between ranks, during the tasks
+  int64_t most_held = 0;  // micro-batches of stages on one rank
+};
+
+// Returns every slot of the program as the first rank that computed it has it.
+// Returns nothing after problems: a task reads what its rank does not hold or
+// runs twice, a rank waits for ever, ranks compute different copies.
+std::optional<exec::StepRun> RunStaged(const StagedRunRequest& request,
+                                       const exec::SimMesh& mesh,
+                                       const exec::Seams& seams,
+                                       const exec::StepInputs& inputs,
+                                       std::vector<StepProblem>& problems,
+                                       StagedTraffic* traffic = nullptr);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_STAGED_RUN_H_

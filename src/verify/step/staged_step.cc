@@ -1,0 +1,336 @@
+// A value that another stage reads passes through the stages between, as the
+// messages of its micro-batch. For stages 0 to 3 and a value that the forward
+// task of stage 0 makes and those of stages 1 and 3 read:
+//
+//   0F0 -> message of stage 0 -> 1F0 -> message of stage 1 -> 2F0 -> ... 3F0
+//
+// In a backward task, what leads to a message to the stage before is the half
+// for inputs, I, and the rest is the half for weights, W. In the first stage,
+// which sends nothing back, what leads to the ops before the layers is I.
+#include "verify/step/staged_step.h"
+
+#include <algorithm>
+#include <set>
+
+#include "source/index.h"
+
+namespace shardc::verify {
+namespace {
+
+using schedule::Task;
+using schedule::TaskKind;
+using step::Instruction;
+using step::InstructionKind;
+using step::Op;
+using step::OpStage;
+using step::StageWork;
+using step::ValueId;
+
+struct Term {
+  int32_t stage = 0;
+  ValueId value = step::kNoValue;
+};
+
+// By parameter: what the tasks of its stages add to its gradient. A gradient
+// that the graph adds from several stages gets several terms.
+class Terms {
+ public:
+  Terms(step::Graph& graph, const std::vector<OpStage>& ops)
+      : graph_(graph), ops_(ops), producer_(graph.values.size(), -1) {
+    for (size_t i = 0; i < graph.ops.size(); ++i) {
+      producer_[AsIndex(graph.ops[i].out)] = static_cast<int32_t>(i);
+    }
+  }
+
+  std::vector<Term> Of(size_t parameter, std::vector<ValueId>& replaced) {
+    const ValueId gradient = graph_.gradients[parameter];
+    if (gradient == step::kNoValue) return {};
+    const Op& op = OpOf(gradient);
+    std::set<int32_t> stages;
+    if (op.kind == step::OpKind::kAdd) {
+      for (const ValueId value : op.in) stages.insert(StageOf(value));
+    }
+    if (stages.size() < 2 || stages.contains(-1)) {
+      return {{StageOf(gradient), gradient}};
+    }
+    replaced.push_back(gradient);
+    std::vector<Term> out;
+    for (const ValueId value : std::vector<ValueId>(op.in)) {
+      Op& term = graph_.ops[AsIndex(producer_[AsIndex(value)])];
+      if (term.constraint.empty()) {
+        term.constraint = "grad:" + graph_.parameters[parameter].role;
+      }
+      out.push_back({StageOf(value), value});
+    }
+    return out;
+  }
+
+ private:
+  const Op& OpOf(ValueId value) const {
+    return graph_.ops[AsIndex(producer_[AsIndex(value)])];
+  }
+  int32_t StageOf(ValueId value) const {
+    const OpStage& of = ops_[AsIndex(producer_[AsIndex(value)])];
+    return of.work == StageWork::kTask ? of.stage : -1;
+  }
+
+  step::Graph& graph_;
+  const std::vector<OpStage>& ops_;
+  std::vector<int32_t> producer_;  // by value
+};
+
+// The terms in the order in which a rank adds them.
+std::vector<step::GradientTerm> InRowOrder(
+    const std::vector<schedule::Cell>& row, const std::vector<Term>& terms) {
+  std::vector<step::GradientTerm> out;
+  for (const schedule::Cell& cell : row) {
+    schedule::ForEachTask(cell, [&](const Task& task) {
+      if (task.kind != TaskKind::kBackward && task.kind != TaskKind::kWeight) {
+        return;
+      }
+      for (const Term& term : terms) {
+        if (term.stage == task.stage) out.push_back({task.micro, term.value});
+      }
+    });
+  }
+  return out;
+}
+
+// Whether an instruction only changes the layout of a value.
+bool Moves(const Instruction& code) {
+  return code.kind == InstructionKind::kSlice ||
+         code.kind == InstructionKind::kCollective;
+}
+
+bool IsBackward(TaskKind kind) { return kind != TaskKind::kForward; }
+
+}  // namespace
+
+bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
+                     const step::StageDivision& division,
+                     step::Reduction reduction, StagedStep& out) {
+  if (table.microbatches < 2) return false;
+  out.table = table;
+  out.division = division;
+  const std::vector<OpStage> ops =
+      step::StagesOfOps(graph, division, {}, false);
+  const auto parameter_stages = step::StagesOfParameters(graph, ops);
+  Terms terms_of(graph, ops);
+  step::GradientSums sums;
+  std::map<ValueId, int32_t> stage_of_term;
+  out.norm.assign(AsIndex(table.ranks()), {});
+  for (int32_t rank = 0; rank < table.ranks(); ++rank) {
+    out.norm[AsIndex(rank)].rank = rank;
+  }
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const std::vector<Term> terms = terms_of.Of(i, sums.replaced);
+    for (const Term& term : terms) stage_of_term[term.value] = term.stage;
+    sums.of.emplace_back();
+    for (const auto& row : table.rows) {
+      sums.of.back().push_back(InRowOrder(row, terms));
+    }
+    if (parameter_stages[i].empty() || parameter_stages[i][0] < 0) continue;
+    const int32_t first = table.RankOf(parameter_stages[i][0], 0);
+    out.norm[AsIndex(first)].parameters.push_back(i);
+  }
+  if (!step::Accumulate(graph, table.microbatches, reduction, &sums)) {
+    return false;
+  }
+  for (const auto& [value, term] : sums.adds) {
+    out.sums[value] = stage_of_term[term.value];
+  }
+  step::AppendOptimizer(graph, out.norm);
+  return true;
+}
+
+StagedProgram::StagedProgram(const step::Graph& graph,
+                             const step::Program& program,
+                             const StagedStep& step)
+    : graph_(graph),
+      program_(program),
+      step_(step),
+      ops_(step::StagesOfOps(graph, step.division, step.sums, true)),
+      parameter_stages_(step::StagesOfParameters(graph, ops_)) {
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    parameter_of_[graph.parameters[i].value] = i;
+    if (graph.moments.empty()) continue;
+    parameter_of_[graph.moments[i].first] = i;
+    parameter_of_[graph.moments[i].second] = i;
+  }
+  PlaceInstructions();
+  PlaceMoves();
+  FindMessages();
+  FindHalves();
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const InstructionPlace& at = places_[i];
+    if (at.work != StageWork::kTask) continue;
+    tasks_[{static_cast<int32_t>(at.half), at.stage, at.micro}].push_back(
+        static_cast<int32_t>(i));
+    for (const auto& [layer, stage] : step.twice) {
+      if (graph.ops[AsIndex(program.code[i].op)].layer != layer) continue;
+      tasks_[{static_cast<int32_t>(at.half), stage, at.micro}].push_back(
+          static_cast<int32_t>(i));
+    }
+  }
+}
+
+void StagedProgram::PlaceInstructions() {
+  const size_t slots = program_.slots.size();
+  maker_.assign(slots, -1);
+  readers_.assign(slots, {});
+  for (size_t i = 0; i < program_.code.size(); ++i) {
+    const Instruction& code = program_.code[i];
+    InstructionPlace at;
+    if (code.op < 0) {
+      at.work = StageWork::kAfter;
+    } else {
+      const Op& op = graph_.ops[AsIndex(code.op)];
+      const OpStage& of = ops_[AsIndex(code.op)];
+      at = {of.work, of.stage, op.micro, TaskHalf::kForward};
+      if (op.phase == step::Phase::kBackward) at.half = TaskHalf::kWeight;
+    }
+    if (Moves(code)) {
+      // A layout of an input is no task's own.
+      const StageWork from = places_[AsIndex(maker_[AsIndex(code.in[0])])].work;
+      if (from == StageWork::kParameters || from == StageWork::kData) {
+        at.work = from;
+      }
+    }
+    for (const int32_t slot : code.in) {
+      readers_[AsIndex(slot)].push_back(static_cast<int32_t>(i));
+    }
+    maker_[AsIndex(code.out)] = static_cast<int32_t>(i);
+    places_.push_back(at);
+  }
+}
+
+// A value that the end of the step reshards first may be read by tasks as well:
+// its task reshards it then.
+void StagedProgram::PlaceMoves() {
+  for (size_t i = places_.size(); i > 0;) {
+    --i;
+    const Instruction& code = program_.code[i];
+    if (places_[i].work != StageWork::kAfter || !Moves(code)) continue;
+    const auto& readers = readers_[AsIndex(code.out)];
+    const bool in_task =
+        std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
+          return places_[AsIndex(reader)].work == StageWork::kTask;
+        });
+    if (!in_task) continue;
+    int32_t from = static_cast<int32_t>(i);
+    while (places_[AsIndex(from)].work == StageWork::kAfter &&
+           Moves(program_.code[AsIndex(from)])) {
+      from = maker_[AsIndex(program_.code[AsIndex(from)].in[0])];
+    }
+    places_[i] = places_[AsIndex(from)];
+  }
+}
+
+void StagedProgram::FindMessages() {
+  lasts_.assign(program_.slots.size(), false);
+  goes_back_.assign(program_.slots.size(), false);
+  for (size_t slot = 0; slot < program_.slots.size(); ++slot) {
+    if (maker_[slot] < 0) continue;
+    const InstructionPlace& from = places_[AsIndex(maker_[slot])];
+    if (from.work != StageWork::kTask) continue;
+    int32_t lowest = from.stage, highest = from.stage;
+    for (const int32_t reader : readers_[slot]) {
+      const InstructionPlace& to = places_[AsIndex(reader)];
+      const bool same = to.work == StageWork::kTask && to.micro == from.micro;
+      if (!same) {
+        lasts_[slot] = true;
+        if (to.work == StageWork::kTask && to.stage != from.stage &&
+            why_not_.empty() && to.stage >= 0 && from.stage >= 0 &&
+            step_.table.RankOf(to.stage, to.micro) !=
+                step_.table.RankOf(from.stage, from.micro)) {
+          why_not_ = "a stage reads another micro-batch of another stage";
+        }
+        continue;
+      }
+      lowest = std::min(lowest, to.stage);
+      highest = std::max(highest, to.stage);
+    }
+    if (from.stage < 0) continue;
+    for (int32_t stage = from.stage; stage < highest; ++stage) {
+      messages_[{1, stage, from.micro}].push_back(static_cast<int32_t>(slot));
+    }
+    for (int32_t stage = from.stage; stage > std::max(lowest, 0); --stage) {
+      messages_[{0, stage, from.micro}].push_back(static_cast<int32_t>(slot));
+    }
+    goes_back_[slot] = lowest < from.stage;
+  }
+}
+
+bool StagedProgram::FeedsInput(int32_t instruction) const {
+  const Instruction& code = program_.code[AsIndex(instruction)];
+  const InstructionPlace& at = places_[AsIndex(instruction)];
+  const Op& op = graph_.ops[AsIndex(code.op)];
+  if (op.recompute_of >= 0 || goes_back_[AsIndex(code.out)]) return true;
+  for (const int32_t reader : readers_[AsIndex(code.out)]) {
+    const InstructionPlace& to = places_[AsIndex(reader)];
+    const bool same = to.work == StageWork::kTask && to.stage == at.stage &&
+                      to.micro == at.micro;
+    if (!same) continue;
+    if (to.half == TaskHalf::kInput) return true;
+    const Op& read = graph_.ops[AsIndex(program_.code[AsIndex(reader)].op)];
+    if (at.stage == 0 && op.layer >= 0 && read.layer < 0) return true;
+  }
+  return false;
+}
+
+void StagedProgram::FindHalves() {
+  for (size_t i = places_.size(); i > 0;) {
+    --i;
+    InstructionPlace& at = places_[i];
+    if (at.work == StageWork::kTask && at.half == TaskHalf::kWeight &&
+        FeedsInput(static_cast<int32_t>(i))) {
+      at.half = TaskHalf::kInput;
+    }
+  }
+}
+
+int32_t StagedProgram::RankFor(int32_t slot) const {
+  const Instruction& code = program_.code[AsIndex(MakerOf(slot))];
+  if (code.op < 0) return -1;
+  const ValueId value = graph_.ops[AsIndex(code.op)].out;
+  for (const step::NormPart& part : step_.norm) {
+    if (part.sum == value) return part.rank;
+  }
+  return -1;
+}
+
+std::vector<int32_t> StagedProgram::InstructionsOf(const Task& task) const {
+  std::vector<int32_t> out;
+  const auto add = [&](TaskHalf half) {
+    const auto found =
+        tasks_.find({static_cast<int32_t>(half), task.stage, task.micro});
+    if (found == tasks_.end()) return;
+    out.insert(out.end(), found->second.begin(), found->second.end());
+  };
+  if (task.kind == TaskKind::kForward) add(TaskHalf::kForward);
+  if (task.SendsBack()) add(TaskHalf::kInput);
+  if (IsBackward(task.kind) && task.kind != TaskKind::kInput) {
+    add(TaskHalf::kWeight);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+const std::vector<int32_t>& StagedProgram::SlotsOf(
+    const schedule::Message& message) const {
+  static const std::vector<int32_t> kNone;
+  const auto found =
+      messages_.find({message.forward ? 1 : 0, message.stage, message.micro});
+  return found == messages_.end() ? kNone : found->second;
+}
+
+bool StagedProgram::HoldsInput(int32_t rank, ValueId value) const {
+  const auto found = parameter_of_.find(value);
+  if (found == parameter_of_.end()) return true;
+  const std::vector<int32_t>& stages = parameter_stages_[found->second];
+  return std::any_of(stages.begin(), stages.end(), [&](int32_t stage) {
+    return stage >= 0 && step_.table.Holds(rank, stage);
+  });
+}
+
+}  // namespace shardc::verify

@@ -1,0 +1,114 @@
+// A training step divided over the ranks of a pipeline: the graph of all its
+// micro-batches, and which task of the schedule runs each instruction of its
+// program.
+#ifndef SHARDC_VERIFY_STEP_STAGED_STEP_H_
+#define SHARDC_VERIFY_STEP_STAGED_STEP_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "schedule/channels.h"
+#include "schedule/table.h"
+#include "step/accumulate.h"
+#include "step/optimizer.h"
+#include "step/program.h"
+#include "step/stages.h"
+
+namespace shardc::verify {
+
+// What the ranks of a pipeline compute in a step.
+struct StagedStep {
+  schedule::Table table = {};
+  step::StageDivision division = {};
+  // By value: the stages of the sums of gradients.
+  std::map<step::ValueId, int32_t> sums = {};
+  std::vector<step::NormPart> norm = {};  // by rank
+  // Injected faults: layers, and second stages that run them as well.
+  std::vector<std::pair<int32_t, int32_t>> twice = {};
+};
+
+// Changes the graph of one micro-batch, with its backward phase and without the
+// optimizer, to a step of the table's micro-batches with the optimizer. A rank
+// adds gradients in the order of its backward tasks; the sums of ranks that
+// share a parameter are added after the tasks; the norm counts a parameter on
+// the first rank that has it. Returns false if the loss is not a sum divided by
+// the number of its tokens, or if there is one micro-batch only.
+bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
+                     const step::StageDivision& division,
+                     step::Reduction reduction, StagedStep& out);
+
+// The part of a stage's backward pass to which an instruction belongs.
+enum class TaskHalf : uint8_t {
+  kForward,
+  kInput,   // what gradients of the stage's input need, and all recomputation
+  kWeight,  // what only gradients of parameters need
+};
+
+struct InstructionPlace {
+  step::StageWork work = step::StageWork::kTask;
+  int32_t stage = -1, micro = -1;  // of a task
+  TaskHalf half = TaskHalf::kForward;
+};
+
+// The instructions of a program by task, and the messages between stages.
+class StagedProgram {
+ public:
+  // Keeps references to its arguments.
+  StagedProgram(const step::Graph& graph, const step::Program& program,
+                const StagedStep& step);
+
+  // Why the program cannot be divided; empty: it can.
+  const std::string& why_not() const { return why_not_; }
+  const InstructionPlace& PlaceOf(int32_t instruction) const {
+    return places_[static_cast<size_t>(instruction)];
+  }
+  // The instruction that makes a slot.
+  int32_t MakerOf(int32_t slot) const {
+    return maker_[static_cast<size_t>(slot)];
+  }
+  // Whether a slot that a task makes is read after the stage's tasks of that
+  // micro-batch: a sum of gradients, a loss.
+  bool Lasts(int32_t slot) const { return lasts_[static_cast<size_t>(slot)]; }
+  // The rank that computes a slot for all ranks; -1: each computes it.
+  int32_t RankFor(int32_t slot) const;
+  // In the order of the program.
+  std::vector<int32_t> InstructionsOf(const schedule::Task& task) const;
+  // The slots of a message, in ascending order.
+  const std::vector<int32_t>& SlotsOf(const schedule::Message& message) const;
+  // The stages whose tasks read a parameter.
+  const std::vector<int32_t>& StagesOf(size_t parameter) const {
+    return parameter_stages_[parameter];
+  }
+  // Whether a rank holds an input: data, or a parameter or moment of a stage.
+  bool HoldsInput(int32_t rank, step::ValueId value) const;
+
+ private:
+  using Key = std::tuple<int32_t, int32_t, int32_t>;
+
+  void PlaceInstructions();
+  void PlaceMoves();
+  void FindMessages();
+  void FindHalves();
+  bool FeedsInput(int32_t instruction) const;
+
+  const step::Graph& graph_;
+  const step::Program& program_;
+  const StagedStep& step_;
+  std::string why_not_;
+  std::vector<step::OpStage> ops_;
+  std::vector<InstructionPlace> places_;
+  std::vector<int32_t> maker_;                 // by slot
+  std::vector<std::vector<int32_t>> readers_;  // by slot: instructions
+  std::vector<bool> lasts_, goes_back_;        // by slot
+  std::map<Key, std::vector<int32_t>> messages_, tasks_;
+  std::vector<std::vector<int32_t>> parameter_stages_;
+  std::map<step::ValueId, size_t> parameter_of_;  // of parameters and moments
+};
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_STAGED_STEP_H_
