@@ -269,6 +269,67 @@ def nnx_sgd(name):
         None, jax.tree.map(lambda one: one.sharding, placed)))
 
 
+def nnx_decoder(name):
+    """Flax's own attention, embedding and norms, and AdamW on sharded states."""
+    from flax import nnx
+    import optax
+
+    class Block(nnx.Module):
+        def __init__(self, rngs):
+            self.norm1, self.norm2 = (nnx.RMSNorm(D, rngs=rngs)
+                                      for _ in range(2))
+            self.attention = nnx.MultiHeadAttention(
+                num_heads=8, in_features=D, use_bias=False, decode=False,
+                rngs=rngs)
+            self.up = nnx.Linear(D, F, use_bias=False, rngs=rngs)
+            self.down = nnx.Linear(F, D, use_bias=False, rngs=rngs)
+
+        def __call__(self, x):
+            mask = nnx.make_causal_mask(x[..., 0])
+            x = keep(x + self.attention(self.norm1(x), mask=mask), BATCH)
+            h = keep(nnx.silu(self.up(self.norm2(x))), BATCH, None, "tp")
+            return keep(x + self.down(h), BATCH)
+
+    class Net(nnx.Module):
+        def __init__(self, rngs):
+            self.embed = nnx.Embed(256, D, rngs=rngs)
+            self.blocks = nnx.List(Block(rngs) for _ in range(2))
+
+        def __call__(self, ids):
+            x = keep(self.embed(ids), BATCH)
+            for block in self.blocks:
+                x = block(x)
+            return keep(self.embed.attend(x), BATCH, None, "tp")
+    graph, state, rest = nnx.split(nnx.eval_shape(lambda: Net(nnx.Rngs(0))),
+                                   nnx.Param, ...)
+    adam = optax.adamw(1e-3)
+    moments = jax.eval_shape(adam.init, state)
+
+    def place(path, one):
+        text = jax.tree_util.keystr(path)
+        axes = (("tp", "fsdp") if "embedding" in text else
+                ("tp", None, "fsdp") if "'out'" in text else
+                ("fsdp", "tp", None) if "attention" in text else
+                ("fsdp", "tp") if "up" in text else ("tp", "fsdp"))
+        return shape(one.shape, *(axes if one.ndim > 1 else ()),
+                     dtype=one.dtype)
+    params, moments, rest = (jax.tree.map_with_path(place, tree)
+                             for tree in (state, moments, rest))
+
+    def step(params, moments, rest, ids):
+        def loss(params):
+            logits = nnx.merge(graph, params, rest)(ids)
+            picked = jax.nn.log_softmax(logits) * jax.nn.one_hot(ids, 256)
+            return -picked.sum(-1).mean()
+        value, grads = jax.value_and_grad(loss)(params)
+        updates, moments = adam.update(grads, moments, params)
+        return value, optax.apply_updates(params, updates), moments
+    return jitted(name, step, params, moments, rest,
+                  shape((B, T), BATCH, dtype=jnp.int32), out=(
+                      None, *(jax.tree.map(lambda one: one.sharding, tree)
+                              for tree in (params, moments))))
+
+
 def of_plain(function):
     def program(name):
         lowered = {}
@@ -289,7 +350,7 @@ PROGRAMS = [of_plain(one) for one in plain.PROGRAMS
             if one.__name__ != "host_callback"] + [
     donated, momentum, nested_scans, custom_vjp, ring_attention,
     ring_attention_trained, pipeline, moe_all_to_all, moe_top_k, decode,
-    embedding, linen_adam, nnx_sgd]
+    embedding, linen_adam, nnx_sgd, nnx_decoder]
 
 
 def made(like, seed):

@@ -9,6 +9,7 @@ Writes the text right after partitioning and the optimised one of each.
 import glob
 import gzip
 import os
+import re
 import sys
 import tempfile
 
@@ -232,6 +233,7 @@ def put(folder, name, text):
         with gzip.GzipFile("", "wb", mtime=0, fileobj=file) as packed:
             # No folder of the recording machine.
             here = os.path.dirname(os.path.abspath(__file__)) + os.sep
+            text = re.sub(r'"[^"]*/(site-packages/)', r'"\1', text)
             packed.write(text.replace(here, "").encode())
 
 
