@@ -112,7 +112,7 @@ MAY_INCLUDE = {
     "emit/schedules": {"source", "schedule", "emit/pictures"},
     "emit/report": {"source", "comm", "plan/difference", "cost", "audit",
         "picture", "emit/costs", "emit/audits", "emit/findings",
-        "emit/pictures"},
+        "emit/pictures", "emit/schedules"},
     "shardc": {"source", "model", "parse", "importers", "resolve", "plan",
         "lint", "target", "exec/operations", "verify/cases", "verify",
         "emit", "emit/findings", "emit/verify"},

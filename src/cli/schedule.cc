@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/picture_flags.h"
 #include "cli/schedule_table.h"
+#include "emit/report/schedule_page.h"
 #include "emit/schedules/schedule_report.h"
 #include "emit/schedules/timeline_text.h"
 #include "schedule/csv.h"
@@ -92,6 +93,13 @@ bool ReadSizes(const ScheduleFlags& flags, ScheduleChoice& out,
 
 int ListSchedules(const ScheduleFlags& flags, const Common& common,
                   Findings& findings) {
+  if (common.format == "html") {
+    findings.Add(code::kUsage, {},
+                 "`--format html` draws one schedule, and none is named",
+                 "write `shardc schedule 1f1b --ranks 4 --microbatches 8 "
+                 "--format html`");
+    return kFailed;
+  }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteScheduleListJson(out);
@@ -102,14 +110,28 @@ int ListSchedules(const ScheduleFlags& flags, const Common& common,
   return PutResult(write, flags.output, findings) ? kDone : kFailed;
 }
 
+// Returns false, and adds a finding, if a page is wanted of more tasks than it
+// draws.
+bool CanDraw(const ScheduleReport& report, const ScheduleFlags& flags,
+             const Common& common, Findings& findings) {
+  const size_t tasks = report::DrawnTasks(report);
+  if (common.format != "html" || tasks <= report::kMostDrawnTasks) return true;
+  findings.Add(code::kLimit, FlagPlace("NAME", flags.name),
+               "the schedule has " + CountText(static_cast<int64_t>(tasks)) +
+                   " tasks, and a page draws " +
+                   CountText(int64_t{report::kMostDrawnTasks}) + " at most",
+               "give fewer micro-batches, ranks or virtual stages");
+  return false;
+}
+
 int RunSchedule(const ScheduleFlags& flags, const Common& common,
                 Findings& findings) {
   if (flags.name.empty()) return ListSchedules(flags, common, findings);
-  if (flags.csv && (flags.picture || common.format == "json")) {
+  if (flags.csv && (flags.picture || common.format != "text")) {
     findings.Add(
         code::kUsage, {},
         "`--csv` and `" +
-            std::string(flags.picture ? "--picture" : "--format json") +
+            (flags.picture ? "--picture" : "--format " + common.format) +
             "` are two formats of one result",
         "leave out one of them");
     return kFailed;
@@ -125,7 +147,7 @@ int RunSchedule(const ScheduleFlags& flags, const Common& common,
   std::string text;
   if (flags.csv) {
     text = schedule::CsvText(*table);
-  } else if (flags.picture && common.format != "json") {
+  } else if (flags.picture && common.format == "text") {
     const auto drawn =
         TimelineText(*table, schedule::Simulate(*table, times), *style);
     if (!drawn) {
@@ -137,9 +159,12 @@ int RunSchedule(const ScheduleFlags& flags, const Common& common,
     text = *drawn;
   } else {
     const ScheduleReport report = MakeScheduleReport(std::move(*table), times);
+    if (!CanDraw(report, flags, common, findings)) return kFailed;
     const auto write = [&](Sink& out) {
       if (common.format == "json") {
         WriteScheduleJson(report, out);
+      } else if (common.format == "html") {
+        report::WriteSchedulePage(report, out);
       } else {
         out.Append(ScheduleReportText(report));
       }
@@ -220,9 +245,10 @@ task that reads them.
 
 Exits with 1 if the schedule refuses these sizes (SHD248) or a file's table is
 unsafe (SHD249), with the line and column. `--format json` is
-shardc.schedule/v1.)",
+shardc.schedule/v1; `--format html` is a page with the timeline, in which
+bubbles are hatched, and a table of the ranks.)",
     .example = "shardc schedule zb-h1 --ranks 4 --microbatches 8 --picture",
-    .formats = "text|json",
+    .formats = "text|json|html",
     .declare = [] { return Declare(OptionsOf, RunSchedule); },
 };
 

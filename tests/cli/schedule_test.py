@@ -70,6 +70,30 @@ class Schedule(DescribedCase):
         self.assertIn("ticks 0 to 13", wide)
         self.assertLessEqual(max(map(len, wide)), 80)
 
+    def test_the_page_draws_every_task_and_hatches_bubbles(self):
+        for name in ("1f1b", "zbv", "dualpipev"):
+            with self.subTest(name):
+                value = self.schedule(name, *sizes(4, 8))
+                page = self.check(run("schedule", name, *sizes(4, 8),
+                                      "--format", "html"), 0).out
+                self.assertNotIn("<script", page)
+                self.assertEqual(page.count('<rect class="hatch" '), 4)
+                drawn = page.count(' part" x=')
+                self.assertEqual(drawn, sum(
+                    len([cell for cell in row.split(",") if cell])
+                    for row in run("schedule", name, *sizes(4, 8), "--csv")
+                    .out.splitlines()))
+                self.assertEqual(page.count("<tr><th scope=row>"), 4)
+                bubble = f"{100 * value['step']['bubble']:.1f} %"
+                self.assertIn(f"of which {bubble} is bubble", page)
+        got = run("schedule", "1f1b", *sizes(64, 512), "--format", "html")
+        self.assertEqual(got.rc, 2)
+        self.assertIn("a page draws 20,000 at most", got.err)
+        got = run("schedule", "--format", "html")
+        self.assertEqual(got.rc, 2)
+        self.assertIn("`--format html` draws one schedule, and none is named",
+                      got.err)
+
     def test_sizes_that_a_schedule_refuses(self):
         for arguments, words in (
                 (["interleaved", *sizes(4, 13)],

@@ -4,6 +4,7 @@
 //
 //   default-src 'none'; style-src 'sha256-...'; script-src 'sha256-...'
 #include "emit/report/page.h"
+#include "emit/report/sheet.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,36 +17,6 @@
 
 namespace shardc::report {
 namespace {
-
-std::string_view File(std::string_view name) {
-  for (const EmbeddedFile& file : EmbeddedPage()) {
-    if (file.name == name) return file.text;
-  }
-  return {};
-}
-
-int Nibble(char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; }
-
-// `sha256-` and the digest in base64, the form of a source in a content
-// security policy.
-std::string PolicyHash(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::string hex = Sha256(text);
-  std::string out = "sha256-";
-  uint32_t bits = 0;
-  int count = 0;
-  for (char digit : hex) {
-    bits = (bits & 63) << 4 | static_cast<uint32_t>(Nibble(digit));
-    count += 4;
-    if (count < 6) continue;
-    count -= 6;
-    out += kDigits[bits >> count & 63];
-  }
-  // 256 bits are 42 base64 digits and 4 bits.
-  out += kDigits[(bits & 63) << (6 - count) & 63];
-  return out + "=";
-}
 
 int64_t Sum(const picture::FoldedPlan& plan, Mode mode, bool replicated_only) {
   int64_t out = 0;
@@ -287,20 +258,10 @@ void WriteFooter(Page& page, bool cut) {
   html.Raw("</code></p></div></footer>\n");
 }
 
-// Fill patterns of replicated parts: of treemap boxes, and of arrays.
-constexpr std::string_view kPatterns =
-    "<svg class=v width=1 height=1 aria-hidden=true focusable=false><defs>"
-    "<pattern id=h width=7 height=7 patternUnits=userSpaceOnUse "
-    "patternTransform=\"rotate(45)\"><rect class=h0 width=7 height=7 />"
-    "<path class=h1 d=\"M0 0V7\"/></pattern>"
-    "<pattern id=g width=7 height=7 patternUnits=userSpaceOnUse "
-    "patternTransform=\"rotate(45)\"><rect class=back width=7 height=7 />"
-    "<path class=gl d=\"M0 0V7\"/></pattern></defs></svg>\n";
-
 void Write(const Input& input, const Limits& limits, bool cut, Sink& out) {
   Page page(input, limits, out);
   Html& html = page.html;
-  const std::string_view css = File("page.css"), js = File("page.js");
+  const std::string_view css = PageFile("page.css"), js = PageFile("page.js");
   html.Raw("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n");
   html.Raw(
       "<meta http-equiv=Content-Security-Policy content=\"default-src "
@@ -313,7 +274,7 @@ void Write(const Input& input, const Limits& limits, bool cut, Sink& out) {
   html.Text(input.title).Raw("</title>\n<style>").Raw(css);
   html.Raw("</style>\n</head>\n<body>\n");
   html.Raw("<a class=skip href=\"#main\">To the content</a>\n");
-  html.Raw(kPatterns);
+  html.Raw(FillPatterns());
   PlanFigures(page);
   WriteHeader(page);
   // The sections are written first, because the navigation lists only those

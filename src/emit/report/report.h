@@ -1,7 +1,7 @@
-// Room: emit/report. A plan as one self-contained HTML page: findings, changes,
-// layouts and costs.
+// Room: emit/report. Self-contained HTML pages: a plan with its findings,
+// changes, layouts and costs, and a pipeline's schedule.
 // Includes: source, comm, plan/difference, cost, audit, picture, emit/findings,
-// emit/costs, emit/audits, emit/pictures.
+// emit/costs, emit/audits, emit/pictures, emit/schedules.
 #ifndef SHARDC_EMIT_REPORT_REPORT_H_
 #define SHARDC_EMIT_REPORT_REPORT_H_
 

@@ -1,0 +1,187 @@
+// A row of the drawing is a rank. Its track has the pattern of a bubble, and
+// the tasks are drawn over it, so that what remains visible is the bubble:
+//
+//   rank 1  //// [1F0][1F1][1B0    ]////[1B1    ]
+#include "emit/report/schedule_page.h"
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "emit/report/html.h"
+#include "emit/report/sheet.h"
+#include "source/wording.h"
+
+namespace shardc::report {
+namespace {
+
+using schedule::Cell;
+using schedule::TaskKind;
+
+constexpr double kLabels = 64, kRow = 26, kBar = 20, kWidth = 1200;
+constexpr double kLetterWidth = 6.7;
+
+struct Look {
+  std::string_view fill, text;
+};
+// By TaskKind, then pairs.
+constexpr std::array<Look, 5> kLooks = {{{"p1", "F, forward"},
+                                         {"p4", "B, backward"},
+                                         {"r2", "I, gradients of inputs"},
+                                         {"p2", "W, gradients of weights"},
+                                         {"p5", "F and B overlapped"}}};
+
+const Look& LookOf(const Cell& cell) {
+  return kLooks[cell.overlapped ? kLooks.size() - 1
+                                : static_cast<size_t>(cell.task.kind)];
+}
+
+std::string PercentText(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
+  return text.data();
+}
+
+class Drawing {
+ public:
+  Drawing(const ScheduleReport& report, Html& html)
+      : report_(report),
+        html_(html),
+        scale_(report.timeline.step > 0 ? kWidth / report.timeline.step : 0) {}
+
+  void Write() {
+    const size_t rows = report_.table.rows.size();
+    html_.Raw("<div class=draw tabindex=0 role=group aria-label=\"Timeline\">");
+    html_.Raw("<svg role=img aria-label=\"Tasks of ");
+    html_.Text(Counted(static_cast<int64_t>(rows), "rank"));
+    html_.Raw(" over time; hatched parts are bubbles\" width=");
+    Number(kLabels + kWidth + 2).Raw(" height=");
+    Number(kRow * static_cast<double>(rows) + 4).Raw(">\n");
+    for (size_t rank = 0; rank < rows; ++rank) WriteRow(rank);
+    html_.Raw("</svg></div>\n");
+    WriteLegend();
+  }
+
+ private:
+  Html& Number(double value) { return html_.Fixed(value); }
+
+  void WriteRow(size_t rank) {
+    const double top = kRow * static_cast<double>(rank) + 2;
+    html_.Raw("<text x=0 y=");
+    Number(top + 14).Raw(">rank ").Number(static_cast<int64_t>(rank));
+    html_.Raw("</text>");
+    Bar(kLabels, top, kWidth, "hatch");
+    const auto& row = report_.table.rows[rank];
+    for (size_t i = 0; i < row.size(); ++i) {
+      const schedule::Interval& at = report_.timeline.cells[rank][i];
+      const double begin = kLabels + at.begin * scale_;
+      const double width = (at.end - at.begin) * scale_;
+      Bar(begin, top, width, std::string(LookOf(row[i]).fill) + " part");
+      const std::string name = schedule::TaskText(row[i].task);
+      if (static_cast<double>(name.size()) * kLetterWidth + 2 > width) continue;
+      html_.Raw("<text class=mid x=");
+      Number(begin + width / 2).Raw(" y=");
+      Number(top + 14).Raw(">").Text(name).Raw("</text>");
+    }
+    html_.Raw("\n");
+  }
+
+  void Bar(double x, double y, double width, std::string_view look) {
+    html_.Raw("<rect class=\"").Raw(look).Raw("\" x=\"");
+    Number(x).Raw("\" y=\"");
+    Number(y).Raw("\" width=\"");
+    Number(width).Raw("\" height=\"");
+    Number(kBar).Raw("\"/>");
+  }
+
+  void WriteLegend() {
+    std::array<bool, kLooks.size()> there{};
+    for (const auto& row : report_.table.rows) {
+      for (const Cell& cell : row) {
+        there[static_cast<size_t>(&LookOf(cell) - kLooks.data())] = true;
+      }
+    }
+    html_.Raw("<ul class=legend>");
+    for (size_t i = 0; i < kLooks.size(); ++i) {
+      if (!there[i]) continue;
+      html_.Raw("<li><svg aria-hidden=true><rect class=").Raw(kLooks[i].fill);
+      html_.Raw(" width=10 height=10 /></svg>").Raw(kLooks[i].text);
+      html_.Raw("</li>");
+    }
+    html_.Raw(
+        "<li><svg aria-hidden=true><rect class=hatch width=10 height=10 "
+        "/></svg>bubble, in which a rank waits</li></ul>\n");
+  }
+
+  const ScheduleReport& report_;
+  Html& html_;
+  const double scale_;  // px of a unit of time
+};
+
+void WriteRanks(const ScheduleReport& report, Html& html) {
+  html.Raw(
+      "<section><h2>Ranks</h2><div class=s tabindex=0 role=group "
+      "aria-label=Ranks><table class=narrow><thead><tr><th "
+      "scope=col>Rank</th><th scope=col>Stages</th><th scope=col "
+      "class=r>First task</th><th scope=col class=r>Last task</th><th "
+      "scope=col class=r>Busy</th><th scope=col class=r>Bubble of the "
+      "step</th><th scope=col class=r>Micro-batches held</th></tr></thead>"
+      "<tbody>\n");
+  for (size_t rank = 0; rank < report.table.rows.size(); ++rank) {
+    const schedule::RankTime& time = report.timeline.ranks[rank];
+    html.Raw("<tr><th scope=row>").Number(static_cast<int64_t>(rank));
+    html.Raw("</th><td>");
+    bool first = true;
+    for (int32_t stage = 0; stage < report.table.stages; ++stage) {
+      if (!report.table.Holds(static_cast<int32_t>(rank), stage)) continue;
+      html.Raw(first ? "" : ", ").Number(stage);
+      first = false;
+    }
+    html.Raw("</td><td class=r>").Fixed(time.first);
+    html.Raw("</td><td class=r>").Fixed(time.last);
+    html.Raw("</td><td class=r>").Fixed(time.busy);
+    html.Raw("</td><td class=r>");
+    const double step = report.timeline.step;
+    html.Text(PercentText(step > 0 ? 1 - time.busy / step : 0));
+    html.Raw("</td><td class=r>").Number(report.held[rank]);
+    html.Raw("</td></tr>\n");
+  }
+  html.Raw("</tbody></table></div></section>\n");
+}
+
+}  // namespace
+
+size_t DrawnTasks(const ScheduleReport& report) {
+  size_t out = 0;
+  for (const auto& row : report.table.rows) out += row.size();
+  return out;
+}
+
+void WriteSchedulePage(const ScheduleReport& report, Sink& out) {
+  const schedule::Table& table = report.table;
+  const std::string subtitle =
+      Counted(table.ranks(), "rank") + ", " + Counted(table.stages, "stage") +
+      ", " + Counted(table.microbatches, "micro-batch", "micro-batches");
+  WriteSheet(
+      "Schedule " + table.name, subtitle,
+      [&](Html& html) {
+        html.Raw("<section><h2>Timeline</h2><p>The step takes <b>");
+        html.Fixed(report.timeline.step);
+        html.Raw("</b>, of which ");
+        html.Text(PercentText(report.timeline.StepBubble()));
+        html.Raw(
+            " is bubble. From its own first to its last task the longest "
+            "rank takes ");
+        html.Fixed(report.timeline.LongestRank());
+        html.Raw(", of which ");
+        html.Text(PercentText(report.timeline.RankBubble()));
+        html.Raw(" is bubble.</p>\n");
+        Drawing(report, html).Write();
+        html.Raw("</section>\n");
+        WriteRanks(report, html);
+      },
+      out);
+}
+
+}  // namespace shardc::report

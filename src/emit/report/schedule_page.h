@@ -1,0 +1,23 @@
+// The timeline of a pipeline's schedule as a page.
+#ifndef SHARDC_EMIT_REPORT_SCHEDULE_PAGE_H_
+#define SHARDC_EMIT_REPORT_SCHEDULE_PAGE_H_
+
+#include <cstddef>
+
+#include "emit/schedules/schedule_report.h"
+#include "source/sink.h"
+
+namespace shardc::report {
+
+// The most tasks that a page draws.
+inline constexpr size_t kMostDrawnTasks = 20'000;
+
+// Returns the number of tasks of a schedule, pairs counted once.
+size_t DrawnTasks(const ScheduleReport& report);
+// Draws the tasks of each rank over time, with the bubbles between them, and a
+// table of the ranks. The schedule has at most kMostDrawnTasks tasks.
+void WriteSchedulePage(const ScheduleReport& report, Sink& out);
+
+}  // namespace shardc::report
+
+#endif  // SHARDC_EMIT_REPORT_SCHEDULE_PAGE_H_

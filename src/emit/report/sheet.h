@@ -1,0 +1,29 @@
+// A page of its own for one result, without a script: a schedule's timeline, or
+// what a search found.
+#ifndef SHARDC_EMIT_REPORT_SHEET_H_
+#define SHARDC_EMIT_REPORT_SHEET_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "emit/report/html.h"
+#include "source/sink.h"
+
+namespace shardc::report {
+
+// Returns an embedded file: page.css, page.js.
+std::string_view PageFile(std::string_view name);
+// Returns `sha256-` and the digest in base64, the form of a source in a content
+// security policy.
+std::string PolicyHash(std::string_view text);
+// Fill patterns: of replicated parts, of arrays, and of bubbles.
+std::string_view FillPatterns();
+
+// Writes the page; `body` writes its sections.
+void WriteSheet(std::string_view title, std::string_view subtitle,
+                const std::function<void(Html&)>& body, Sink& out);
+
+}  // namespace shardc::report
+
+#endif  // SHARDC_EMIT_REPORT_SHEET_H_
