@@ -330,6 +330,48 @@ def nnx_decoder(name):
                               for tree in (params, moments))))
 
 
+def linen_scanned(name):
+    """`nn.scan` over rematerialised layers with Flax's attention."""
+    import flax.linen as nn
+
+    class Block(nn.Module):
+        @nn.compact
+        def __call__(self, x, _):
+            y = nn.MultiHeadDotProductAttention(
+                num_heads=8, use_bias=False, name="attention")(
+                    nn.RMSNorm()(x))
+            x = keep(x + y, BATCH)
+            h = nn.silu(nn.Dense(F, use_bias=False, name="up")(
+                nn.RMSNorm()(x)))
+            h = keep(h, BATCH, None, "tp")
+            return keep(x + nn.Dense(D, use_bias=False, name="down")(h),
+                        BATCH), None
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            layers = nn.scan(nn.remat(Block), variable_axes={"params": 0},
+                             split_rngs={"params": True}, length=L)
+            return layers(name="layers")(x, None)[0]
+    net = Net()
+    params = jax.eval_shape(net.init, jax.random.key(0),
+                            jnp.zeros((B, T, D)))["params"]
+
+    def place(path, one):
+        text = jax.tree_util.keystr(path)
+        axes = ((None, "tp", None, "fsdp") if "'out'" in text else
+                (None, "fsdp", "tp", None) if "attention" in text else
+                (None, "fsdp", "tp") if "up" in text else
+                (None, "tp", "fsdp") if "down" in text else ())
+        return shape(one.shape, *axes, dtype=one.dtype)
+    placed = jax.tree.map_with_path(place, params)
+
+    def loss(params, x):
+        return jnp.mean(net.apply({"params": params}, x) ** 2)
+    return jitted(name, plain.train(loss), placed, inputs(), out=(
+        None, jax.tree.map(lambda one: one.sharding, placed)))
+
+
 def of_plain(function):
     def program(name):
         lowered = {}
@@ -350,7 +392,8 @@ PROGRAMS = [of_plain(one) for one in plain.PROGRAMS
             if one.__name__ != "host_callback"] + [
     donated, momentum, nested_scans, custom_vjp, ring_attention,
     ring_attention_trained, pipeline, moe_all_to_all, moe_top_k, decode,
-    embedding, linen_adam, nnx_sgd, nnx_decoder]
+    embedding, linen_adam, nnx_sgd, nnx_decoder,
+    linen_scanned]
 
 
 def made(like, seed):
