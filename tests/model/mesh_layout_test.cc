@@ -88,6 +88,17 @@ TEST_CASE("every device stands at one position, whatever the slices") {
   CHECK(positions.size() == 48);
 }
 
+TEST_CASE("slices along the last axis reorder the devices") {
+  Mesh mesh = Grid({2, 4});
+  CHECK(DeviceOrder(mesh).empty());
+  mesh.slices = 2;
+  mesh.dcn = {1, 2};
+  CHECK(DeviceOrder(mesh) == std::vector<int64_t>{0, 1, 4, 5, 2, 3, 6, 7});
+  // Slices along the first axis leave the order as it is.
+  mesh.dcn = {2, 1};
+  CHECK(DeviceOrder(mesh).empty());
+}
+
 TEST_CASE("the order of devices gives back the slices") {
   const std::vector<std::vector<int64_t>> sizes = {
       {4, 6}, {2, 3, 4}, {6}, {1, 4, 1, 6}, {2, 2, 2, 2}};

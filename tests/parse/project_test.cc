@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parse/mesh.h"
@@ -84,6 +85,30 @@ lint:
   CHECK(project->lint.severity.at("SHD104") == Level::kNote);
   CHECK(project->lint.fail_on == "warning");
   CHECK(project->lint.baseline == folder / "known/b.json");
+}
+
+TEST_CASE("the dtype of a target's cache is one value") {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& dtype, Findings& findings) {
+    folder.Write("shardc.yaml",
+                 "version: 1\ntargets:\n  one:\n    kv_dtype: " + dtype + "\n");
+    return ReadProject(folder / "shardc.yaml", findings);
+  };
+  Findings findings;
+  const auto project = read("int8", findings);
+  REQUIRE(project);
+  CHECK(findings.empty());
+  CHECK(project->targets[0].verify.kv_dtype == Dtype::kI8);
+  for (const auto& [dtype, message] :
+       {std::pair("[int8]", "`kv_dtype` is a list, not a dtype"),
+        std::pair("{a: int8}", "`kv_dtype` is a mapping, not a dtype"),
+        std::pair("int7", "`kv_dtype` is the string `int7`")}) {
+    CAPTURE(dtype);
+    Findings refused;
+    CHECK_FALSE(read(dtype, refused));
+    REQUIRE(refused.errors() == 1);
+    CHECK(refused.all()[0].message == message);
+  }
 }
 
 TEST_CASE("the nearest project upwards, to the repository's root") {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "source/file.h"
 #include "temporary_folder.h"
 
 namespace shardc {
@@ -41,6 +42,27 @@ TEST_CASE("a project's only target needs no name") {
   CHECK(target->mesh.text == "dp:2,tp:4");
   CHECK(target->rules == std::vector<std::string>{folder / "rules.yaml"});
   CHECK(target->project_dir == folder.path().string());
+}
+
+TEST_CASE("no input that a project names may be overwritten") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", R"(version: 1
+targets:
+  one: {mesh: mesh.yaml, rules: [rules.yaml], manifest: m.json, model: c.json,
+        settings: s.yaml, plan: p.json}
+)");
+  for (const char* name :
+       {"mesh.yaml", "rules.yaml", "m.json", "c.json", "s.yaml", "p.json"}) {
+    folder.Write(name, "version: 1\n");
+  }
+  Findings findings;
+  REQUIRE(ChooseTarget(In(folder), findings));
+  for (const char* name :
+       {"mesh.yaml", "rules.yaml", "m.json", "c.json", "s.yaml"}) {
+    CAPTURE(name);
+    CHECK(findings.WasRead(FileIdOf(folder / name)));
+  }
+  CHECK_FALSE(findings.WasRead(FileIdOf(folder / "p.json")));
 }
 
 TEST_CASE("the request's inputs win over the target's") {

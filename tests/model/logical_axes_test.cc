@@ -1,0 +1,39 @@
+#include "model/logical_axes.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace shardc {
+namespace {
+
+// The spec of the names under rules, on a mesh of dp and tp.
+std::string Resolved(const std::vector<LogicalRule>& rules,
+                     const std::vector<AxisGroup>& names) {
+  Mesh mesh;
+  mesh.axes = {{"dp", 2}, {"tp", 4}};
+  mesh.devices = 8;
+  return SpecText(ResolveLogical(rules, names, mesh));
+}
+
+TEST_CASE("logical names take the axes of the first rule that is free") {
+  const std::vector<AxisGroup> names = {{"batch"}, {"heads"}, {}, {"other"}};
+  CHECK(Resolved({{"batch", {"dp"}}, {"heads", {"tp"}}}, names) ==
+        R"(["dp", "tp", null, null])");
+  CHECK(Resolved({{"batch", {"dp", "tp"}}}, names) ==
+        R"([["dp", "tp"], null, null, null])");
+  // An axis that the mesh lacks is left out.
+  CHECK(Resolved({{"batch", {"dp", "ep"}}}, names) ==
+        R"(["dp", null, null, null])");
+  // An axis is used once: the second rule of the name is then tried.
+  CHECK(Resolved({{"batch", {"tp"}}, {"heads", {"tp"}}, {"heads", {"dp"}}},
+                 names) == R"(["tp", "dp", null, null])");
+  // The first rule of a name wins, even if it gives no axes.
+  CHECK(Resolved({{"batch", {}}, {"batch", {"dp"}}}, names) ==
+        "[null, null, null, null]");
+  CHECK(Resolved({{"nothing", {"dp"}}}, names) == "[null, null, null, null]");
+}
+
+}  // namespace
+}  // namespace shardc
