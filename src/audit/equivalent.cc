@@ -320,15 +320,14 @@ class Rewriter {
     return MoveTo(here, next);
   }
 
-  // One all_reduce after another one of the same value.
+  // One all_reduce after another one of the same value, or of the slice of it
+  // that each device took.
   std::optional<size_t> Join(size_t here, const Uses::Consumer& user) {
     const bool several = graph_.Operands(user.user).size() > 1;
     const Point next{user.user,
                      several ? static_cast<int64_t>(user.index) : -1};
     const auto found = owner_.find(next);
-    if (found == owner_.end() || !partial_[here].taken.empty()) {
-      return std::nullopt;
-    }
+    if (found == owner_.end()) return std::nullopt;
     const Partial& other = partial_[found->second];
     for (const std::string& axis : partial_[here].axes) {
       if (Includes(other.axes, {axis})) return std::nullopt;

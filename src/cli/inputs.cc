@@ -205,14 +205,18 @@ Option IllegalInput(InputFlags& flags) {
           .help = "what to do about illegal specs"};
 }
 
+Option ModelInput(InputFlags& flags) {
+  return {.name = "--model",
+          .to = &flags.asked.model,
+          .value = "FILE",
+          .help = "the model's config.json"};
+}
+
 Options AllInputs(InputFlags& flags) {
   Options options = MeshInputs(flags);
   Append(options, RulesInputs(flags));
   Append(options, ManifestInputs(flags));
-  Append(options, Under("Inputs", {{.name = "--model",
-                                    .to = &flags.asked.model,
-                                    .value = "FILE",
-                                    .help = "the model's config.json"}}));
+  Append(options, Under("Inputs", {ModelInput(flags)}));
   Append(options, ProjectInputs(flags));
   Append(
       options,

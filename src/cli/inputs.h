@@ -41,6 +41,7 @@ Options ManifestInputs(InputFlags& flags);
 Options ProjectInputs(InputFlags& flags);
 // --illegal alone; AllInputs contains it too.
 Option IllegalInput(InputFlags& flags);
+Option ModelInput(InputFlags& flags);
 // All of the above, --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
 

@@ -294,6 +294,7 @@ Options OptionsOf(ResolveFlags& flags) {
       IllegalInput(flags.inputs)};
   Append(options, MeshInputs(flags.inputs));
   Append(options, RulesInputs(flags.inputs));
+  Append(options, Under("Inputs", {ModelInput(flags.inputs)}));
   Append(options, ProjectInputs(flags.inputs));
   return options;
 }
@@ -310,7 +311,8 @@ dimension means decode.
 
 With a shape and a mesh it reports illegal entries and exits with 1; with
 `--illegal drop` or `shrink` the spec is corrected like that of a parameter;
-each correction gives a warning.)",
+each correction gives a warning. With a mesh and the model's config.json, a
+pack's axes that depend on the number of KV heads are those of the plan.)",
     .example = "shardc resolve '[BATCH, [FSDP, SP], _]' --mode decode",
     .formats = "text|json",
     .declare = [] { return Declare(OptionsOf, RunResolve); },

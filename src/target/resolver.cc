@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "model/axis_rules.h"
+#include "parse/project.h"
+#include "plan/pack_axes.h"
 #include "target/open.h"
 
 namespace shardc {
@@ -43,6 +45,7 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
   const bool given = !request.mesh.empty() || !request.rules.empty();
   if (given && !named) {
     target.rules = request.rules;
+    target.model = request.model;
     if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
     return target;
   }
@@ -73,6 +76,11 @@ std::optional<OpenedResolver> OpenResolver(const Target& target,
   if (IsNamed(target.mesh))
     mesh = OpenMesh(target.mesh, devices, findings, texts);
   if (findings.errors() > before) return std::nullopt;
+  if (mesh && !target.model.empty()) {
+    const auto model = ReadModelConfig(target.model, findings);
+    if (!model) return std::nullopt;
+    ChoosePackAxes(rules, &*model, *mesh);
+  }
   auto resolver = Resolver::Make(rules, mesh ? *mesh : MeshOf(rules), findings);
   if (!resolver) return std::nullopt;
   return OpenedResolver{std::move(*resolver), mesh.has_value(), rules.policy};

@@ -38,6 +38,26 @@ class PackAxes(Case):
                 spec = self.spec(*inputs(model), "--mesh", mesh)
                 self.assertEqual("tp" in json.dumps(spec), sharded, spec)
 
+    def test_resolve_gives_the_axes_of_the_plan(self):
+        for model, mesh in (("gemma-2-9b", "fsdp:2,tp:8"),
+                            ("gemma-2-9b", "tp:16"),
+                            ("gemma-2b", "fsdp:2,tp:8")):
+            for config in (True, False):
+                with self.subTest(model=model, mesh=mesh, config=config):
+                    given = inputs(model, "builtin:gemma/hf", config)
+                    spec = self.spec(*given, "--mesh", mesh)
+                    # `resolve` has no manifest.
+                    got = run("resolve", "[KV_HEAD]", *given[2:], "--mesh",
+                              mesh)
+                    self.assertEqual(got.rc, 0, got.err)
+                    self.assertEqual(json.loads(got.out)[0], spec[0])
+
+    def test_resolve_refuses_what_is_no_configuration(self):
+        got = run("resolve", "[KV_HEAD]", "--rules", "builtin:gemma/hf",
+                  "--mesh", "tp:8", "--model", "/nowhere/config.json")
+        self.assertEqual((got.rc, got.out), (2, ""))
+        self.assertIn("/nowhere/config.json", got.err)
+
     def test_without_a_configuration_they_are_replicated(self):
         spec = self.spec(*inputs("gemma-2-9b", config=False), "--mesh",
                          "fsdp:2,tp:8")

@@ -64,16 +64,21 @@ def path(name):
     return os.path.join(RECORDS, *name.split("/")) + ".json.gz"
 
 
-def save(name, record):
-    """Writes testdata/runtimes/NAME.json.gz; its size in bytes."""
-    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+def write_packed(name, content):
+    """Writes a file of gzip, the same for the same text; its size in bytes."""
+    os.makedirs(os.path.dirname(name), exist_ok=True)
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=9, mtime=0,
                        filename="") as file:
-        file.write(text(record).encode())
-    with open(path(name), "wb") as file:
+        file.write(content.encode())
+    with open(name, "wb") as file:
         file.write(packed.getvalue())
     return len(packed.getvalue())
+
+
+def save(name, record):
+    """Writes testdata/runtimes/NAME.json.gz; its size in bytes."""
+    return write_packed(path(name), text(record))
 
 
 def load(name):

@@ -11,6 +11,7 @@ by smaller models under the same plans.
 import glob
 import math
 import os
+import re
 import tempfile
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -26,8 +27,8 @@ import drawn
 import records
 import xla_hlo
 import xla_models
-from xla_cases import (CASES, COMMON, EXPERTS, SIZES, TOKENS, Asked, config_of,
-                       shapes, slots)
+from xla_cases import (CASES, PACKS, SIZES, STACKED, TOKENS, Asked, config_of,
+                       program, shapes, slots)
 
 DEVICES = 16
 jax.config.update("jax_num_cpu_devices", DEVICES)
@@ -88,7 +89,8 @@ class Compiled:
         roles = {} if alone else anchors(asked)
         specs = asked.specs()
         self.params, self.shardings = {}, {}
-        for name, shape in shapes(asked.config).items():
+        self.vocabulary = asked.config["vocab_size"]
+        for name, shape in shapes(case, asked.use).items():
             spec = [] if alone else [entry(e) for e in specs[name] or []]
             self.shardings[name] = self.lies(*spec)
             self.params[name] = jax.ShapeDtypeStruct(
@@ -106,9 +108,10 @@ class Compiled:
             return jax.lax.with_sharding_constraint(
                 x, self.lies(*roles[role]))
 
-        model = xla_models.Model(
+        kind = "stacked" if case.get("stacked") else case["pack"]
+        model = xla_models.MODELS[kind](
             {**asked.config, "slots": slots(asked.config, length)}, see,
-            case.get("free") == "lookup")
+            case.get("free") == "lookup", case.get("grouped", False))
         self.lowered = jax.jit(model.step, out_shardings=(
             self.lies(), self.shardings, self.lies())).lower(
                 self.params, self.data)
@@ -130,14 +133,13 @@ class Compiled:
 
     def computed(self):
         """Loss, gradients by name, and their norm, of drawn numbers."""
-        vocabulary = self.params["lm_head/kernel"].shape[1]
         place = lambda x, like: jax.device_put(
             np.asarray(x, like.dtype), like.sharding)
         params = {name: place(drawn.weights(name, like.shape), like)
                   for name, like in self.params.items()}
         batch, length = self.data["ids"].shape
         whole = lambda name: np.floor(
-            drawn.units(name, batch * length) * vocabulary).reshape(
+            drawn.units(name, batch * length) * self.vocabulary).reshape(
                 batch, length)
         data = {"ids": whole("ids"), "labels": whole("labels"),
                 "positions": np.tile(np.arange(length), (batch, 1)),
@@ -164,11 +166,19 @@ def grouped(sent):
             for (kind, axes, rules), (count, size) in sorted(out.items())]
 
 
-def counted(case):
+def partitioned(case):
+    """The text of a case, which is kept for `shardc audit`."""
     with tempfile.TemporaryDirectory() as folder:
         asked = Asked(case, "counted", folder)
         text = Compiled(asked, *TOKENS["counted"],
                         jnp.float32).partitioned()
+    text = re.sub(r'^(\d+) "[^"]*/([^"/]*)"$', r'\1 "\2"', text, flags=re.M)
+    records.write_packed(program(case["name"], ".after_spmd"), text)
+    return text
+
+
+def counted(case):
+    text = partitioned(case)
     raw, told = xla_hlo.collectives(text, case["mesh"])
     return {"partitioned": grouped(raw), "told": grouped(told)}
 
@@ -210,13 +220,15 @@ def answer(case):
 
 
 def record():
+    for case in STACKED:
+        partitioned(case)
     yield "xla/steps", {
         "format": "shardc.runtimes.xla/v1",
         "versions": records.versions("jax", "jaxlib"),
-        "tokens": TOKENS, "common": COMMON, "sizes": SIZES,
-        "experts": EXPERTS, "parameters": {
+        "tokens": TOKENS, "sizes": SIZES, "configs": {
+            pack: config_of({"pack": pack}, "computed") for pack in PACKS},
+        "parameters": {
             pack: [{"name": name, "shape": shape} for name, shape in
-                   shapes(config_of({"pack": pack},
-                                               "computed")).items()]
-            for pack in ("llama", "mixtral")},
+                   shapes({"pack": pack}, "computed").items()]
+            for pack in PACKS},
         "cases": [answer(case) for case in CASES]}

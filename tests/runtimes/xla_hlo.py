@@ -323,7 +323,8 @@ class Reader:
     """Reads the collectives of a module as written, and rewrites them by
     rules:
 
-    joined    all_reduces one after the other over several axes are one;
+    joined    all_reduces one after the other over several axes are one, also
+              where each device took its slice between them;
     deferred  a partial value is reduced after the ops that are linear in it:
               views, sums, and the addition of other partial values, so that
               the all_reduces of several dots become one;
@@ -391,10 +392,14 @@ class Reader:
             yield self.make(one, "all_gather", self.axes(one), self.held(one))
 
     def reduced(self, pending):
-        """Where each partial value is finally reduced."""
+        """Where each partial value is finally reduced; the first in the text is
+        moved as far as it can be, then the next."""
+        place = {name: i for i, name in enumerate(self.module.live)}
         while True:
             step = next(filter(None, (
-                self.passed(name, pending) for name in list(pending))), None)
+                self.passed(name, pending) for name in sorted(
+                    pending, key=lambda one: place[pending[one].first.name]))),
+                None)
             if step is None:
                 break
             gone, name, value = step
@@ -426,7 +431,6 @@ class Reader:
                 return [name], user.name, dataclasses.replace(
                     sum_of.by("sliced"), cut=cut)
         if user.name in pending and user.opcode == "all-reduce" and \
-                not sum_of.cut and \
                 not set(sum_of.axes) & set(pending[user.name].axes):
             both = self.in_order(sum_of.axes + pending[user.name].axes)
             return [name], user.name, dataclasses.replace(

@@ -44,17 +44,6 @@ std::string TextAt(const Place& place) {
       place.source->text().substr(place.begin, place.end - place.begin));
 }
 
-// The members of objects, the later ones behind.
-std::string Joined(const std::vector<JsonValue>& objects,
-                   const std::string& more) {
-  std::string out = "{" + more;
-  for (const JsonValue object : objects) {
-    const std::string text = TextAt(object.place());
-    out += "," + text.substr(1, text.size() - 2);
-  }
-  return out + "}";
-}
-
 class Step {
  public:
   Step(JsonValue record, JsonValue entry) : entry_(entry) {
@@ -88,12 +77,10 @@ class Step {
   const step::Graph& graph() const { return model_.graph; }
 
   void ReadModel(JsonValue record, const std::string& pack) {
-    std::vector<JsonValue> parts = {
-        Member(record, "common"), Member(Member(record, "sizes"), "computed")};
-    if (pack == "mixtral") parts.push_back(Member(record, "experts"));
-    const std::string config = folder_.Write(
-        "config.json", Joined(parts, "\"model_type\": \"" + pack + "\""));
-    auto read = ReadModelConfig(config, findings_);
+    const JsonValue config = Member(Member(record, "configs"), pack);
+    const std::string file =
+        folder_.Write("config.json", TextAt(config.place()));
+    auto read = ReadModelConfig(file, findings_);
     REQUIRE(read.has_value());
     config_ = std::move(*read);
     std::string params;

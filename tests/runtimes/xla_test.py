@@ -6,7 +6,6 @@ docs/compiler.md has the table; `xla_test.py --write` writes it.
 import collections
 import json
 import os
-import re
 import sys
 import tempfile
 import unittest
@@ -56,22 +55,10 @@ def ours(case):
     return dict(out)
 
 
-def program(name, stage=""):
-    """A recorded program of a case, and of the same with scanned layers."""
-    slug = re.sub(r"[^a-z0-9]+", "_", name)
-    return os.path.join(records.ROOT, "testdata", "audit", "steps",
-                        f"{slug}{stage}.hlo.txt.gz")
-
-
 def difference(case, path, *flags):
     """`shardc audit` of a program, compared with the case's step."""
     with tempfile.TemporaryDirectory() as folder:
         asked = xla_cases.Asked(case, "counted", folder)
-        if "layers" in case:
-            asked.config["num_hidden_layers"] = case["layers"]
-            shardc_answers.write(asked.path("config.json"), asked.config)
-            shardc_answers.write(asked.path("manifest.json"),
-                                 xla_cases.manifest_of(asked.config))
         step = asked.step(*xla_cases.TOKENS["counted"], *flags)
         shardc_answers.write(asked.path("step.json"), step)
         done = shardc_answers.run(
@@ -133,28 +120,32 @@ class Steps(unittest.TestCase):
     def test_audit_rewrites_as_the_reader_of_the_record_does(self):
         for case in RECORD["cases"]:
             with self.subTest(case=case["name"]):
-                path = program(case["name"], ".after_spmd")
+                path = xla_cases.program(case["name"], ".after_spmd")
                 status, found = difference(case, path)
                 theirs = without_numbers(by_collective(case["told"]))
                 mine = compiled(found["routes"])
                 if "free" in case:
                     # The record has no axes of permutes.
-                    moved = [key for key in mine if key[0] == "ppermute"]
-                    for key in moved:
-                        mine["ppermute", ""] = mine.pop(key)
+                    moved = [mine.pop(key) for key in list(mine)
+                             if key[0] == "ppermute"]
+                    if moved:
+                        mine["ppermute", ""] = tuple(map(sum, zip(*moved)))
                 self.assertEqual(mine, theirs)
                 differs = "free" in case or case["name"] in REPEATED
                 self.assertEqual(found["equal"], not differs)
                 self.assertEqual(status, 1 if differs else 0)
                 if "free" in case:
                     self.assertTrue(found["extra"])
-                    for one in found["extra"]:
-                        self.assertEqual(one["line"]["file"], "xla_models.py")
+                    lines = [one["line"] for one in found["extra"]]
+                    self.assertLessEqual(
+                        {line["file"] for line in lines if line},
+                        {"xla_models.py"})
+                    self.assertGreater(len(lines), 2 * lines.count(None))
 
     def test_optimised_programs_are_equal_too(self):
         told = 0
         for case in RECORD["cases"]:
-            path = program(case["name"])
+            path = xla_cases.program(case["name"])
             if not os.path.exists(path):
                 continue
             with self.subTest(case=case["name"]):
@@ -172,7 +163,7 @@ class Steps(unittest.TestCase):
                 "--remat", "nothing_saveable"))):
             for stage in ("", ".after_spmd"):
                 with self.subTest(ending, stage=stage):
-                    path = program(f"{case['name']} {ending}", stage)
+                    path = xla_cases.program(f"{case['name']} {ending}", stage)
                     status, found = difference({**case, "layers": 4}, path,
                                                "--regather", *flags)
                     self.assertEqual((status, found["extra"]), (0, []))
@@ -181,6 +172,24 @@ class Steps(unittest.TestCase):
                         (one["collective"], one["times"], one["what"]),
                         ("all_gather", 1, "d:linear head of model"))
                     self.assertIn("--keep-gathered", one["reason"])
+
+    def test_stacked_trees_are_sent_as_the_step_predicts(self):
+        """A loop over stacked layers gathers their weights again for the
+        backward pass, and keys and values where tokens are sharded; the head
+        is outside of the loop and stays gathered."""
+        for case in xla_cases.STACKED:
+            with self.subTest(case=case["name"]):
+                path = xla_cases.program(case["name"], ".after_spmd")
+                found = difference(case, path, "--regather")[1]
+                differ = [one for one in found["routes"]
+                          if one["status"] != "equal"]
+                self.assertGreaterEqual(len(found["routes"]), 3)
+                self.assertEqual([one["collective"] for one in differ],
+                                 ["all_gather"])
+                (one,) = differ
+                attended = [0, 4][case["mesh"].get("sp", 1) > 1]
+                self.assertEqual(one["times"] - one["planned_times"],
+                                 attended - 1)
 
     def test_the_record_is_of_these_cases(self):
         self.assertEqual(
