@@ -246,16 +246,26 @@ std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
   auto all = Compile(std::move(single), inputs.rules, inputs.manifest,
                      inputs.options, findings);
   if (all == nullptr) return nullptr;
-  return std::unique_ptr<MeshEvaluator>(
-      new MeshEvaluator(inputs, std::move(all)));
+  Representatives representatives = RepresentativesOf(*all, inputs.rules);
+  // Few parameters are compiled: more threads would take longer.
+  CompileOptions options = inputs.options;
+  options.threads = 1;
+  auto few = Compile(all->mesh, representatives.rules, representatives.manifest,
+                     options, findings);
+  if (few == nullptr) return nullptr;
+  return std::unique_ptr<MeshEvaluator>(new MeshEvaluator(
+      inputs, std::move(all), std::move(representatives), std::move(few)));
 }
 
 MeshEvaluator::MeshEvaluator(const FitInputs& inputs,
-                             std::unique_ptr<const Compiled> all)
+                             std::unique_ptr<const Compiled> all,
+                             Representatives representatives,
+                             std::unique_ptr<const Compiled> few)
     : inputs_(inputs),
       settings_(WithLossOf(inputs.rules, inputs.settings)),
       all_(std::move(all)),
-      representatives_(RepresentativesOf(*all_, inputs.rules)) {
+      representatives_(std::move(representatives)),
+      few_(std::move(few)) {
   traffic_.emplace(*all_, inputs_.model, settings_);
   const AxisRules& axes = representatives_.rules.axes;
   AxisValue batch = axes.Value(AxisRule::kBatch);
@@ -289,9 +299,12 @@ std::optional<std::vector<FitMesh>> MeshEvaluator::OnEach(
   const auto most = static_cast<int>(std::min<size_t>(meshes.size(), INT_MAX));
   ThreadPool pool(std::max(1, std::min(threads, most)));
   std::vector<std::optional<StepTraffic>> traffic(AsIndex(pool.threads()));
+  // The first mesh builds the step's graph, which each worker copies.
+  if (!meshes.empty()) each[0] = OnWith(meshes[0], *traffic_, wrong[0]);
   pool.Run(static_cast<int64_t>(meshes.size()), [&](int64_t task, int worker) {
+    if (task == 0) return;
     std::optional<StepTraffic>& own = traffic[AsIndex(worker)];
-    if (!own) own.emplace(*all_, inputs_.model, settings_);
+    if (!own) own.emplace(*traffic_);
     each[AsIndex(task)] =
         OnWith(meshes[AsIndex(task)], *own, wrong[AsIndex(task)]);
   });
@@ -331,14 +344,9 @@ std::optional<FitMesh> MeshEvaluator::Evaluate(const Mesh& mesh,
                                                Findings& findings) const {
   Mesh own = mesh;
   own.device = inputs_.like.device;
-  // Few parameters are compiled: more threads would take longer.
-  CompileOptions options = inputs_.options;
-  options.threads = 1;
   RuleSet chosen = rules;
   ChoosePackAxes(chosen, inputs_.model ? &*inputs_.model : nullptr, own);
-  const auto compiled =
-      Compile(own, std::move(chosen), representatives_.manifest,
-              inputs_.options, findings);
+  const auto compiled = CompileOn(*few_, own, std::move(chosen), findings);
   if (compiled == nullptr) return std::nullopt;
   const CostInputs work =
       MakeCostInputs(*compiled, inputs_.model, inputs_.mode, &representatives_);

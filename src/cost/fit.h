@@ -96,7 +96,9 @@ class MeshEvaluator {
   int64_t lowered_ops() const { return traffic_->lowered_ops(); }
 
  private:
-  MeshEvaluator(const FitInputs& inputs, std::unique_ptr<const Compiled> all);
+  MeshEvaluator(const FitInputs& inputs, std::unique_ptr<const Compiled> all,
+                Representatives representatives,
+                std::unique_ptr<const Compiled> few);
   std::optional<FitMesh> OnWith(const Mesh& mesh, StepTraffic& traffic,
                                 Findings& findings) const;
   std::optional<FitMesh> Evaluate(const Mesh& mesh, const RuleSet& rules,
@@ -107,6 +109,7 @@ class MeshEvaluator {
   Settings settings_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
+  const std::unique_ptr<const Compiled> few_;  // the representatives
   // The rules with the batch over the experts' axis as well; nullopt: the model
   // has no experts, or the rules have the batch there.
   std::optional<RuleSet> batch_over_experts_;

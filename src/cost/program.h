@@ -44,7 +44,8 @@ class StepTraffic {
   StepTraffic(const Compiled& all, const std::optional<ModelConfig>& model,
               const Settings& settings)
       : all_(all), model_(model), settings_(settings) {}
-  StepTraffic(const StepTraffic&) = delete;
+  // A copy has what this one has built.
+  StepTraffic(const StepTraffic&) = default;
   StepTraffic& operator=(const StepTraffic&) = delete;
 
   // Returns the communication on a mesh. `compiled` is the target on that mesh,

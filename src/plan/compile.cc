@@ -43,8 +43,9 @@ std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
 
 class Compiler {
  public:
-  Compiler(Compiled& compiled, Findings& findings)
-      : c_(compiled), findings_(findings) {}
+  // `matched` has the same patterns and names, or is null.
+  Compiler(Compiled& compiled, const Compiled* matched, Findings& findings)
+      : c_(compiled), matched_(matched), findings_(findings) {}
 
   bool Run();
 
@@ -68,6 +69,7 @@ class Compiler {
                       bool is_like, const TensorType& type);
 
   Compiled& c_;
+  const Compiled* const matched_;
   Findings& findings_;
   std::vector<Mode> modes_;  // train first, then those requested
   // resolved_[rule][mode]; empty for `like` sources.
@@ -93,7 +95,12 @@ bool Compiler::CompilePatterns() {
   const size_t before = findings_.errors();
   SettleSeparators(c_.rules, c_.manifest.separator, c_.CompatMode(), findings_);
   if (findings_.errors() > before) return false;
-  c_.matcher = Matcher::Compile(PatternsOf(c_.rules.rules), findings_);
+  if (matched_ != nullptr) {
+    c_.matcher = matched_->matcher;
+  } else if (auto matcher =
+                 Matcher::Compile(PatternsOf(c_.rules.rules), findings_)) {
+    c_.matcher = std::make_shared<const Matcher>(std::move(*matcher));
+  }
   const WeightDecayExclusions& exclusions =
       c_.options.weight_decay_exclude ? c_.options.weight_decay_exclude
                                       : c_.rules.weight_decay_exclude;
@@ -104,7 +111,7 @@ bool Compiler::CompilePatterns() {
     if (regex) decay_exclusions_.push_back(std::move(*regex));
   }
   placements_ = Placements::Compile(c_.rules.rules, c_.manifest, findings_);
-  return c_.matcher.has_value();
+  return c_.matcher != nullptr;
 }
 
 void Compiler::ResolveRules() {
@@ -142,6 +149,10 @@ void Compiler::MatchNames() {
   names.reserve(c_.manifest.tensors.size());
   for (const Tensor& tensor : c_.manifest.tensors) {
     names.push_back(tensor.name);
+  }
+  if (matched_ != nullptr) {
+    c_.matches = matched_->matches;
+    return;
   }
   c_.matches = c_.matcher->Match(names, c_.manifest.separator,
                                  {.threads = c_.options.threads});
@@ -399,20 +410,42 @@ Compat Compiled::CompatMode() const {
   return rules.policy.compat.value_or(Compat::kNone);
 }
 
-std::unique_ptr<const Compiled> Compile(Mesh mesh, RuleSet rules,
-                                        Manifest manifest,
-                                        const CompileOptions& options,
-                                        Findings& findings) {
+namespace {
+
+std::unique_ptr<const Compiled> CompileWith(Mesh mesh, RuleSet rules,
+                                            Manifest manifest,
+                                            const CompileOptions& options,
+                                            const Compiled* matched,
+                                            Findings& findings) {
   auto compiled = std::make_unique<Compiled>();
   compiled->mesh = std::move(mesh);
   compiled->rules = std::move(rules);
   compiled->manifest = std::move(manifest);
   compiled->options = options;
   const size_t before = findings.errors();
-  if (!Compiler(*compiled, findings).Run() || findings.errors() > before) {
+  if (!Compiler(*compiled, matched, findings).Run() ||
+      findings.errors() > before) {
     return nullptr;
   }
   return compiled;
+}
+
+}  // namespace
+
+std::unique_ptr<const Compiled> Compile(Mesh mesh, RuleSet rules,
+                                        Manifest manifest,
+                                        const CompileOptions& options,
+                                        Findings& findings) {
+  return CompileWith(std::move(mesh), std::move(rules), std::move(manifest),
+                     options, nullptr, findings);
+}
+
+std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
+                                          RuleSet rules, Findings& findings) {
+  Manifest manifest = earlier.manifest;
+  manifest.by_name = earlier.plan.by_name;  // which compiling has moved there
+  return CompileWith(std::move(mesh), std::move(rules), std::move(manifest),
+                     earlier.options, &earlier, findings);
 }
 
 }  // namespace shardc

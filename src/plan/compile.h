@@ -34,7 +34,7 @@ struct Compiled {
   Manifest manifest;
   CompileOptions options;
   std::optional<Resolver> resolver;
-  std::optional<Matcher> matcher;
+  std::shared_ptr<const Matcher> matcher;  // shared by CompileOn
   Matches matches;  // by tensor
   Plan plan;
 
@@ -56,6 +56,12 @@ std::unique_ptr<const Compiled> Compile(Mesh mesh, RuleSet rules,
                                         Manifest manifest,
                                         const CompileOptions& options,
                                         Findings& findings);
+
+// Compiles for another mesh a target that was compiled before, whose names are
+// not matched again. `rules` differ from the earlier ones in axis rules only.
+// Findings and result are those of Compile.
+std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
+                                          RuleSet rules, Findings& findings);
 
 }  // namespace shardc
 

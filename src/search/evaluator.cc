@@ -48,18 +48,21 @@ Evaluator::Evaluator(const Request& request, const SettingsGrid& grid,
       grid_(grid),
       all_(std::move(all)),
       representatives_(RepresentativesOf(*all_, all_->rules)) {
+  Findings unreported;
+  few_ = Compile(all_->mesh, representatives_.rules, representatives_.manifest,
+                 request.options, unreported);
   traffic_.resize(static_cast<size_t>(std::max(1, request.threads)));
   for (auto& of_worker : traffic_) of_worker.resize(grid.size());
 }
 
 std::optional<Prepared> Evaluator::On(const Mesh& mesh) const {
+  if (few_ == nullptr) return std::nullopt;
   Mesh own = mesh;
   own.device = request_.device;
   Findings unreported;
   Prepared out;
   out.compiled =
-      Compile(std::move(own), representatives_.rules, representatives_.manifest,
-              request_.options, unreported);
+      CompileOn(*few_, std::move(own), representatives_.rules, unreported);
   if (out.compiled == nullptr) return std::nullopt;
   out.work = cost::MakeCostInputs(*out.compiled, request_.model, Mode::kTrain,
                                   &representatives_);

@@ -83,6 +83,8 @@ class Evaluator {
   const SettingsGrid& grid_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
+  // The representatives; null if they cannot be compiled.
+  std::unique_ptr<const Compiled> few_;
   // By worker, then by setting; made when it is first needed.
   std::vector<std::vector<std::unique_ptr<cost::StepTraffic>>> traffic_;
 };
