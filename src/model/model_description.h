@@ -21,6 +21,11 @@ struct DescribedText {
   Place place = {};
 };
 
+// How weights that hold several parts, such as query, key and value, are
+// sharded: the values of `fused`.
+inline constexpr std::string_view kFusedByPart = "by_part";
+inline constexpr std::string_view kFusedInOne = "contiguous";
+
 // One stored dimension such as `n (p+r)`: its factors, outermost first. A
 // factor is one dimension, or the concatenation of several.
 struct DescribedDim {
@@ -84,6 +89,11 @@ struct ModelDescription {
   const DescribedText* Setting(std::string_view key) const {
     const auto found = settings.find(key);
     return found == settings.end() ? nullptr : &found->second;
+  }
+  // Whether a device has its share of each part of a fused weight.
+  bool IsFusedByPart() const {
+    const DescribedText* const fused = Setting("fused");
+    return fused != nullptr && fused->text == kFusedByPart;
   }
 };
 

@@ -27,12 +27,12 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
-constexpr std::array<Name, 28> kModelKeys = {
+constexpr std::array<Name, 29> kModelKeys = {
     "extends",      "blocks",  "dims",     "axes",   "repeat",     "params",
     "skip",         "begin",   "layer",    "end",    "top_k",      "window",
     "router",       "rope",    "norm",     "scale",  "activation", "soft_cap",
     "extra_layers", "slopes",  "z_loss",   "chunks", "causal",     "constants",
-    "per_row",      "encoder", "distance", "loss"};
+    "per_row",      "encoder", "distance", "loss",   "fused"};
 constexpr std::array<Name, 5> kModelOptionKeys = {"tied", "when", "shared",
                                                   "bias", "optional_bias"};
 constexpr std::array<Name, 6> kModelEncoderKeys = {

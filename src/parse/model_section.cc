@@ -56,6 +56,7 @@ class SectionReader {
     ReadGroup(*fields, "norm", keys::kModelNorm);
     ReadGroup(*fields, "slopes", keys::kModelSlopes);
     ReadLoss(*fields);
+    ReadFused(*fields);
     if (const YamlNode* at = fields->Find("constants")) ReadConstants(*at);
     return context_.findings.errors() > before ? nullptr : out_;
   }
@@ -136,6 +137,19 @@ class SectionReader {
     const ModelLoss loss = ReadModelLoss(context_, *node);
     if (loss.kind != nullptr) Setting("loss.kind", *loss.kind);
     if (loss.chunk != nullptr) Setting("loss.chunk", *loss.chunk);
+  }
+
+  void ReadFused(const Fields& fields) {
+    const YamlNode* const node = fields.Find("fused");
+    if (node == nullptr) return;
+    if (node->IsScalar() &&
+        (node->text == kFusedByPart || node->text == kFusedInOne)) {
+      return Setting("fused", *node);
+    }
+    context_.Add(code::kUnknownName, *node,
+                 "`fused` is none of `by_part` and `contiguous`",
+                 "write how weights that hold several parts, such as query, "
+                 "key and value, are sharded");
   }
 
   void ReadStack(const Fields& fields, const YamlNode& node, bool alone,

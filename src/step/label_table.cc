@@ -3,6 +3,7 @@
 //   factors n, and parts c and r  ->  (n (c+r))
 #include "step/label_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shardc::step {
@@ -49,7 +50,20 @@ LabelId LabelTable::Of(const DescribedDim& dim) {
     for (const std::string& name : names) parts.push_back(Named(name));
     factors.push_back(OfParts(parts));
   }
+  if (description_.IsFusedByPart()) {
+    const auto axis =
+        std::find_if_not(factors.begin(), factors.end(),
+                         [&](LabelId label) { return IsCount(label); });
+    if (axis != factors.end() && (*this)[*axis].parts.empty()) {
+      std::rotate(factors.begin(), axis, axis + 1);
+    }
+  }
   return OfFactors(factors);
+}
+
+bool LabelTable::IsCount(LabelId label) const {
+  const DimLabel& of = graph_.labels[AsIndex(label)];
+  return of.semantic.empty() && of.parts.empty();
 }
 
 LabelId LabelTable::Named(std::string_view dim) const {

@@ -32,7 +32,9 @@ class LabelTable {
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
   // Returns the label of a role's dimension: factors, each of which may have
-  // parts.
+  // parts. If fused weights are sharded part by part, factors that count equal
+  // parts come after the first logical axis: contiguous shards of (n j h) are
+  // the shares of each part of (j n h).
   LabelId Of(const DescribedDim& dim);
 
   // Returns the label of the description's dimension at this index.
@@ -42,6 +44,7 @@ class LabelTable {
 
  private:
   LabelId Named(std::string_view dim) const;
+  bool IsCount(LabelId label) const;
   LabelId Composite(const std::vector<LabelId>& of, std::string_view between,
                     std::vector<LabelId> DimLabel::*made_of);
 

@@ -174,6 +174,33 @@ class Cost(DescribedCase):
                 self.check(got, 2)
                 self.assertIn(words, got.err)
 
+    def test_fused_weights_by_part_are_not_exchanged(self):
+        # 12 heads of GPT-2 divide by 4, and its three parts do not.
+        model = ["--model", os.path.join(TESTDATA, "configs",
+                                         "gpt2.config.json"),
+                 "--no-project", "--mesh", "dp:2,tp:4"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rules.yaml")
+            sent, notes = {}, {}
+            for fused in ("contiguous", "by_part"):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nextends: [builtin:gpt2/hf]\nmodel: "
+                               "{extends: builtin:gpt2/hf, fused: "
+                               f"{fused}}}\naxes: {{hidden_state: null}}\n")
+                rules = [*model, "--rules", path]
+                out = self.check(run("cost", *rules, *TRAIN, "--format",
+                                     "json"), 0).out
+                sent[fused] = json.loads(out)["communication_bytes"]["total"]
+                step = json.loads(self.check(run(
+                    "verify", "step", *rules, "--mode", "train", "--batch",
+                    "8", "--seq", "64", "--format", "json"), 0).out)
+                gathers = [op for one in step["steps"] for op in one["ops"]
+                           if op["collective"] == "all_gather"]
+                self.assertEqual(bool(gathers), fused == "contiguous")
+                notes[fused] = "SHD230" in run("check", *rules, "--notes").out
+        self.assertLess(sent["by_part"], sent["contiguous"])
+        self.assertEqual(notes, {"contiguous": True, "by_part": False})
+
     def test_formulas_where_there_is_no_program(self):
         for more, why in ((["--microbatches", "3"],
                            "the batch is no multiple of the number of "

@@ -144,6 +144,10 @@ TEST_CASE("errors of a model's section are reported at their place") {
         "`window` is a list, not an expression @ [1]");
   CHECK(Refused(kHead + kSmall + "  router: {colour: red}\n")
             .starts_with("unknown key `colour`"));
+  for (const std::string fused : {"halves", "[by_part]", "true", "null"}) {
+    CHECK(Refused(kHead + kSmall + "  fused: " + fused + "\n") ==
+          "`fused` is none of `by_part` and `contiguous` @ " + fused);
+  }
 }
 
 // Reads a section that extends `base`, which is merged before.
@@ -220,6 +224,16 @@ TEST_CASE("a section that extends another changes the entries it writes") {
   CHECK(model->stacks[0].repeat.text == "5");
   CHECK(model->roles[0].place.source->name() == "own.yaml");
   CHECK(model->roles[4].place.source->name() == "base.yaml");
+}
+
+TEST_CASE("whether fused weights are sharded by part is inherited") {
+  for (const std::string own :
+       {"", "  fused: by_part\n", "  fused: contiguous\n"}) {
+    Findings findings;
+    const auto derived = Derived(own, findings);
+    REQUIRE(derived != nullptr);
+    CHECK(derived->IsFusedByPart() == (own == "  fused: by_part\n"));
+  }
 }
 
 TEST_CASE("an inherited group of settings is removed by null") {

@@ -108,7 +108,8 @@ class Compiled:
             return jax.lax.with_sharding_constraint(
                 x, self.lies(*roles[role]))
 
-        kind = "stacked" if case.get("stacked") else case["pack"]
+        kind = next((one for one in ("stacked", "by_part") if case.get(one)),
+                    case["pack"])
         model = xla_models.MODELS[kind](
             {**asked.config, "slots": slots(asked.config, length)}, see,
             case.get("free") == "lookup", case.get("grouped", False))

@@ -76,6 +76,10 @@ CASES = [
      "axes": WHOLE},
     {"name": "gemma fsdp2 sp2 tp2", "pack": "gemma",
      "mesh": {"fsdp": 2, "sp": 2, "tp": 2}, "axes": WHOLE, "grouped": True},
+    {"name": "gpt2 dp2 tp4, by part", "pack": "gpt2",
+     "mesh": {"dp": 2, "tp": 4}, "axes": WHOLE, "by_part": True},
+    {"name": "gpt2 tp8, by part", "pack": "gpt2", "mesh": {"tp": 8},
+     "axes": WHOLE, "by_part": True},
 ]
 # The same with layers stacked and scanned over. The partitioner's loops are read
 # by `shardc audit`.
@@ -183,6 +187,14 @@ def program(name, stage=""):
                         f"{slug}{stage}.hlo.txt.gz")
 
 
+def model_of(case):
+    """The `model:` section, where the case has its own."""
+    if not case.get("by_part"):
+        return {}
+    return {"model": {"extends": f"builtin:{case['pack']}/flax",
+                      "fused": "by_part"}}
+
+
 def slots(config, length):
     """Of an expert's queue, where routing is even."""
     return length * config.get("num_experts_per_tok", 0) // config.get(
@@ -208,7 +220,7 @@ class Asked:
         shardc_answers.write(self.path("rules.yaml"),
                              {"version": 1, "separator": "/", "rules": [],
                               **({"axes": case["axes"]} if case["axes"]
-                                 else {})})
+                                 else {}), **model_of(case)})
         self.rules = [
             "--mesh", ",".join(f"{a}:{n}" for a, n in case["mesh"].items()),
             "--rules", self.path("rules.yaml"),

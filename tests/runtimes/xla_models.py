@@ -318,14 +318,18 @@ class Gpt2(Model):
     def linear(y, weight, name):
         return y @ weight(name + "/kernel").T + weight(name + "/bias")
 
+    def parts(self, z):
+        """Query, key and value, one after the other."""
+        return jnp.split(z, 3, -1)
+
     def layer(self, x, weight, positions, layer):
         with jax.named_scope("norm1"):
             y = self.normed(x, weight, "ln_1")
         with jax.named_scope("qkv"):
             q, k, v = (self.see(part.reshape(*y.shape[:2], -1,
                                              self.config["head_dim"]), "q")
-                       for part in jnp.split(
-                           self.linear(y, weight, "attn/c_attn"), 3, -1))
+                       for part in self.parts(self.linear(y, weight,
+                                                          "attn/c_attn")))
         with jax.named_scope("attention"):
             a = self.attend(q, k, v, positions, layer)
         with jax.named_scope("o"):
@@ -347,5 +351,14 @@ class Gpt2(Model):
                           self.config)
 
 
+class Gpt2ByPart(Gpt2):
+    """With query, key and value of each head together, as loaders that shard
+    each part lay the weight out."""
+
+    def parts(self, z):
+        heads = z.reshape(*z.shape[:2], -1, 3, self.config["head_dim"])
+        return [heads[..., i, :] for i in range(3)]
+
+
 MODELS = {"llama": Model, "mixtral": Mixtral, "gemma": Gemma2, "gpt2": Gpt2,
-          "stacked": Stacked}
+          "by_part": Gpt2ByPart, "stacked": Stacked}

@@ -105,7 +105,10 @@ class Step {
     const std::string axes = TextAt(Member(entry_, "axes").place());
     const std::string own = folder_.Write(
         "rules.yaml",
-        "version: 1\nseparator: \"/\"\naxes: " + axes + "\nrules: []\n");
+        "version: 1\nseparator: \"/\"\naxes: " + axes + "\nrules: []\n" +
+            (entry_.Find("by_part") ? "model: {extends: \"builtin:" + pack +
+                                          "/flax\", fused: by_part}\n"
+                                    : ""));
     auto rules = OpenRules({own, "builtin:" + pack + "/flax"}, "", &manifest_,
                            "", findings_);
     CAPTURE(step::TextOf(findings_));

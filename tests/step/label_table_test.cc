@@ -61,5 +61,33 @@ TEST_CASE("labels: what is made of several is made once") {
   CHECK(sizes.size() == graph.labels.size());
 }
 
+TEST_CASE("labels: fused weights by part have their counts inside") {
+  struct Row {
+    std::vector<std::vector<std::string>> factors;
+    std::string contiguous, by_part;
+  };
+  // `n` is a logical axis, `h`, `c` and `r` are none.
+  const std::vector<Row> rows = {
+      {{{"c"}, {"n"}, {"h"}}, "(c n h)", "(n c h)"},
+      {{{"c"}, {"r"}, {"n"}}, "(c r n)", "(n c r)"},
+      {{{"n"}, {"c"}, {"h"}}, "(n c h)", "(n c h)"},
+      {{{"c"}, {"h"}}, "(c h)", "(c h)"},
+      // Parts of several sizes have no such order.
+      {{{"n", "c"}, {"h"}}, "((n+c) h)", "((n+c) h)"},
+      {{{"c"}, {"n", "r"}, {"h"}}, "(c (n+r) h)", "(c (n+r) h)"}};
+  for (const std::string fused : {"", "contiguous", "by_part"}) {
+    Made one;
+    if (!fused.empty()) one.description.settings["fused"] = {fused, {}};
+    for (const Row& row : rows) {
+      CAPTURE(row.contiguous);
+      CAPTURE(fused);
+      DescribedDim dim;
+      dim.factors = row.factors;
+      CHECK(one.labels[one.labels.Of(dim)].name ==
+            (fused == "by_part" ? row.by_part : row.contiguous));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shardc::step

@@ -15,6 +15,7 @@
 #include "lint/analysis/fused.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "model/model_description.h"
 #include "model/name.h"
 #include "source/wording.h"
 
@@ -50,6 +51,8 @@ bool PartsDivide(const Fused& fused, int64_t shards) {
 }
 
 void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
+  const auto& model = facts.compiled().rules.model;
+  if (model != nullptr && model->IsFusedByPart()) return;
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group) || Interleaves(facts, group)) continue;
     const auto fused = FusedOf(facts, group);
@@ -74,8 +77,9 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
             "the output, " +
             BytesText(*row) +
             " a token and layer, and in training the same backward",
-        "shard each part when weights are loaded, store the parts as separate "
-        "parameters, or leave the dimension unsharded"));
+        "shard each part when weights are loaded (`fused: by_part` in the "
+        "`model:` section), store the parts as separate parameters, or leave "
+        "the dimension unsharded"));
   }
 }
 
@@ -97,8 +101,9 @@ constinit const Lint kFusedContiguous{
         "there the spec is correct and means something else "
         "(pytorch/pytorch#140069).",
     .instead =
-        "Store the parts as separate parameters, or ignore this if the loader "
-        "shards each part.",
+        "Store the parts as separate parameters. If the loader shards each "
+        "part, write `fused: by_part` in the `model:` section, so that steps "
+        "and costs contain no exchange.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:
