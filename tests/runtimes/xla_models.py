@@ -353,7 +353,7 @@ class Gpt2(Model):
 
 class Gpt2ByPart(Gpt2):
     """With query, key and value of each head together, as loaders that shard
-    each part lay the weight out."""
+    each part store it."""
 
     def parts(self, z):
         heads = z.reshape(*z.shape[:2], -1, 3, self.config["head_dim"])
