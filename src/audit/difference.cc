@@ -207,12 +207,12 @@ class Comparison {
     for (const Unmatched& other : among) {
       // Over other axes, only a weight or a sum that moves as often.
       const Traffic* from = one.from == nullptr ? other.from : one.from;
-      const bool alike =
+      const bool same_value =
           same_axes || (other.count == one.count &&
                         (kind != Collective::kAllGather || from == nullptr ||
                          from->moved.what == What::kParameter));
       if (other.kind == kind && (other.over == one.over) == same_axes &&
-          alike && PassOf(other.phase) == PassOf(one.phase)) {
+          same_value && PassOf(other.phase) == PassOf(one.phase)) {
         return &other;
       }
     }

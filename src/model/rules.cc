@@ -109,7 +109,7 @@ const Bundle* FindBuiltinBundle(std::string_view name) {
 
 void SettleSeparators(RuleSet& rules, char names, Compat compat,
                       Findings& findings) {
-  const Source* told = nullptr;
+  const Source* reported = nullptr;
   for (Rule& rule : rules.rules) {
     if (rule.separator_from == SeparatorFrom::kFile) continue;
     if (compat != Compat::kNone) {
@@ -118,8 +118,8 @@ void SettleSeparators(RuleSet& rules, char names, Compat compat,
     } else if (rule.separator_from == SeparatorFrom::kNames) {
       rule.separator = names == 0 ? '/' : names;
     } else if (rule.separator_from == SeparatorFrom::kBoth &&
-               rule.place.source.get() != told) {
-      told = rule.place.source.get();
+               rule.place.source.get() != reported) {
+      reported = rule.place.source.get();
       findings.Add(code::kSeparator, rule.match_place,
                    "some patterns of this file are written with `/` and some "
                    "with `\\.`",

@@ -120,7 +120,7 @@ void Compiler::ResolveRules() {
   has_like_.resize(rules.size());
   for (size_t i = 0; i < rules.size(); ++i) {
     // An unknown name is reported once, not for each mode.
-    const SpecSource* told = nullptr;
+    const SpecSource* reported = nullptr;
     for (Mode mode : kAllModes) {
       const SpecSource& source = SourceOf(rules[i], mode);
       if (std::holds_alternative<SpecLike>(source)) {
@@ -131,10 +131,10 @@ void Compiler::ResolveRules() {
       auto resolved = c_.resolver->Resolve(source, mode, own);
       if (resolved) {
         resolved_[i].emplace(mode, std::move(*resolved));
-      } else if (told != &source) {
+      } else if (reported != &source) {
         findings_.Append(std::move(own));
       }
-      told = &source;
+      reported = &source;
     }
   }
   for (size_t i = 0; i < rules.size(); ++i) {

@@ -228,25 +228,25 @@ class Pins {
                                   : "suggested rules",
              base, {});
     }
-    const auto turned = [&](const char* text, bool RuleChanges::*change) {
+    const auto reverse = [&](const char* text, bool RuleChanges::*change) {
       RuleChanges changes = changes_;
       changes.*change = !(changes.*change);
       Change(text, base_, changes);
     };
     if (winner_.sizes.tensor > 1) {
-      turned("hidden states sharded over tp or not, contrary to the winner",
-             &RuleChanges::turns_hidden);
-      turned("KV heads replicated over tp", &RuleChanges::replicates_keys);
+      reverse("hidden states sharded over tp or not, contrary to the winner",
+              &RuleChanges::turns_hidden);
+      reverse("KV heads replicated over tp", &RuleChanges::replicates_keys);
     }
     if (winner_.sizes.experts > 1) {
-      turned("the batch over the experts' axis or not, contrary to the winner",
-             &RuleChanges::batch_over_experts);
+      reverse("the batch over the experts' axis or not, contrary to the winner",
+              &RuleChanges::batch_over_experts);
     }
     if (winner_.sizes.sharded * winner_.sizes.sequence > 1) {
-      turned("attention weights not sharded over data axes",
-             &RuleChanges::holds_attention);
-      turned("embedding and head not sharded over data axes",
-             &RuleChanges::holds_ends);
+      reverse("attention weights not sharded over data axes",
+              &RuleChanges::holds_attention);
+      reverse("embedding and head not sharded over data axes",
+              &RuleChanges::holds_ends);
     }
   }
 

@@ -350,11 +350,11 @@ class Audit(AuditCase):
                 self.assertEqual(out["total"]["bound"], "exact")
                 self.assertNotIn(None, [each["axes"] for each in
                                         out["collectives"]])
-        told = {one["program"]: one for one in programs}
+        by_name = {one["program"]: one for one in programs}
         for chip in ("v5e", "v5p"):
-            self.assertEqual((told[chip + ".ring"]["calls"],
-                              told[chip + ".ring"]["bytes"]), (5, 160))
-            self.assertEqual(told[chip + ".many_small"]["bytes"], 96)
+            self.assertEqual((by_name[chip + ".ring"]["calls"],
+                              by_name[chip + ".ring"]["bytes"]), (5, 160))
+            self.assertEqual(by_name[chip + ".many_small"]["bytes"], 96)
 
     def test_standard_input_is_read(self):
         self.assertEqual(self.audit("-", *MESH, stdin=text("layers")),

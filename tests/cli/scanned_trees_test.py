@@ -161,14 +161,14 @@ class ScannedTrees(Case):
         """Layers are unsharded, and tp splits the dimension that it should."""
         for name, one in tree.items():
             spec = [axes_of(entry) for entry in specs[name]]
-            told = (name, one.shape, specs[name])
+            param = (name, one.shape, specs[name])
             for dim in one.layers:
-                self.assertEqual(spec[dim], [], told)
+                self.assertEqual(spec[dim], [], param)
             if one.tensor is not None:
                 self.assertEqual([dim for dim, axes in enumerate(spec)
-                                  if "tp" in axes], [one.tensor], told)
+                                  if "tp" in axes], [one.tensor], param)
             if one.experts is not None:
-                self.assertIn("ep", spec[one.experts], told)
+                self.assertIn("ep", spec[one.experts], param)
 
     def check_split(self, tree):
         """SHD224 for each parameter whose layers are split."""

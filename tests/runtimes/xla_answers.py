@@ -180,8 +180,8 @@ def partitioned(case):
 
 def counted(case):
     text = partitioned(case)
-    raw, told = xla_hlo.collectives(text, case["mesh"])
-    return {"partitioned": grouped(raw), "told": grouped(told)}
+    raw, rewritten = xla_hlo.collectives(text, case["mesh"])
+    return {"partitioned": grouped(raw), "rewritten": grouped(rewritten)}
 
 
 def projected(name, gradient):

@@ -370,7 +370,7 @@ class Reader:
                 yield self.make(one, KINDS[one.opcode], self.axes(one),
                                 self.held(one))
 
-    def told(self):
+    def rewritten(self):
         pending = {}
         for name in self.module.live:
             one = self.module.all[name]
@@ -459,4 +459,4 @@ class Reader:
 
 def collectives(text, mesh):
     """Of a partitioned module: as written, and after the rules."""
-    return list(Reader(text, mesh).raw()), list(Reader(text, mesh).told())
+    return list(Reader(text, mesh).raw()), list(Reader(text, mesh).rewritten())

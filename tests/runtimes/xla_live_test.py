@@ -17,7 +17,7 @@ class Xla(unittest.TestCase):
         for case, asked in zip(record["cases"], xla_cases.CASES):
             with self.subTest(case=case["name"]):
                 answer = xla_answers.answer(asked)
-                for key in ("partitioned", "told"):
+                for key in ("partitioned", "rewritten"):
                     self.assertEqual(case[key], answer[key])
                 self.near(case["computed"], answer["computed"])
 

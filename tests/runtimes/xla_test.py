@@ -91,18 +91,18 @@ def cell(pair):
 
 
 def rules_of(case, key):
-    rules = {rule for one in case["told"] if (one["kind"], one["axes"]) == key
+    rules = {rule for one in case["rewritten"] if (one["kind"], one["axes"]) == key
              for rule in one.get("rules", "").split("+") if rule}
     return ", ".join(sorted(rules))
 
 
 class Steps(unittest.TestCase):
     def test_what_is_sent_is_what_the_partitioner_sends(self):
-        told = 0
+        rewritten = 0
         for case in RECORD["cases"]:
             with self.subTest(case=case["name"]):
                 mine = without_numbers(ours(case))
-                theirs = without_numbers(by_collective(case["told"]))
+                theirs = without_numbers(by_collective(case["rewritten"]))
                 if "free" in case:
                     self.assertNotEqual(mine, theirs)
                 elif case["name"] in REPEATED:
@@ -114,15 +114,15 @@ class Steps(unittest.TestCase):
                                      times * (sent - positions))
                 else:
                     self.assertEqual(mine, theirs)
-                    told += 1
-        self.assertGreaterEqual(told, 8)
+                    rewritten += 1
+        self.assertGreaterEqual(rewritten, 8)
 
     def test_audit_rewrites_as_the_reader_of_the_record_does(self):
         for case in RECORD["cases"]:
             with self.subTest(case=case["name"]):
                 path = xla_cases.program(case["name"], ".after_spmd")
                 status, found = difference(case, path)
-                theirs = without_numbers(by_collective(case["told"]))
+                theirs = without_numbers(by_collective(case["rewritten"]))
                 mine = compiled(found["routes"])
                 if "free" in case:
                     # The record has no axes of permutes.
@@ -143,7 +143,7 @@ class Steps(unittest.TestCase):
                     self.assertGreater(len(lines), 2 * lines.count(None))
 
     def test_optimised_programs_are_equal_too(self):
-        told = 0
+        rewritten = 0
         for case in RECORD["cases"]:
             path = xla_cases.program(case["name"])
             if not os.path.exists(path):
@@ -151,8 +151,8 @@ class Steps(unittest.TestCase):
             with self.subTest(case=case["name"]):
                 self.assertEqual(difference(case, path)[1]["equal"],
                                  case["name"] not in REPEATED)
-                told += 1
-        self.assertGreaterEqual(told, 3)
+                rewritten += 1
+        self.assertGreaterEqual(rewritten, 3)
 
     def test_scanned_layers_are_added_up(self):
         """A loop over four layers gathers their weights again for the backward
@@ -195,7 +195,7 @@ class Steps(unittest.TestCase):
         self.assertEqual(
             xla_cases.CASES,
             [{key: value for key, value in case.items() if key not in
-              ("partitioned", "told", "computed")}
+              ("partitioned", "rewritten", "computed")}
              for case in RECORD["cases"]])
         self.assertEqual(
             (RECORD["sizes"], RECORD["tokens"]),
@@ -204,7 +204,7 @@ class Steps(unittest.TestCase):
 
     def test_a_byte_more_would_be_seen(self):
         case = RECORD["cases"][0]
-        theirs = without_numbers(by_collective(case["told"]))
+        theirs = without_numbers(by_collective(case["rewritten"]))
         key = next(iter(theirs))
         theirs[key] = (theirs[key][0], theirs[key][1] + 1)
         self.assertNotEqual(without_numbers(ours(case)), theirs)
@@ -217,14 +217,14 @@ class Steps(unittest.TestCase):
 def rows(case):
     mine = ours(case)
     stands = by_collective(case["partitioned"])
-    told = by_collective(case["told"])
-    for key in sorted(set(mine) | set(stands) | set(told)):
+    rewritten = by_collective(case["rewritten"])
+    for key in sorted(set(mine) | set(stands) | set(rewritten)):
         if key[0] == NUMBER:
             continue
         yield (key[0], key[1] or "-", cell(stands.get(key)),
-               rules_of(case, key), cell(told.get(key)), cell(mine.get(key)))
+               rules_of(case, key), cell(rewritten.get(key)), cell(mine.get(key)))
     yield ("total", "", *(cell(total(without_numbers(part))) if part is not
-                          None else "" for part in (stands, None, told,
+                          None else "" for part in (stands, None, rewritten,
                                                     mine)))
 
 

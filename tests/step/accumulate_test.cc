@@ -141,28 +141,34 @@ TEST_CASE("each after those whose results it takes") {
   CHECK(graph.data.size() % 3 == 0);
 }
 
-// Sent in the backward phase over data axes for gradients, all reduced.
-std::pair<int64_t, int64_t> GradientsSent(const StepModel& step,
-                                          int64_t batch) {
-  const Sizes sizes = RealSizes(step, batch, 16);
+Program Lowered(const StepModel& step, Mesh mesh, const Sizes& sizes,
+                std::vector<Spec> parameters) {
   const LowerRequest request{.graph = &step.graph,
-                             .mesh = MeshNamed({{"dp", 4}}),
+                             .mesh = std::move(mesh),
                              .sizes = sizes,
-                             .parameters = {},
+                             .parameters = std::move(parameters),
                              .states = {},
                              .sums = {},
                              .constraints = UsualConstraints()};
   Unsupported why;
-  const auto program = Lower(request, why);
+  auto program = Lower(request, why);
   REQUIRE_MESSAGE(program.has_value(), why.message);
+  return std::move(*program);
+}
+
+// Sent in the backward phase over data axes for gradients, all reduced.
+std::pair<int64_t, int64_t> GradientsSent(const StepModel& step,
+                                          int64_t batch) {
+  const Sizes sizes = RealSizes(step, batch, 16);
+  const Program program = Lowered(step, MeshNamed({{"dp", 4}}), sizes, {});
   std::pair<int64_t, int64_t> out;
-  for (const Instruction& one : program->code) {
+  for (const Instruction& one : program.code) {
     if (one.kind != InstructionKind::kCollective || one.op < 0) continue;
     if (step.graph.ops[AsIndex(one.op)].phase != Phase::kBackward) continue;
-    const ValueId value = program->slots[AsIndex(one.in[0])].value;
+    const ValueId value = program.slots[AsIndex(one.in[0])].value;
     if (step.graph.values[AsIndex(value)].labels.empty()) continue;
     ++out.first;
-    out.second += SentBytes(step.graph, *program, one, sizes, 2);
+    out.second += SentBytes(step.graph, program, one, sizes, 2);
   }
   return out;
 }
@@ -192,31 +198,24 @@ std::map<std::string, int64_t> ReducedOver(int64_t parts, Reduction reduction) {
     if (rank == 2) spec[0] = {"fsdp"};
     specs.push_back(std::move(spec));
   }
-  const LowerRequest request{.graph = &step.graph,
-                             .mesh = MeshNamed({{"dp", 2}, {"fsdp", 2}}),
-                             .sizes = RealSizes(step, 16 / parts, 16),
-                             .parameters = specs,
-                             .states = {},
-                             .sums = {},
-                             .constraints = UsualConstraints()};
-  Unsupported why;
-  const auto program = Lower(request, why);
-  REQUIRE_MESSAGE(program.has_value(), why.message);
-  CHECK(Validate(step.graph, *program, request.sizes).empty());
+  const Sizes sizes = RealSizes(step, 16 / parts, 16);
+  const Program program = Lowered(step, MeshNamed({{"dp", 2}, {"fsdp", 2}}),
+                                  sizes, std::move(specs));
+  CHECK(Validate(step.graph, program, sizes).empty());
   std::map<std::string, int64_t> out;
-  for (const Instruction& one : program->code) {
+  for (const Instruction& one : program.code) {
     if (one.kind != InstructionKind::kCollective || one.op < 0 ||
         (one.collective != Collective::kAllReduce &&
          one.collective != Collective::kReduceScatter)) {
       continue;
     }
     const Value& value =
-        step.graph.values[AsIndex(program->slots[AsIndex(one.in[0])].value)];
+        step.graph.values[AsIndex(program.slots[AsIndex(one.in[0])].value)];
     if (step.graph.ops[AsIndex(one.op)].phase != Phase::kBackward ||
         value.labels.size() != 2) {
       continue;
     }
-    ++out[GroupText(program->axes.Group(one.axes))];
+    ++out[GroupText(program.axes.Group(one.axes))];
   }
   return out;
 }

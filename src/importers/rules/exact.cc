@@ -140,7 +140,7 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
     int64_t names = 0;
     bool alike = true;
     const Param* first = nullptr;
-    bool told = false;
+    bool reported = false;
   };
   std::map<std::string, Group> groups;
   std::set<std::string_view> seen;
@@ -165,8 +165,8 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
     }
     if (!group.alike) {
       imported.rules.push_back(RuleOf(WholeName(param.name), param));
-    } else if (!group.told) {
-      group.told = true;
+    } else if (!group.reported) {
+      group.reported = true;
       imported.rules.push_back(RuleOf(std::move(pattern), param));
     }
   }
