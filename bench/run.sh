@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench/run.sh --suite attn|compile|lsp|match|split [--rounds N] [-o FILE]
+# bench/run.sh --suite attn|audit|compile|lsp|match|split [--rounds N] [-o FILE]
 here=$(cd "$(dirname "$0")" && pwd)
 # Debian's packages (numpy, torch) belong to the system's Python.
 python=/usr/bin/python3

@@ -46,11 +46,14 @@ constexpr Opcode kOpcodes[] = {
 constexpr Opcode kSend = {"send", Collective::kPpermute};
 constexpr std::string_view kSendPairs = "_xla_send_recv_source_target_pairs";
 
-const Opcode* FindOpcode(const hlo::Instruction& at) {
-  std::string_view name = at.opcode;
+const Opcode* CollectiveOf(std::string_view name) {
   if (name.ends_with("-start")) name.remove_suffix(6);
   const auto* found = std::ranges::find(kOpcodes, name, &Opcode::name);
-  if (found != std::end(kOpcodes)) return found;
+  return found == std::end(kOpcodes) ? nullptr : found;
+}
+
+const Opcode* FindOpcode(const hlo::Instruction& at) {
+  if (const Opcode* found = CollectiveOf(at.opcode)) return found;
   const bool pipeline =
       at.opcode == "send" &&
       at.attributes.find(kSendPairs) != std::string_view::npos &&
@@ -70,6 +73,14 @@ bool IsHostTransfer(const hlo::Instruction& at) {
          (target->find("callback") != std::string_view::npos ||
           *target == "\"MoveToHost\"" || *target == "\"MoveToDevice\"" ||
           *target == "\"HostExecute\"");
+}
+
+// Whether an instruction of this opcode may be one of the above.
+bool MayMatter(std::string_view opcode) {
+  constexpr std::string_view kOthers[] = {"send", "recv", "infeed", "outfeed",
+                                          "custom-call"};
+  return std::ranges::find(kOthers, opcode) != std::end(kOthers) ||
+         CollectiveOf(opcode) != nullptr;
 }
 
 // A collective that computations of the program run, with one run's bytes.
@@ -104,9 +115,15 @@ class Auditor {
   std::optional<Report> Run() {
     std::vector<Size> sent(graph_.program().computations.size(), Size(0));
     std::vector<Node> hosts;
+    const hlo::Instructions& instructions = graph_.program().instructions;
+    std::vector<bool> matters;  // by number of the opcode
+    for (const std::string_view opcode : instructions.opcodes()) {
+      matters.push_back(MayMatter(opcode));
+    }
     for (const Block block : graph_.order()) {
       const hlo::Computation& computation = graph_.BlockAt(block);
       for (Node node = computation.begin; node < computation.end; ++node) {
+        if (!matters[instructions.OpcodeNumber(node)]) continue;
         if (IsHostTransfer(graph_.At(node))) hosts.push_back(node);
         if (!Add(node, block, sent[block])) return std::nullopt;
       }
@@ -122,11 +139,15 @@ class Auditor {
       out.profile = settings_.profile;
     }
     Size times_in_all = 0, total = 0;
-    for (const Found& one : found_) {
+    size_t operands = 0;
+    for (const Found& one : found_) operands += one.operands.size();
+    out.traffic.reserve(operands);
+    for (Found& one : found_) {
       const Size times = runs.of[one.block];
       if (times.value() == 0) continue;
       times_in_all += times * std::max<int64_t>(1, std::ssize(one.operands));
       AddTraffic(one, times, out, total);
+      one.operands = {};  // the report has them now
     }
     if (!times_in_all.Fits() || !total.Fits()) {
       findings_.Add(code::kOverflow, {graph_.program().source},
@@ -161,7 +182,7 @@ class Auditor {
   // Adds the instruction to `found_` if it is a collective. Returns false after
   // a finding.
   bool Add(Node node, Block block, Size& sent) {
-    const hlo::Instruction& at = graph_.At(node);
+    const hlo::Instruction at = graph_.At(node);
     const Opcode* opcode = FindOpcode(at);
     if (opcode == nullptr || ContinuesChain(at, block)) return true;
     Found found{node, block, opcode, opcode->kind, nullptr, {}};
@@ -184,7 +205,7 @@ class Auditor {
         attributes->find("chain_id=") == std::string_view::npos) {
       return false;
     }
-    const hlo::Instruction& root = graph_.At(graph_.BlockAt(block).root);
+    const hlo::Instruction root = graph_.At(graph_.BlockAt(block).root);
     return root.attributes.find("\"AsyncCollectiveStart\"") ==
            std::string_view::npos;
   }
@@ -214,7 +235,7 @@ class Auditor {
   }
 
   bool ReadOperands(Found& found) {
-    const hlo::Instruction& at = graph_.At(found.node);
+    const hlo::Instruction at = graph_.At(found.node);
     const auto nodes = graph_.Operands(found.node);
     std::string_view list = at.operands;
     size_t index = 0;
@@ -222,13 +243,13 @@ class Auditor {
       // Others are offsets, sizes and tokens.
       const bool first_only = found.opcode == &kSend || found.opcode->at_most;
       if (index > 0 && first_only) break;
-      const auto node = nodes[index];
-      if (!node) {
+      const Node node = nodes[index];
+      if (node == kNoNode) {
         return Refuse(item, "the text does not define the operand " +
                                 ShortQuote(hlo::NameOfOperand(item)));
       }
-      for (hlo::Array& array : hlo::ArraysOf(graph_.At(*node).type)) {
-        if (array.bits > 0) found.operands.push_back({std::move(array), *node});
+      for (hlo::Array& array : hlo::ArraysOf(graph_.At(node).type)) {
+        if (array.bits > 0) found.operands.push_back({std::move(array), node});
       }
     }
     // One operand for each peer: together they are one array.
@@ -347,7 +368,7 @@ class Auditor {
 
   void AddRemarks(const std::vector<Node>& nodes, std::vector<Remark>& out) {
     for (const Node node : nodes) {
-      const hlo::Instruction& at = graph_.At(node);
+      const hlo::Instruction at = graph_.At(node);
       out.push_back(
           {std::string(at.name),
            hlo::UserLine(graph_.program().frames.StackOf(MetadataOf(at))),

@@ -97,13 +97,13 @@ DeviceNumbers::Number DeviceNumbers::Element(Node slice) {
 }
 
 DeviceNumbers::Number DeviceNumbers::Combine(Node node) {
-  const hlo::Instruction& at = graph_.At(node);
+  const hlo::Instruction at = graph_.At(node);
   const auto operands = graph_.Operands(node);
   Number out;
   std::vector<const Number*> of;
-  for (const auto& operand : operands) {
-    if (!operand) return out;
-    of.push_back(&Of({*operand}));
+  for (const Node operand : operands) {
+    if (operand == kNoNode) return out;
+    of.push_back(&Of({operand}));
     out.depends = out.depends || of.back()->depends;
   }
   if (of.size() == 1 && IsSame(at.opcode)) return *of[0];
@@ -126,7 +126,7 @@ DeviceNumbers::Number DeviceNumbers::Combine(Node node) {
 }
 
 DeviceNumbers::Number DeviceNumbers::Compute(const Value& value) {
-  const hlo::Instruction& at = graph_.At(value.node);
+  const hlo::Instruction at = graph_.At(value.node);
   if (at.opcode == "partition-id") {
     Number out{true, true, std::vector<int64_t>(AsIndex(mesh_.devices))};
     std::iota(out.values.begin(), out.values.end(), 0);
@@ -181,8 +181,8 @@ std::optional<AxisGroup> DeviceNumbers::KnownAxes(Node slice, size_t operands) {
 std::optional<AxisGroup> DeviceNumbers::SliceAxes(Node slice,
                                                   const AxisGroup& among) {
   const auto operands = graph_.Operands(slice);
-  if (operands.empty() || !operands[0]) return std::nullopt;
-  const auto before = ElementsOf(graph_.At(*operands[0]));
+  if (operands.empty() || operands[0] == kNoNode) return std::nullopt;
+  const auto before = ElementsOf(graph_.At(operands[0]));
   const auto after = ElementsOf(graph_.At(slice));
   if (!before || !after || *before % *after != 0) return std::nullopt;
   const int64_t parts = *before / *after;

@@ -32,7 +32,7 @@ std::vector<Argument> ArgumentsOf(const hlo::Program& program) {
   std::vector<Argument> out;
   const hlo::Computation& entry = program.computations[program.entry];
   for (uint32_t i = entry.begin; i < entry.end; ++i) {
-    const hlo::Instruction& at = program.instructions[i];
+    const hlo::Instruction at = program.instructions[i];
     if (at.opcode != "parameter") continue;
     const auto sharding = hlo::AttributeOf(at.attributes, "sharding");
     const auto path = hlo::OpNameOf(at);

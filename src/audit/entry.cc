@@ -40,7 +40,7 @@ bool IsOfBatch(std::string_view path, const std::vector<hlo::Array>& arrays) {
 Entry::Entry(const Graph& graph) {
   const hlo::Computation& entry = graph.BlockAt(graph.program().entry);
   for (Node node = entry.begin; node < entry.end; ++node) {
-    const hlo::Instruction& at = graph.At(node);
+    const hlo::Instruction at = graph.At(node);
     if (at.opcode != "parameter") continue;
     Param param{std::string(at.name), {}, true};
     const auto arrays = hlo::ArraysOf(at.type);
@@ -76,6 +76,7 @@ void Entry::Look(const Dims& dims, int64_t runs,
     const auto found = params.find(dims);
     if (found == params.end()) return;
     for (const Param* param : found->second) {
+      if (name && name->empty()) return;  // of several: no other changes that
       if (!counts(*param)) continue;
       if (name && *name != param->name) {
         name->clear();

@@ -176,7 +176,7 @@ class Rewriter {
   bool OnlySorted(std::span<const Uses::Consumer> consumers, int depth) {
     if (consumers.empty() || depth > kDeepest) return false;
     return std::ranges::all_of(consumers, [&](const Uses::Consumer& one) {
-      const hlo::Instruction& at = graph_.At(one.user);
+      const hlo::Instruction at = graph_.At(one.user);
       if (at.opcode == "sort" || at.opcode == "topk" ||
           at.attributes.find("TopK") != std::string_view::npos) {
         return true;
@@ -202,9 +202,9 @@ class Rewriter {
   // Whether all consumers do the same with the value, as far as the rewrites
   // need to know.
   bool AllAlike(std::span<const Uses::Consumer> all) const {
-    const hlo::Instruction& first = graph_.At(all[0].user);
+    const hlo::Instruction first = graph_.At(all[0].user);
     return std::ranges::all_of(all, [&](const Uses::Consumer& one) {
-      const hlo::Instruction& at = graph_.At(one.user);
+      const hlo::Instruction at = graph_.At(one.user);
       const auto name = hlo::OpNameOf(at).value_or("");
       return at.opcode == first.opcode && one.index == all[0].index &&
              name.find("sharding_constraint") == std::string::npos;
@@ -265,9 +265,9 @@ class Rewriter {
   // The partial values that an instruction adds; empty if an operand is none.
   std::set<size_t> PartsOf(Node sum) {
     std::set<size_t> out;
-    for (const auto& operand : graph_.Operands(sum)) {
-      if (!operand) return {};
-      const Value value = tracer_.ResultOf({*operand});
+    for (const Node operand : graph_.Operands(sum)) {
+      if (operand == kNoNode) return {};
+      const Value value = tracer_.ResultOf({operand});
       if (value.path.size() > 1) return {};
       const auto found =
           owner_.find({value.node, value.path.empty() ? -1 : value.path[0]});

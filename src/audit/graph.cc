@@ -20,6 +20,9 @@ namespace {
 
 using hlo::AttributeOf;
 
+constexpr uint32_t kNoCall = UINT32_MAX;
+constexpr size_t kKeptSlots = 4096;
+
 struct CallAttribute {
   std::string_view opcode, key;
   CallKind kind;
@@ -40,7 +43,7 @@ constexpr CallAttribute kCallAttributes[] = {
 // the text lacks; empty: there is none.
 std::string_view ReadCalls(const hlo::Program& program, Node node,
                            std::vector<Call>& out) {
-  const hlo::Instruction& instruction = program.instructions[node];
+  const hlo::Instruction instruction = program.instructions[node];
   int64_t branch = 0;
   for (const CallAttribute& one : kCallAttributes) {
     if (one.opcode != instruction.opcode) continue;
@@ -67,8 +70,15 @@ std::optional<Graph> Graph::Of(const hlo::Program& program,
 }
 
 bool Graph::FindCalls(Findings& findings) {
+  std::vector<bool> calls;  // by number of the opcode
+  for (const std::string_view opcode : program_->instructions.opcodes()) {
+    calls.push_back(
+        std::ranges::find(kCallAttributes, opcode, &CallAttribute::opcode) !=
+        std::end(kCallAttributes));
+  }
   for (Node node = 0; node < program_->instructions.size(); ++node) {
-    if (!AddCalls(node, findings)) return false;
+    const bool none = !calls[program_->instructions.OpcodeNumber(node)];
+    if (!none && !AddCalls(node, findings)) return false;
   }
   return true;
 }
@@ -86,28 +96,35 @@ bool Graph::AddCalls(Node node, Findings& findings) {
 
 // Kahn's algorithm over the calls that the entry reaches.
 bool Graph::Sort(Findings& findings) {
-  std::vector<std::vector<uint32_t>> calls_from(program_->computations.size());
-  for (uint32_t i = 0; i < calls_.size(); ++i) {
-    calls_from[BlockOf(calls_[i].from)].push_back(i);
-  }
-  std::vector<int64_t> callers(program_->computations.size(), 0);
-  std::vector<bool> reached(program_->computations.size(), false);
+  const size_t blocks = program_->computations.size();
+  // The calls are in the order of the computations that they are from.
+  const auto from = [&](Block block) {
+    const hlo::Computation& computation = BlockAt(block);
+    const auto begin =
+        std::ranges::lower_bound(calls_, computation.begin, {}, &Call::from);
+    const auto end = std::ranges::lower_bound(begin, calls_.end(),
+                                              computation.end, {}, &Call::from);
+    return std::span<const Call>(begin, end);
+  };
+  std::vector<int64_t> callers(blocks, 0);
+  std::vector<bool> reached(blocks, false);
   std::vector<Block> found = {program_->entry};
   reached[program_->entry] = true;
   for (size_t i = 0; i < found.size(); ++i) {
-    for (const uint32_t call : calls_from[found[i]]) {
-      const Block to = calls_[call].to;
-      ++callers[to];
-      if (!reached[to]) found.push_back(to);
-      reached[to] = true;
+    for (const Call& call : from(found[i])) {
+      ++callers[call.to];
+      if (!reached[call.to]) found.push_back(call.to);
+      reached[call.to] = true;
     }
   }
   std::vector<Call> sorted;
+  call_of_.assign(blocks, kNoCall);
   if (callers[program_->entry] == 0) order_.push_back(program_->entry);
   for (size_t i = 0; i < order_.size(); ++i) {
-    for (const uint32_t index : calls_from[order_[i]]) {
-      const Call& call = calls_[index];
-      call_of_.emplace(call.to, static_cast<uint32_t>(sorted.size()));
+    for (const Call& call : from(order_[i])) {
+      if (call_of_[call.to] == kNoCall) {
+        call_of_[call.to] = static_cast<uint32_t>(sorted.size());
+      }
       sorted.push_back(call);
       if (--callers[call.to] == 0) order_.push_back(call.to);
     }
@@ -135,53 +152,62 @@ Block Graph::BlockOf(Node node) const {
   return static_cast<Block>(after - all.begin() - 1);
 }
 
-const Graph::Names& Graph::NamesOf(Block block) const {
-  const auto [found, added] = names_.try_emplace(block);
-  Names& names = found->second;
-  if (!added) return names;
+Graph::Slot& Graph::SlotOf(std::string_view name) const {
+  const size_t hash = std::hash<std::string_view>()(name);
+  const auto rest = static_cast<uint32_t>(hash >> 32);
+  size_t at = hash & (names_.size() - 1);
+  while (names_[at].node != kNoNode &&
+         (names_[at].hash != rest ||
+          program_->instructions.NameOf(names_[at].node) != name)) {
+    at = (at + 1) & (names_.size() - 1);
+  }
+  names_[at].hash = rest;
+  return names_[at];
+}
+
+const Graph::Links& Graph::LinksOf(Block block) const {
+  const auto [found, added] = links_.try_emplace(block);
+  Links& links = found->second;
+  if (!added) return links;
   const hlo::Computation& computation = BlockAt(block);
-  // At most half of the slots are taken, so that every search ends.
-  names.assign(
-      std::bit_ceil(2 * size_t{computation.end - computation.begin} + 2),
-      kFree);
+  const size_t count = computation.end - computation.begin;
+  // At most two thirds of the slots are taken, so that every search ends.
+  names_.assign(std::bit_ceil(count + count / 2 + 2), Slot());
   for (Node node = computation.begin; node < computation.end; ++node) {
-    const std::string_view name = At(node).name;
-    size_t slot = std::hash<std::string_view>()(name) & (names.size() - 1);
-    while (names[slot] != kFree && At(names[slot]).name != name) {
-      slot = (slot + 1) & (names.size() - 1);
+    Slot& slot = SlotOf(program_->instructions.NameOf(node));
+    if (slot.node == kNoNode) slot.node = node;
+  }
+  links.first.reserve(count + 1);
+  links.operands.reserve(count + count / 2);
+  for (Node node = computation.begin; node < computation.end; ++node) {
+    links.first.push_back(static_cast<uint32_t>(links.operands.size()));
+    const hlo::Instruction at = At(node);
+    if (at.opcode == "constant" || at.opcode == "parameter") continue;
+    std::string_view list = at.operands;
+    for (std::string_view item; hlo::NextItem(list, item);) {
+      links.operands.push_back(SlotOf(hlo::NameOfOperand(item)).node);
     }
-    if (names[slot] == kFree) names[slot] = node;
   }
-  return names;
+  links.first.push_back(static_cast<uint32_t>(links.operands.size()));
+  // That of a large computation is as large as its links.
+  if (names_.size() > kKeptSlots) names_ = {};
+  return links;
 }
 
-std::optional<Node> Graph::Find(const Names& names,
-                                std::string_view name) const {
-  size_t slot = std::hash<std::string_view>()(name) & (names.size() - 1);
-  while (names[slot] != kFree) {
-    if (At(names[slot]).name == name) return names[slot];
-    slot = (slot + 1) & (names.size() - 1);
-  }
-  return std::nullopt;
-}
-
-std::vector<std::optional<Node>> Graph::Operands(Node node) const {
-  std::vector<std::optional<Node>> out;
-  std::string_view list = At(node).operands;
-  const Names& names = NamesOf(BlockOf(node));
-  for (std::string_view item; hlo::NextItem(list, item);) {
-    out.push_back(Find(names, hlo::NameOfOperand(item)));
-  }
-  return out;
+std::span<const Node> Graph::Operands(Node node) const {
+  const Block block = BlockOf(node);
+  const Links& links = LinksOf(block);
+  const size_t i = node - BlockAt(block).begin;
+  return {links.operands.begin() + links.first[i],
+          links.operands.begin() + links.first[i + 1]};
 }
 
 std::optional<Node> Graph::Operand(Node node, size_t index) const {
-  std::string_view list = At(node).operands;
-  std::string_view item;
-  for (size_t i = 0; i <= index; ++i) {
-    if (!hlo::NextItem(list, item)) return std::nullopt;
+  const auto operands = Operands(node);
+  if (index >= operands.size() || operands[index] == kNoNode) {
+    return std::nullopt;
   }
-  return Find(NamesOf(BlockOf(node)), hlo::NameOfOperand(item));
+  return operands[index];
 }
 
 std::vector<Call> Graph::CallsFrom(Node node) const {
@@ -191,8 +217,7 @@ std::vector<Call> Graph::CallsFrom(Node node) const {
 }
 
 const Call* Graph::CallOf(Block block) const {
-  const auto found = call_of_.find(block);
-  return found == call_of_.end() ? nullptr : &calls_[found->second];
+  return call_of_[block] == kNoCall ? nullptr : &calls_[call_of_[block]];
 }
 
 }  // namespace shardc::audit

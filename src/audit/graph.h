@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,7 @@ namespace shardc::audit {
 // Indices of hlo::Program::instructions and of its computations.
 using Node = uint32_t;
 using Block = uint32_t;
+inline constexpr Node kNoNode = UINT32_MAX;
 
 enum class CallKind : uint8_t {
   kOnce,       // fusion, call, async-start
@@ -41,17 +43,15 @@ class Graph {
                                  Findings& findings);
 
   const hlo::Program& program() const { return *program_; }
-  const hlo::Instruction& At(Node node) const {
-    return program_->instructions[node];
-  }
+  hlo::Instruction At(Node node) const { return program_->instructions[node]; }
   const hlo::Computation& BlockAt(Block block) const {
     return program_->computations[block];
   }
   // Returns the computation that holds an instruction.
   Block BlockOf(Node node) const;
   // Returns the operands of an instruction. One that the text does not define
-  // is nullopt.
-  std::vector<std::optional<Node>> Operands(Node node) const;
+  // is kNoNode. Constants and parameters have none.
+  std::span<const Node> Operands(Node node) const;
   std::optional<Node> Operand(Node node, size_t index) const;
 
   // Returns the calls from an instruction, in the text's order.
@@ -65,25 +65,35 @@ class Graph {
   const std::vector<Block>& order() const { return order_; }
 
  private:
-  // A hash table of a computation's instructions by name with linear probing:
-  // four bytes a slot, where a map has a node for each name.
-  using Names = std::vector<Node>;
-  static constexpr Node kFree = UINT32_MAX;
+  // The operands of a computation's instructions, one after the other.
+  struct Links {
+    std::vector<uint32_t> first;  // of each instruction, and the end
+    std::vector<Node> operands;
+  };
+  // A slot of a hash table of names. The rest of the hash avoids most looks at
+  // names in the text.
+  struct Slot {
+    Node node = kNoNode;
+    uint32_t hash = 0;
+  };
 
   explicit Graph(const hlo::Program& program) : program_(&program) {}
   bool FindCalls(Findings& findings);
   bool AddCalls(Node node, Findings& findings);
   bool Sort(Findings& findings);
-  const Names& NamesOf(Block block) const;
-  std::optional<Node> Find(const Names& names, std::string_view name) const;
+  const Links& LinksOf(Block block) const;
+  // Returns the slot of a name, or the free one where it belongs.
+  Slot& SlotOf(std::string_view name) const;
 
   const hlo::Program* program_;
   std::vector<Call> calls_;
   std::vector<Block> order_;
-  std::unordered_map<Block, uint32_t> call_of_;  // first of calls_
-  // Built when a name of the computation is first looked up: most hold nothing
-  // that is traced.
-  mutable std::unordered_map<Block, Names> names_;
+  std::vector<uint32_t> call_of_;  // by block, of calls_; kNoCall: none
+  // Read when an operand of the computation is first looked up: most hold
+  // nothing that is traced.
+  mutable std::unordered_map<Block, Links> links_;
+  // Names of the computation whose operands are read, with linear probing.
+  mutable std::vector<Slot> names_;
 };
 
 }  // namespace shardc::audit

@@ -95,7 +95,7 @@ std::optional<Value> Tracer::ThroughLoop(Node loop, const Value& value) {
 
 std::optional<Value> Tracer::Step(const Value& value,
                                   std::optional<Block> stop) {
-  const hlo::Instruction& at = graph_.At(value.node);
+  const hlo::Instruction at = graph_.At(value.node);
   std::vector<int64_t> path = value.path;
   if (at.opcode == "parameter") return FromParameter(value, stop);
   if (IsMove(at.opcode)) return OperandOf(value, 0, std::move(path));
@@ -181,7 +181,7 @@ bool Tracer::LeavesUnchanged(Block body, const std::vector<int64_t>& path) {
 }
 
 std::optional<int64_t> Tracer::ConstantOf(const Value& value) const {
-  const hlo::Instruction& at = graph_.At(value.node);
+  const hlo::Instruction at = graph_.At(value.node);
   const bool integer = at.type.starts_with('s') || at.type.starts_with('u');
   if (at.opcode != "constant" || !integer || !value.path.empty()) {
     return std::nullopt;

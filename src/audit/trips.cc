@@ -40,7 +40,7 @@ class Counter {
     if (!body_ || !condition_) return std::nullopt;
     const auto compare =
         Computing({graph_.BlockAt(*condition_).root, {}}, *condition_);
-    const hlo::Instruction& at = graph_.At(compare.node);
+    const hlo::Instruction at = graph_.At(compare.node);
     if (at.opcode != "compare") return std::nullopt;
     const auto direction = hlo::AttributeOf(at.attributes, "direction");
     if (direction != "LT" && direction != "LE") return std::nullopt;

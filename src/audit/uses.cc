@@ -39,25 +39,43 @@ int64_t FloatBits(const hlo::Instruction& at) {
 
 }  // namespace
 
-const std::vector<Uses::Use>& Uses::UsesIn(Block block) {
-  const auto [found, added] = uses_.try_emplace(block);
-  std::vector<Use>& uses = found->second;
-  if (!added) return uses;
+// Two passes: how many users each instruction has, then who they are.
+std::span<const Uses::User> Uses::UsersOf(Node node) {
+  const Block block = graph_.BlockOf(node);
   const hlo::Computation& computation = graph_.BlockAt(block);
-  for (Node user = computation.begin; user < computation.end; ++user) {
-    const auto operands = graph_.Operands(user);
-    for (size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i]) uses.push_back({*operands[i], user, i});
+  const Node begin = computation.begin;
+  const auto [found, added] = users_.try_emplace(block);
+  Users& users = found->second;
+  if (added) {
+    users.first.assign(computation.end - begin + 2, 0);
+    for (Node user = begin; user < computation.end; ++user) {
+      for (const Node operand : graph_.Operands(user)) {
+        if (operand != kNoNode) ++users.first[operand - begin + 2];
+      }
     }
+    for (size_t i = 2; i < users.first.size(); ++i) {
+      users.first[i] += users.first[i - 1];
+    }
+    users.all.resize(users.first.back());
+    for (Node user = begin; user < computation.end; ++user) {
+      const auto operands = graph_.Operands(user);
+      for (uint32_t i = 0; i < operands.size(); ++i) {
+        if (operands[i] == kNoNode) continue;
+        // Now the next free place; in the end, where the next one's begin.
+        users.all[users.first[operands[i] - begin + 1]++] = {user, i};
+      }
+    }
+    users.first.pop_back();
   }
-  std::ranges::sort(uses);
-  return uses;
+  const uint32_t first = users.first[node - begin];
+  return std::span(users.all).subspan(first,
+                                      users.first[node - begin + 1] - first);
 }
 
 std::optional<Node> Uses::Parameter(Block block, size_t number) const {
   const hlo::Computation& computation = graph_.BlockAt(block);
   for (Node node = computation.begin; node < computation.end; ++node) {
-    const hlo::Instruction& at = graph_.At(node);
+    const hlo::Instruction at = graph_.At(node);
     if (at.opcode == "parameter" &&
         hlo::LeadingNumber(at.operands) == static_cast<int64_t>(number)) {
       return node;
@@ -75,7 +93,7 @@ bool Uses::AllOf(const Use& use, const Judge& judge, int depth) {
     case Verdict::kFollow:
       break;
   }
-  const hlo::Instruction& at = graph_.At(use.user);
+  const hlo::Instruction at = graph_.At(use.user);
   if (at.opcode != "fusion") {
     const bool tuple = at.opcode == "tuple";
     return All(
@@ -93,18 +111,16 @@ bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
                int depth) {
   if (depth > kDeepest) return false;
   const Block block = graph_.BlockOf(node);
-  const auto& uses = UsesIn(block);
-  auto at = std::ranges::lower_bound(uses, node, {}, &Use::of);
   const bool is_root = graph_.BlockAt(block).root == node;
   bool any = false;
-  for (; at != uses.end() && at->of == node; ++at) {
+  for (const User& one : UsersOf(node)) {
     if (--steps_left_ < 0) return false;
-    const hlo::Instruction& user = graph_.At(at->user);
+    const hlo::Instruction user = graph_.At(one.node);
     if (element && user.opcode == "get-tuple-element") {
       const auto index = hlo::AttributeOf(user.attributes, "index");
       if (!index || hlo::LeadingNumber(*index) != element) continue;
     }
-    if (!AllOf(*at, judge, depth)) return false;
+    if (!AllOf({node, one.node, one.index}, judge, depth)) return false;
     any = true;
   }
   if (!is_root) return any;
@@ -118,7 +134,7 @@ bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
 
 bool Uses::CollectUse(const Use& use, std::optional<int64_t> element, int depth,
                       std::vector<Consumer>& out) {
-  const hlo::Instruction& user = graph_.At(use.user);
+  const hlo::Instruction user = graph_.At(use.user);
   if (user.opcode == "get-tuple-element") {
     const auto index = hlo::AttributeOf(user.attributes, "index");
     if (!element || !index) return false;
@@ -148,11 +164,9 @@ bool Uses::Collect(Node node, std::optional<int64_t> element, int depth,
                    std::vector<Consumer>& out) {
   if (depth > kDeepest) return false;
   const Block block = graph_.BlockOf(node);
-  // A reference to a value of the map stays valid when others are added.
-  const std::vector<Use>& uses = UsesIn(block);
-  auto at = std::ranges::lower_bound(uses, node, {}, &Use::of);
-  for (; at != uses.end() && at->of == node; ++at) {
-    if (--steps_left_ < 0 || !CollectUse(*at, element, depth, out)) {
+  for (const User& one : UsersOf(node)) {
+    if (--steps_left_ < 0 ||
+        !CollectUse({node, one.node, one.index}, element, depth, out)) {
       return false;
     }
   }
@@ -182,6 +196,22 @@ bool Uses::AllSlice(Node node, std::optional<int64_t> element) {
       0);
 }
 
+bool Uses::AllSort(Node node, std::optional<int64_t> element) {
+  return All(
+      node, element,
+      [this](const Use& use) {
+        if (use.of == use.user) return Verdict::kNo;
+        const hlo::Instruction user = graph_.At(use.user);
+        if (user.opcode == "sort" || user.opcode == "topk" ||
+            user.attributes.find("TopK") != std::string_view::npos) {
+          return Verdict::kYes;
+        }
+        return IsMove(user.opcode) || user.opcode == "fusion" ? Verdict::kFollow
+                                                              : Verdict::kNo;
+      },
+      0);
+}
+
 bool Uses::ReachOutput(Node node) {
   const Block entry = graph_.program().entry;
   return All(
@@ -197,14 +227,17 @@ bool Uses::ReachOutput(Node node) {
 }
 
 bool Uses::ReachLoop(Node node, int depth) {
-  const auto& uses = UsesIn(graph_.BlockOf(node));
-  auto at = std::ranges::lower_bound(uses, node, {}, &Use::of);
-  for (; at != uses.end() && at->of == node; ++at) {
+  // Fusions of TPU programs hold a collective and others what comes after it.
+  const Call* call = graph_.CallOf(graph_.BlockOf(node));
+  if (call != nullptr && call->kind == CallKind::kOnce && depth <= kDeepest) {
+    return ReachLoop(call->from, depth + 1);
+  }
+  for (const User& one : UsersOf(node)) {
     if (--steps_left_ < 0 || depth > kDeepest) return false;
-    const std::string_view opcode = graph_.At(at->user).opcode;
+    const std::string_view opcode = graph_.At(one.node).opcode;
     if (opcode == "while") return true;
     const bool follows = IsMove(opcode) || opcode == "fusion";
-    if (follows && ReachLoop(at->user, depth + 1)) return true;
+    if (follows && ReachLoop(one.node, depth + 1)) return true;
   }
   return false;
 }
@@ -214,7 +247,7 @@ bool Uses::AllNarrow(Node node, std::optional<int64_t> element) {
       node, element,
       [this](const Use& use) {
         if (use.of == use.user) return Verdict::kNo;
-        const hlo::Instruction& user = graph_.At(use.user);
+        const hlo::Instruction user = graph_.At(use.user);
         if (user.opcode == "convert") {
           const int64_t before = FloatBits(graph_.At(use.of));
           const int64_t after = FloatBits(user);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -32,6 +33,8 @@ class Uses {
   // casts, reshapes, transposes, further gathers, and fusions are followed.
   // `element` is that of a tuple; nullopt: the result is no tuple.
   bool AllSlice(Node node, std::optional<int64_t> element = std::nullopt);
+  // Whether every use sorts the result or takes its largest elements.
+  bool AllSort(Node node, std::optional<int64_t> element = std::nullopt);
   // Whether the result, moved or fused with other work, enters a loop.
   bool ReachLoop(Node node, int depth = 0);
   // Whether the result, moved only, is an output of the entry.
@@ -43,7 +46,6 @@ class Uses {
   struct Use {
     Node of = 0, user = 0;
     size_t index = 0;  // of the operand
-    auto operator<=>(const Use&) const = default;
   };
   // What a use decides: the search ends well, ends badly, or follows the user.
   enum class Verdict : uint8_t { kYes, kNo, kFollow };
@@ -57,12 +59,22 @@ class Uses {
                std::vector<Consumer>& out);
   bool CollectUse(const Use& use, std::optional<int64_t> element, int depth,
                   std::vector<Consumer>& out);
-  const std::vector<Use>& UsesIn(Block block);
+  // What an instruction's result is an operand of.
+  struct User {
+    Node node = 0;
+    uint32_t index = 0;  // of the operand
+  };
+  // The users of a computation's instructions, one after the other.
+  struct Users {
+    std::vector<uint32_t> first;  // of each instruction, and the end
+    std::vector<User> all;
+  };
+  std::span<const User> UsersOf(Node node);
   // Returns the parameter with this number of a computation.
   std::optional<Node> Parameter(Block block, size_t number) const;
 
   const Graph& graph_;
-  std::unordered_map<Block, std::vector<Use>> uses_;  // sorted, by computation
+  std::unordered_map<Block, Users> users_;
   int64_t steps_left_ = int64_t{1} << 22;
 };
 

@@ -9,15 +9,27 @@
 #include "hlo/instruction.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace shardc::hlo {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r";
+enum class Class : uint8_t { kOther, kOpens, kCloses, kQuote, kComma };
 
-bool Opens(char c) { return c == '(' || c == '[' || c == '{'; }
-bool Closes(char c) { return c == ')' || c == ']' || c == '}'; }
+// By character: long lines of constants pass through here.
+constexpr auto kClasses = [] {
+  std::array<Class, 256> out = {};
+  for (const char c : {'(', '[', '{'}) out[size_t(c)] = Class::kOpens;
+  for (const char c : {')', ']', '}'}) out[size_t(c)] = Class::kCloses;
+  out['"'] = Class::kQuote;
+  out[','] = Class::kComma;
+  return out;
+}();
+
+Class ClassOf(char c) { return kClasses[static_cast<unsigned char>(c)]; }
+
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 // Returns the position after the string that begins at `at`.
 size_t EndOfString(std::string_view text, size_t at) {
@@ -34,33 +46,39 @@ size_t EndOfString(std::string_view text, size_t at) {
 // Returns the position after the bracket that closes the one at `at`, or npos.
 size_t EndOfBrackets(std::string_view text, size_t at) {
   size_t depth = 0;
-  for (size_t i = at; i < text.size();) {
-    const char c = text[i];
-    if (c == '"') {
-      i = EndOfString(text, i);
-      continue;
+  for (size_t i = at; i < text.size(); ++i) {
+    switch (ClassOf(text[i])) {
+      case Class::kOpens:
+        ++depth;
+        break;
+      case Class::kCloses:
+        if (--depth == 0) return i + 1;
+        break;
+      case Class::kQuote:
+        i = EndOfString(text, i) - 1;
+        break;
+      case Class::kOther:
+      case Class::kComma:
+        break;
     }
-    if (Opens(c)) ++depth;
-    if (Closes(c) && --depth == 0) return i + 1;
-    ++i;
   }
   return std::string_view::npos;
 }
 
 void SkipBlanks(std::string_view& text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  size_t count = 0;
+  while (count < text.size() && IsBlank(text[count])) ++count;
+  text.remove_prefix(count);
 }
 
-// Removes blanks and comments such as `/*index=5*/`.
-std::string_view Trimmed(std::string_view text) {
+// Removes blanks and comments such as `/*index=5*/` from the front.
+void SkipComments(std::string_view& text) {
   SkipBlanks(text);
   while (text.starts_with("/*")) {
     const size_t end = text.find("*/");
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
     SkipBlanks(text);
   }
-  const size_t last = text.find_last_not_of(kBlanks);
-  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
 bool TakeWord(std::string_view& text, std::string_view word) {
@@ -80,8 +98,8 @@ std::optional<Instruction> SplitInstruction(std::string_view line) {
   const size_t equals = line.find(" = ");
   if (equals == std::string_view::npos) return std::nullopt;
   out.name = line.substr(0, equals);
-  if (out.name.find_first_of(" \t(\"{") != std::string_view::npos) {
-    return std::nullopt;
+  for (const char c : out.name) {
+    if (IsBlank(c) || c == '(' || c == '"' || c == '{') return std::nullopt;
   }
   line.remove_prefix(equals + 3);
   SkipBlanks(line);
@@ -104,25 +122,39 @@ std::optional<Instruction> SplitInstruction(std::string_view line) {
 }
 
 bool NextItem(std::string_view& list, std::string_view& item) {
-  if (Trimmed(list).empty()) return false;
+  SkipComments(list);
+  if (list.empty()) return false;
   size_t depth = 0, i = 0;
-  while (i < list.size() && (depth > 0 || list[i] != ',')) {
-    if (list[i] == '"') {
-      i = EndOfString(list, i);
-      continue;
+  for (bool ends = false; i < list.size(); ++i) {
+    switch (ClassOf(list[i])) {
+      case Class::kOpens:
+        ++depth;
+        break;
+      case Class::kCloses:
+        if (depth > 0) --depth;
+        break;
+      case Class::kQuote:
+        i = EndOfString(list, i) - 1;
+        break;
+      case Class::kComma:
+        ends = depth == 0;
+        break;
+      case Class::kOther:
+        break;
     }
-    if (Opens(list[i])) ++depth;
-    if (Closes(list[i]) && depth > 0) --depth;
-    ++i;
+    if (ends) break;
   }
-  item = Trimmed(list.substr(0, i));
+  size_t end = i;
+  while (end > 0 && IsBlank(list[end - 1])) --end;
+  item = list.substr(0, end);
   list.remove_prefix(std::min(i + 1, list.size()));
   return true;
 }
 
 std::string_view NameOfOperand(std::string_view operand) {
-  const size_t blank = operand.find_last_of(kBlanks);
-  if (blank != std::string_view::npos) operand.remove_prefix(blank + 1);
+  size_t begin = operand.size();
+  while (begin > 0 && !IsBlank(operand[begin - 1])) --begin;
+  operand.remove_prefix(begin);
   TakeWord(operand, "%");
   return operand;
 }

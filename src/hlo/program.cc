@@ -32,13 +32,11 @@ class ProgramReader {
   ProgramReader(const SourceRef& source, Findings& findings)
       : text_(source->text()), findings_(findings) {
     program_.source = source;
+    program_.instructions = Instructions(text_);
   }
 
   std::optional<Program> Read() {
     if (!Head()) return std::nullopt;
-    // Counted first, so that the vector never holds its contents twice.
-    program_.instructions.reserve(
-        static_cast<size_t>(std::count(text_.begin(), text_.end(), '\n')));
     for (std::string_view line; Next(line);) {
       if (!(inside_ ? Body(line) : Outside(line))) return std::nullopt;
     }
@@ -169,7 +167,7 @@ class ProgramReader {
       computation.root = count;
       marked_ = true;
     }
-    program_.instructions.push_back(*instruction);
+    program_.instructions.Add(*instruction);
     return true;
   }
 
@@ -180,6 +178,12 @@ class ProgramReader {
   bool inside_ = false, marked_ = false, has_entry_ = false;
 };
 
+// The line of settings.
+std::string_view HeadOf(const Source& source) {
+  const std::string_view text = source.text();
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace
 
 Place Program::PlaceOf(std::string_view part) const {
@@ -188,9 +192,11 @@ Place Program::PlaceOf(std::string_view part) const {
 }
 
 bool Program::IsScheduled() const {
-  const std::string_view text = source->text();
-  return text.substr(0, text.find('\n')).find("is_scheduled=true") !=
-         std::string_view::npos;
+  return HeadOf(*source).find("is_scheduled=true") != std::string_view::npos;
+}
+
+bool Program::HasTiles() const {
+  return HeadOf(*source).find(":T(") != std::string_view::npos;
 }
 
 std::optional<Program> ReadProgram(const SourceRef& source,

@@ -12,6 +12,7 @@
 
 #include "hlo/frames.h"
 #include "hlo/instruction.h"
+#include "hlo/instructions.h"
 #include "source/finding.h"
 #include "source/source.h"
 
@@ -28,7 +29,7 @@ struct Program {
   SourceRef source;       // the views are of its text
   std::string_view name;  // of the module
   int64_t devices = 1;    // partitions times replicas
-  std::vector<Instruction> instructions;
+  Instructions instructions;
   std::vector<Computation> computations;
   uint32_t entry = 0;  // of `computations`
   Frames frames;
@@ -38,6 +39,8 @@ struct Program {
   // Whether the back end has optimised and scheduled the program; others are
   // from an earlier stage, such as right after partitioning.
   bool IsScheduled() const;
+  // Whether arrays have tiled layouts, as on TPUs.
+  bool HasTiles() const;
 };
 
 // Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Lines

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "hlo/groups.h"
 #include "hlo/instruction.h"
@@ -152,6 +154,39 @@ TEST_CASE("a module's computations and frames are read") {
   CHECK(stack[0].line == 70);
   CHECK(UserLine(stack) == SourceLine{"model.py", "layer", 3});
   CHECK(stack[2].line == 9);
+}
+
+TEST_CASE("a program's instructions are those that a line is split into") {
+  const std::string lines[] = {
+      "  %x = f32[2]{0} parameter(0)",
+      "%y.1 =   (f32[2], /*index=1*/s4[])\t custom-call(%x, f32[2] %x), a={b}",
+      "\tz = f32[] constant({1, 2}) , metadata={op_name=\"f\"}",
+      "  ROOT %w = f32[] negate(z)", "  %v = f32[] after-all(),\r"};
+  std::string text = "HloModule m\nENTRY %e {\n";
+  constexpr size_t kTimes = 9000;  // over several chunks
+  for (size_t i = 0; i < kTimes; ++i) {
+    for (const std::string& line : lines) text += line + "\n";
+  }
+  Findings findings;
+  const auto program = Read(text + "}", findings);
+  REQUIRE(program);
+  REQUIRE(program->instructions.size() == kTimes * std::size(lines));
+  CHECK(program->instructions.opcodes().size() == 5);
+  size_t different = 0;
+  for (size_t i = 0; i < program->instructions.size(); ++i) {
+    std::string_view line = lines[i % std::size(lines)];
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const auto split = SplitInstruction(line);
+    REQUIRE(split);
+    const Instruction one = program->instructions[i];
+    const bool same =
+        one.name == split->name && one.type == split->type &&
+        one.opcode == split->opcode && one.operands == split->operands &&
+        one.attributes == split->attributes && one.root == split->root &&
+        program->instructions.NameOf(i) == split->name;
+    different += same ? 0 : 1;
+  }
+  CHECK(different == 0);
 }
 
 TEST_CASE(

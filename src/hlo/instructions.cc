@@ -1,0 +1,68 @@
+// A row has the place of the name and the lengths of the parts; what separates
+// them is read from the text again:
+//
+//   ROOT %a.1 = f32[8]{0} add(%x, %y), metadata={...}
+//         ^    ^ 3 characters, then blanks   ^ `)` and perhaps a comma
+//         name, 3 long
+#include "hlo/instructions.h"
+
+#include <utility>
+
+namespace shardc::hlo {
+namespace {
+
+const char* AfterBlanks(const char* at) {
+  while (*at == ' ' || *at == '\t' || *at == '\r') ++at;
+  return at;
+}
+
+}  // namespace
+
+Instruction Instructions::operator[](size_t index) const {
+  const Row& row = At(index);
+  Instruction out;
+  const char* at = text_ + row.begin;
+  out.name = {at, row.name};
+  at = AfterBlanks(at + row.name + 3);
+  out.type = {at, row.type};
+  at = AfterBlanks(at + row.type);
+  out.opcode = opcodes_[row.opcode];
+  at += out.opcode.size() + 1;
+  out.operands = {at, row.operands};
+  at += row.operands + 1;
+  // At the end of the text there is no character to look at.
+  if (row.attributes > 0) {
+    if (*at == ',') ++at;
+    out.attributes = {at, row.attributes};
+  }
+  out.root = row.root != 0;
+  return out;
+}
+
+std::string_view Instructions::NameOf(size_t index) const {
+  const Row& row = At(index);
+  return {text_ + row.begin, row.name};
+}
+
+void Instructions::Add(const Instruction& instruction) {
+  if (size_ >> kChunkBits == chunks_.size()) {
+    chunks_.push_back(std::make_unique<Row[]>(kChunk));
+  }
+  const auto [number, added] = numbers_.try_emplace(
+      instruction.opcode, static_cast<uint32_t>(opcodes_.size()));
+  if (added) opcodes_.push_back(instruction.opcode);
+  const auto length = [](std::string_view part) {
+    return static_cast<uint32_t>(part.size());
+  };
+  Row& row = chunks_.back()[size_ & (kChunk - 1)];
+  row.begin = static_cast<uint32_t>(instruction.name.data() - text_);
+  row.name = length(instruction.name);
+  row.type = length(instruction.type);
+  row.operands = length(instruction.operands);
+  row.attributes = length(instruction.attributes);
+  row.opcode = number->second & 0x7fffffff;
+  row.root = instruction.root ? 1 : 0;
+  ++size_;
+}
+
+}  // namespace shardc::hlo

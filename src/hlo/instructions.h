@@ -1,0 +1,64 @@
+// The instructions of a program in 24 bytes each.
+#ifndef SHARDC_HLO_INSTRUCTIONS_H_
+#define SHARDC_HLO_INSTRUCTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "hlo/instruction.h"
+#include "source/file.h"
+
+namespace shardc::hlo {
+
+// Holds where in the text each instruction is and how long its parts are. Text
+// that is longer than 4 GiB cannot be addressed; ReadSource refuses it.
+class Instructions {
+ public:
+  Instructions() = default;
+  // The instructions that are added are views of this text.
+  explicit Instructions(std::string_view text) : text_(text.data()) {}
+
+  size_t size() const { return size_; }
+  // Returns the parts as views of the text. `root` is that of the line.
+  Instruction operator[](size_t index) const;
+  std::string_view NameOf(size_t index) const;
+
+  // Opcodes are numbered in the order of their first instruction.
+  uint32_t OpcodeNumber(size_t index) const { return At(index).opcode; }
+  const std::vector<std::string_view>& opcodes() const { return opcodes_; }
+
+  void Add(const Instruction& instruction);
+
+ private:
+  static_assert(kTextLimitBytes <= UINT32_MAX);
+  // The parts follow each other in the text as SplitInstruction found them, so
+  // that their places follow from their lengths.
+  struct Row {
+    uint32_t begin = 0;                                         // of the name
+    uint32_t name = 0, type = 0, operands = 0, attributes = 0;  // lengths
+    uint32_t opcode : 31 = 0;
+    uint32_t root : 1 = 0;
+  };
+  // Rows are allocated in chunks: a vector would hold all of them twice while
+  // it grows.
+  static constexpr size_t kChunkBits = 14;
+  static constexpr size_t kChunk = size_t{1} << kChunkBits;
+
+  const Row& At(size_t index) const {
+    return chunks_[index >> kChunkBits][index & (kChunk - 1)];
+  }
+
+  const char* text_ = nullptr;
+  size_t size_ = 0;
+  std::vector<std::unique_ptr<Row[]>> chunks_;
+  std::vector<std::string_view> opcodes_;
+  std::unordered_map<std::string_view, uint32_t> numbers_;  // of opcodes_
+};
+
+}  // namespace shardc::hlo
+
+#endif  // SHARDC_HLO_INSTRUCTIONS_H_
