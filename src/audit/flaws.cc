@@ -10,15 +10,16 @@
 #include "audit/flaws.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <optional>
 #include <set>
 #include <tuple>
 
 #include "audit/audit.h"
+#include "audit/shardings.h"
 #include "audit/table.h"
 #include "audit/uses.h"
-#include "importers/rules/hlo.h"
 #include "source/index.h"
 #include "source/wording.h"
 
@@ -50,9 +51,15 @@ class Search {
         tracer_(tracer),
         entry_(entry),
         report_(report),
-        uses_(graph) {
-    optimised_ = graph.program().IsScheduled();
-    ReadShardings();
+        uses_(graph),
+        shardings_(graph, tracer, entry, report) {
+    const hlo::Program& program = graph.program();
+    optimised_ = program.IsScheduled();
+    // CPU and GPU back ends widen dtypes; tiled layouts are a TPU's.
+    keeps_dtypes_ = !optimised_ || program.HasTiles();
+    for (const Traffic& one : report.traffic) {
+      passes_ |= 1U << static_cast<int>(one.phase);
+    }
   }
 
   std::vector<Flaw> Run() {
@@ -74,60 +81,6 @@ class Search {
     std::string detail;
   };
   using Key = std::tuple<int, std::string, std::string>;
-
-  // The entry's arguments: which axes shard an input's batch, and which occur.
-  void ReadShardings() {
-    if (!report_.mesh) return;
-    const hlo::Program& program = graph_.program();
-    const hlo::Computation& entry = graph_.BlockAt(program.entry);
-    std::vector<Node> nodes;
-    std::vector<std::string_view> texts;
-    for (Node node = entry.begin; node < entry.end; ++node) {
-      if (graph_.At(node).opcode != "parameter") continue;
-      const auto sharding =
-          hlo::AttributeOf(graph_.At(node).attributes, "sharding");
-      if (!sharding) continue;
-      nodes.push_back(node);
-      texts.push_back(*sharding);
-    }
-    const auto specs =
-        imports::SpecsOfShardings(program.source, *report_.mesh, texts);
-    all_known_ = !specs.empty();
-    for (size_t i = 0; i < specs.size(); ++i) {
-      if (!specs[i]) {
-        all_known_ = false;
-        continue;
-      }
-      for (const AxisGroup& group : *specs[i]) {
-        used_axes_.insert(group.begin(), group.end());
-      }
-      if (entry_.Of(nodes[i]).what == What::kInput)
-        AddBatch(nodes[i], *specs[i]);
-    }
-  }
-
-  // The axes of an input's dimension 0, or of dimension 1 where a loop steps
-  // over the first: micro-batches.
-  void AddBatch(Node node, const Spec& spec) {
-    const auto arrays = hlo::ArraysOf(graph_.At(node).type);
-    if (arrays.size() != 1 || arrays[0].dims.empty()) return;
-    size_t dim = 0;
-    if (AxesAt(spec, 0).empty() && IsTripCount(arrays[0].dims[0])) dim = 1;
-    const AxisGroup axes = AxesAt(spec, dim);
-    batch_axes_.insert(axes.begin(), axes.end());
-  }
-
-  // Whether a loop of the program runs so often.
-  bool IsTripCount(int64_t count) {
-    if (trips_.empty()) {
-      trips_.insert(0);
-      for (const Call& call : graph_.calls()) {
-        if (call.kind != CallKind::kBody) continue;
-        trips_.insert(TripsOf(graph_, tracer_, call.from).value_or(0));
-      }
-    }
-    return count > 1 && trips_.contains(count);
-  }
 
   void Add(const Code& code, const Traffic& one, std::string detail = {},
            Level level = Level::kWarning) {
@@ -162,7 +115,7 @@ class Search {
     if (one.kind == Collective::kAllGather && !IsExplicit(one))
       JudgeGather(one);
     if (one.kind == Collective::kAllReduce && !IsExplicit(one)) JudgeSum(one);
-    if (!optimised_) JudgeDtype(one);
+    if (keeps_dtypes_) JudgeDtype(one);
   }
 
   void JudgeGather(const Traffic& one) {
@@ -174,16 +127,14 @@ class Search {
     if (uses_.AllSlice(one.node, ElementOf(one))) {
       return Add(code::kGatheredThenSliced, one);
     }
-    const bool batch = std::ranges::any_of(
-        one.members->axes,
-        [&](const std::string& axis) { return batch_axes_.contains(axis); });
     if (one.moved.what == What::kActivation && IsFloat(array.element) &&
-        array.dims.size() > 1 && batch) {
-      return Add(code::kActivationGathered, one);
+        array.dims.size() > 1 && shardings_.GathersBatch(one)) {
+      return Add(code::kActivationGathered, one,
+                 uses_.AllSort(one.node, ElementOf(one)) ? "sorted" : "");
     }
     const bool stacked = one.moved.what == What::kParameter &&
                          one.times.value() == 1 && array.dims.size() > 2 &&
-                         IsTripCount(array.dims[0]);
+                         shardings_.IsTripCount(array.dims[0]);
     if (stacked && KeepsFirst(one) && uses_.ReachLoop(one.node))
       Add(code::kWeightHoisted, one);
   }
@@ -204,6 +155,10 @@ class Search {
     if (entry_.OfShape(array, runs)) return;
     std::optional<std::string> name;
     hlo::Array part = array;
+    // A layer's gradient may keep the dimension of the stack.
+    if (part.dims.size() > 2 && part.dims.front() == 1) {
+      part.dims.erase(part.dims.begin());
+    }
     // The parameter may be sharded over some of the axes only.
     for (int64_t parts = 2; parts <= n; ++parts) {
       if (n % parts != 0) continue;
@@ -222,7 +177,8 @@ class Search {
     const hlo::Array array = ArrayOf(one);
     if (!IsFloat(array.element) || array.dims.empty()) return;
     if (Reduces(one.kind)) {
-      if (uses_.AllNarrow(one.node, ElementOf(one))) {
+      if (IsNarrowed(one, array.bits) ||
+          uses_.AllNarrow(one.node, ElementOf(one))) {
         Add(code::kSentInWiderDtype, one, "", Level::kNote);
       }
       return;
@@ -232,12 +188,24 @@ class Search {
     if (narrow) Add(code::kSentInWiderDtype, one, *narrow);
   }
 
+  // Whether the result has fewer bits than the operand: TPU back ends fuse the
+  // cast after a reduction with it.
+  bool IsNarrowed(const Traffic& one, int64_t bits) const {
+    const auto results = hlo::ArraysOf(graph_.At(one.node).type);
+    const size_t index = AsIndex(one.operand);
+    return index < results.size() && IsFloat(results[index].element) &&
+           results[index].bits < bits;
+  }
+
   // The narrower type that the operand was cast from, through moves only.
   std::optional<std::string> NarrowerBefore(const Traffic& one, int64_t bits) {
-    auto node = graph_.Operand(one.node, AsIndex(one.operand));
-    for (int i = 0; node && i < kMostSteps; ++i) {
-      const hlo::Instruction& at = graph_.At(*node);
-      const auto before = graph_.Operand(*node, 0);
+    const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
+    if (!operand) return std::nullopt;
+    std::optional<Value> value = Value{*operand, {}};
+    for (int i = 0; value && i < kMostSteps; ++i) {
+      const hlo::Instruction at = graph_.At(value->node);
+      if (at.opcode.starts_with("all-gather")) break;
+      const auto before = graph_.Operand(value->node, 0);
       if (at.opcode == "convert" && before) {
         const auto arrays = hlo::ArraysOf(graph_.At(*before).type);
         const bool narrow = arrays.size() == 1 && IsFloat(arrays[0].element) &&
@@ -245,10 +213,7 @@ class Search {
         return narrow ? std::optional(std::string(arrays[0].element))
                       : std::nullopt;
       }
-      constexpr std::string_view kSteps[] = {
-          "bitcast", "copy", "reshape", "transpose", "slice", "dynamic-slice"};
-      if (std::ranges::find(kSteps, at.opcode) == std::end(kSteps)) break;
-      node = before;
+      value = tracer_.Back(*value);
     }
     return std::nullopt;
   }
@@ -260,7 +225,7 @@ class Search {
     Value value{*operand, {}};
     std::string out;
     for (int i = 0; i < kMostSteps; ++i) {
-      const hlo::Instruction& at = graph_.At(value.node);
+      const hlo::Instruction at = graph_.At(value.node);
       if (at.opcode == "slice") {
         out += hlo::AttributeOf(at.attributes, "slice").value_or("");
       } else if (at.opcode == "dynamic-slice") {
@@ -276,19 +241,49 @@ class Search {
     return out + "@" + std::to_string(value.node);
   }
 
+  // The computation that runs an instruction, itself or by fusions and
+  // asynchronous starts.
+  Block RunBy(Node node) const {
+    Block block = graph_.BlockOf(node);
+    for (const Call* call = graph_.CallOf(block);
+         call != nullptr && call->kind == CallKind::kOnce &&
+         graph_.At(call->from).opcode != "call";
+         call = graph_.CallOf(block)) {
+      block = graph_.BlockOf(call->from);
+    }
+    return block;
+  }
+
+  // The gathers of one part of a parameter in one phase.
+  struct Gathers {
+    std::set<Node> nodes;
+    std::set<std::string_view> origins;  // metadata
+  };
+
+  // How often the part may be gathered. A back end gathers again for the
+  // backward pass what it does not keep, by copies of one instruction; TPU
+  // programs gather under the parameter's own name, which has no phase. Both
+  // may gather once for each pass of the program.
+  int64_t MostOf(const Gathers& gathers, Phase phase) const {
+    const bool copies = gathers.origins.size() == 1 || phase == Phase::kNone;
+    return optimised_ && copies ? std::max(1, std::popcount(passes_ & ~1U)) : 1;
+  }
+
   void FindGatheredTwice() {
     using Once =
         std::tuple<Block, Phase, std::string, std::string, std::string>;
-    std::map<Once, const Traffic*> first;
+    std::map<Once, Gathers> known;
     for (const Traffic& one : report_.traffic) {
       if (one.kind != Collective::kAllGather || IsExplicit(one) ||
           one.moved.what != What::kParameter || one.moved.name.empty()) {
         continue;
       }
-      Once key{graph_.BlockOf(one.node), one.phase, one.moved.name,
-               one.moved.shape + one.members->text, WayBack(one)};
-      const auto [at, added] = first.try_emplace(std::move(key), &one);
-      if (!added && at->second->node != one.node) {
+      Gathers& gathers =
+          known[{RunBy(one.node), one.phase, one.moved.name,
+                 one.moved.shape + one.members->text, WayBack(one)}];
+      gathers.origins.insert(one.metadata);
+      const bool added = gathers.nodes.insert(one.node).second;
+      if (added && std::ssize(gathers.nodes) > MostOf(gathers, one.phase)) {
         Add(code::kWeightGatheredTwice, one);
       }
     }
@@ -323,17 +318,7 @@ class Search {
   }
 
   void FindUnusedAxes() {
-    if (!report_.mesh || !all_known_) return;
-    for (const Traffic& one : report_.traffic) {
-      if (!one.members->named) return;
-      used_axes_.insert(one.members->axes.begin(), one.members->axes.end());
-    }
-    for (const MeshAxis& axis : report_.mesh->axes) {
-      if (axis.size > 1 && !used_axes_.contains(axis.name)) {
-        unused_.push_back(&axis);
-      }
-    }
-    for (const MeshAxis* axis : unused_) {
+    for (const MeshAxis* axis : shardings_.Unused()) {
       found_.push_back({&code::kAxisUnusedInProgram, Level::kWarning, nullptr,
                         axis->size, 0, axis->name});
     }
@@ -373,11 +358,9 @@ class Search {
   const Entry& entry_;
   const Report& report_;
   Uses uses_;
-  bool optimised_ = false;
-  bool all_known_ = false;  // whether the sharding of every argument is known
-  std::set<std::string> batch_axes_, used_axes_;
-  std::set<int64_t> trips_;
-  std::vector<const MeshAxis*> unused_;
+  Shardings shardings_;
+  bool optimised_ = false, keeps_dtypes_ = false;
+  unsigned passes_ = 0;  // bits by Phase
   std::vector<Found> found_;
   std::map<Key, size_t> known_;
 };
@@ -410,8 +393,11 @@ Flaw Search::Worded(const Found& found) const {
   switch (found.code->number) {
     case code::kActivationGathered.number:
       say(what + " is gathered over axes of the batch, " + how,
-          "keep its batch dimension sharded: add the axes of the batch to the "
-          "`with_sharding_constraint` at or after this line");
+          found.detail.empty()
+              ? "keep its batch dimension sharded: add the axes of the batch "
+                "to the `with_sharding_constraint` at or after this line"
+              : "the compiler does not partition this sort or `top_k`: call it "
+                "inside `jax.shard_map` over the axes of the batch");
       break;
     case code::kGatheredThenSliced.number:
       say(what + " is gathered " + how + ", and each device then keeps a slice",

@@ -304,8 +304,9 @@ Below the table are findings: what the program does that its author probably did
 not intend, such as an activation that is gathered over the axes of the batch, at
 the line of the Python source. `shardc explain SHD601` explains one and shows an
 example; the codes are SHD601 to SHD610; SHD611 and SHD612 are
-those of `shardc check`. Findings that compare dtypes are made of
-a program right after partitioning only, because back ends change dtypes.
+those of `shardc check`. Findings that compare dtypes are made of a program
+right after partitioning and of a TPU's only, because the back ends for CPUs and
+GPUs change dtypes.
 
 `--format json` is shardc.audit/v1. The other formats have the findings alone,
 as those of `shardc check`.

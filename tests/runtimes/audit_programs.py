@@ -65,6 +65,11 @@ def scanned(p, x, step=layer):
     return jnp.mean(h * h)
 
 
+def scanned_whole(p, x):
+    return jax.lax.scan(jax.checkpoint(lambda h, q: (layer(h, q), None)), x,
+                        p)[0]
+
+
 def train(loss):
     def update(p, x):
         value, grads = jax.value_and_grad(loss)(p, x)
@@ -198,6 +203,29 @@ def wider_dtype(name):
     return lower(name, lambda p, x: scanned(p, x, step), p, inputs())
 
 
+def sum_rounded(name):
+    """A partial product is summed in float32 and then rounded."""
+    def f(p, x):
+        u = keep(jax.nn.silu(x @ p["up"]), BATCH, None, "tp")
+        y = jnp.einsum("btf,fd->btd", u, p["down"],
+                       preferred_element_type=jnp.float32)
+        return keep(y, BATCH, None, None).astype(jnp.bfloat16)
+    return lower(name, f, {
+        "up": shape((D, F), "fsdp", "tp", dtype=jnp.bfloat16),
+        "down": shape((F, D), "tp", "fsdp", dtype=jnp.bfloat16)},
+        inputs(dtype=jnp.bfloat16))
+
+
+def logits_gathered(name):
+    """The constraint of the logits leaves out the axes of the batch."""
+    def loss(p, x):
+        h = scanned_whole(p["layers"], x)
+        logits = keep(h @ p["head"], None, None, "tp")
+        return jnp.mean(jax.nn.logsumexp(logits, -1))
+    return lower(name, train(loss), {
+        "layers": weights(), "head": shape((D, 256), "fsdp", "tp")}, inputs())
+
+
 def many_small(name):
     def f(x):
         for _ in range(12):
@@ -225,7 +253,8 @@ def host_callback(name):
 PROGRAMS = [scan_remat, unrolled, grad_accum, bf16, seq_parallel, forward,
             ring, exchange, activation_gathered, weight_gathered_twice,
             weight_hoisted, gradient_all_reduced, output_gathered, wider_dtype,
-            many_small, batch_replicated, host_callback]
+            sum_rounded, logits_gathered, many_small, batch_replicated,
+            host_callback]
 
 
 def put(folder, name, text):

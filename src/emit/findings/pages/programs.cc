@@ -238,7 +238,8 @@ $ shardc audit step.hlo.txt --mesh dp:4 --fail-on warning
                    "Finds a gather, all-to-all or permute of a value that "
                    "was just cast to a wider floating-point type, and, as a "
                    "note, a reduction whose result is rounded to a narrower "
-                   "one. Programs are read right after partitioning only.",
+                   "one. Programs are read right after partitioning, and "
+                   "those of TPUs also as they are optimised.",
                .why = "The collective sends two or four times the bytes. For a "
                       "gather the result is the same if the cast comes after "
                       "it.",

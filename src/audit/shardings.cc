@@ -1,0 +1,137 @@
+// The entry's parameters have their shardings in the texts of CPU and GPU
+// programs, but not in those of TPU programs. There two facts stand in:
+//
+//   loss = f32[] all-reduce(%sum), groups over dp and fsdp, forward pass; or
+//   an all-reduce of a gradient
+//     ->  the sum runs over the axes of the batch
+//   the program returns a floating scalar, and no collective runs over tp
+//     ->  nothing that the scalar depends on is sharded over tp, or its parts
+//         would have been gathered or reduced
+#include "audit/shardings.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "hlo/shapes.h"
+#include "importers/rules/hlo.h"
+
+namespace shardc::audit {
+namespace {
+
+bool IsFloatScalar(const hlo::Array& array) {
+  return array.dims.empty() &&
+         (array.element.starts_with('f') || array.element.starts_with("bf"));
+}
+
+}  // namespace
+
+Shardings::Shardings(const Graph& graph, Tracer& tracer, const Entry& entry,
+                     const Report& report)
+    : graph_(graph), tracer_(tracer), entry_(entry), report_(report) {
+  if (!report.mesh) return;
+  Read();
+  if (!any_) InferBatch();
+}
+
+void Shardings::Read() {
+  const hlo::Program& program = graph_.program();
+  const hlo::Computation& entry = graph_.BlockAt(program.entry);
+  std::vector<Node> nodes;
+  std::vector<std::string_view> texts;
+  for (Node node = entry.begin; node < entry.end; ++node) {
+    const hlo::Instruction at = graph_.At(node);
+    if (at.opcode != "parameter") continue;
+    const auto sharding = hlo::AttributeOf(at.attributes, "sharding");
+    if (!sharding) continue;
+    nodes.push_back(node);
+    texts.push_back(*sharding);
+  }
+  const auto specs =
+      imports::SpecsOfShardings(program.source, *report_.mesh, texts);
+  any_ = all_known_ = !specs.empty();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (!specs[i]) {
+      all_known_ = false;
+      continue;
+    }
+    for (const AxisGroup& group : *specs[i]) {
+      used_axes_.insert(group.begin(), group.end());
+    }
+    if (entry_.Of(nodes[i]).what == What::kInput) AddBatch(nodes[i], *specs[i]);
+  }
+}
+
+// The axes of an input's dimension 0, or of dimension 1 where a loop steps over
+// the first: micro-batches.
+void Shardings::AddBatch(Node node, const Spec& spec) {
+  const auto arrays = hlo::ArraysOf(graph_.At(node).type);
+  if (arrays.size() != 1 || arrays[0].dims.empty()) return;
+  size_t dim = 0;
+  if (AxesAt(spec, 0).empty() && IsTripCount(arrays[0].dims[0])) dim = 1;
+  const AxisGroup axes = AxesAt(spec, dim);
+  batch_axes_.insert(axes.begin(), axes.end());
+}
+
+// A program without a backward pass has no names of passes. Norms of gradients
+// are also summed to a scalar, but not in the forward pass.
+void Shardings::InferBatch() {
+  const bool trains = std::ranges::any_of(
+      report_.traffic,
+      [](const Traffic& one) { return one.phase == Phase::kBackward; });
+  const Phase phase = trains ? Phase::kForward : Phase::kNone;
+  for (const Traffic& one : report_.traffic) {
+    if (one.kind != Collective::kAllReduce) continue;
+    const auto arrays = hlo::ArraysOf(one.moved.shape);
+    const bool loss =
+        one.phase == phase && !arrays.empty() && IsFloatScalar(arrays[0]);
+    if (!loss && one.moved.what != What::kGradient) continue;
+    batch_axes_.insert(one.members->axes.begin(), one.members->axes.end());
+  }
+}
+
+bool Shardings::GathersBatch(const Traffic& gather) const {
+  const bool over = std::ranges::any_of(
+      gather.members->axes,
+      [&](const std::string& axis) { return batch_axes_.contains(axis); });
+  if (!over || any_) return over;
+  // These sums may run over the axes of a sequence as well.
+  const auto dims =
+      hlo::AttributeOf(graph_.At(gather.node).attributes, "dimensions");
+  return dims == "{0}";
+}
+
+// Whether an output is a floating scalar.
+bool Shardings::ReturnsLoss() const {
+  const hlo::Computation& entry = graph_.BlockAt(graph_.program().entry);
+  return !entry.empty() &&
+         std::ranges::any_of(hlo::ArraysOf(graph_.At(entry.root).type),
+                             IsFloatScalar);
+}
+
+std::vector<const MeshAxis*> Shardings::Unused() const {
+  std::vector<const MeshAxis*> out;
+  if (!report_.mesh || !(any_ ? all_known_ : ReturnsLoss())) return out;
+  std::set<std::string> used = used_axes_;
+  for (const Traffic& one : report_.traffic) {
+    if (!one.members->named) return out;
+    used.insert(one.members->axes.begin(), one.members->axes.end());
+  }
+  for (const MeshAxis& axis : report_.mesh->axes) {
+    if (axis.size > 1 && !used.contains(axis.name)) out.push_back(&axis);
+  }
+  return out;
+}
+
+bool Shardings::IsTripCount(int64_t count) {
+  if (trips_.empty()) {
+    trips_.insert(0);
+    for (const Call& call : graph_.calls()) {
+      if (call.kind != CallKind::kBody) continue;
+      trips_.insert(TripsOf(graph_, tracer_, call.from).value_or(0));
+    }
+  }
+  return count > 1 && trips_.contains(count);
+}
+
+}  // namespace shardc::audit
