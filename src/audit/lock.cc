@@ -1,9 +1,16 @@
+// A summary of an audit is compared with the file that a project has committed:
+//
+//   committed   all_gather over fsdp 160 KiB, SHD604 of up in keep
+//   compiled    all_gather over fsdp 480 KiB
+//   ->  all_gather over fsdp: 160 KiB -> 480 KiB per device
+//       SHD604 of up in keep is gone
 #include "audit/lock.h"
 
 #include <string_view>
 #include <utility>
 
 #include "source/json_members.h"
+#include "source/wording.h"
 
 namespace shardc::audit {
 namespace {
@@ -23,6 +30,55 @@ LockedFlaw LockedOf(const Flaw& flaw) {
 
 std::string_view StageName(bool scheduled) {
   return scheduled ? "optimised" : "partitioned";
+}
+
+Lock LockOf(const Report& report, bool scheduled) {
+  Lock out;
+  out.sent = SentOf(report);
+  out.scheduled = scheduled;
+  for (const Flaw& flaw : report.flaws) out.flaws.insert(LockedOf(flaw));
+  return out;
+}
+
+std::vector<std::string> ChangesOf(const Lock& before, const Lock& now) {
+  std::vector<std::string> out;
+  const auto changed = [&](const std::string& what, const std::string& from,
+                           const std::string& to) {
+    if (from != to) out.push_back(what + ": " + from + " -> " + to);
+  };
+  changed("stage", std::string(StageName(before.scheduled)),
+          std::string(StageName(now.scheduled)));
+  changed("devices", CountText(before.sent.devices),
+          CountText(now.sent.devices));
+  std::set<Route> routes;
+  for (const auto& [route, causes] : before.sent.bytes) routes.insert(route);
+  for (const auto& [route, causes] : now.sent.bytes) routes.insert(route);
+  for (const Route& route : routes) {
+    const auto bytes = [&](const Lock& lock) {
+      const auto found = lock.sent.bytes.find(route);
+      if (found == lock.sent.bytes.end()) return int64_t{0};
+      int64_t sum = 0;
+      for (const auto& [cause, sent] : found->second) sum += sent;
+      return sum;
+    };
+    const int64_t from = bytes(before), to = bytes(now);
+    if (from == to) continue;
+    out.push_back(route.first + " over " + route.second + ": " +
+                  BytesText(from) + " -> " + BytesText(to) + " per device");
+  }
+  const auto list = [&](const Lock& of, const Lock& other,
+                        std::string_view how) {
+    for (const LockedFlaw& flaw : of.flaws) {
+      if (other.flaws.contains(flaw)) continue;
+      out.push_back(flaw.code +
+                    (flaw.parameter.empty() ? "" : " of " + flaw.parameter) +
+                    (flaw.function.empty() ? "" : " in " + flaw.function) +
+                    std::string(how));
+    }
+  };
+  list(now, before, " is new");
+  list(before, now, " is gone");
+  return out;
 }
 
 std::optional<Lock> ReadLock(const JsonDocument& document, Findings& findings) {

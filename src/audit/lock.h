@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "audit/flaw.h"
 #include "audit/growth.h"
@@ -28,6 +30,11 @@ struct Lock {
   bool scheduled = false;  // the stage of the program
   std::set<LockedFlaw> flaws;
 };
+Lock LockOf(const Report& report, bool scheduled);
+// Returns a line for each difference of two summaries: the stage, the bytes of
+// a kind of collective over the same axes, and findings that are new or gone.
+std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
+
 // Returns nullopt after a finding (schema, number).
 std::optional<Lock> ReadLock(const JsonDocument& document, Findings& findings);
 

@@ -221,10 +221,28 @@ int PutStep(const PlanFlags& flags, const Target& target,
   return good ? kDone : kFailed;
 }
 
-// Writes the committed summary of the target's compiled program, if it has one.
+// Prints on stdout what the compiled program changes in its committed summary.
+int ShowAuditDiff(const Target& target, const AuditInput& audit,
+                  const TargetProgram& program, const Common& common,
+                  std::string& out, Findings& findings) {
+  const auto changes = SummaryChanges(target, audit, program, findings);
+  if (!changes) return kFailed;
+  if (changes->empty()) {
+    PrintMessage(common, audit.locked + ": no changes\n");
+    return kDone;
+  }
+  out += Printable(audit.locked) + "\n";
+  for (const std::string& change : *changes) {
+    out += "  " + Printable(change) + "\n";
+  }
+  return kFound;
+}
+
+// Writes or compares the committed summary of the target's compiled program, if
+// it has one.
 int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
-             Outcome& outcome, Findings& findings) {
-  if (!flags.write_locked) return kDone;
+             const Common& common, Outcome& outcome, Findings& findings) {
+  if (!flags.diff && !flags.write_locked) return kDone;
   const size_t before = findings.errors();
   const auto audit =
       ReadTargetAudit(target, flags.inputs.asked.allow_outside, findings);
@@ -232,6 +250,10 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
   if (!audit || audit->locked.empty()) return kDone;
   const auto program = ReadTargetProgram(target, *audit, mesh, findings);
   if (program == nullptr) return kFailed;
+  if (flags.diff) {
+    return ShowAuditDiff(target, *audit, *program, common, outcome.diff,
+                         findings);
+  }
   const std::string& path = audit->locked;
   const auto write = [&](Sink& out) {
     WriteAuditLock(*program->report, program->program.IsScheduled(), out);
@@ -293,8 +315,8 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   }
   status = std::max(status, PutStep(flags, target, *compiled, model, common,
                                     outcome, findings));
-  status = std::max(
-      status, PutAudit(flags, target, compiled->plan.mesh, outcome, findings));
+  status = std::max(status, PutAudit(flags, target, compiled->plan.mesh, common,
+                                     outcome, findings));
   const bool committed = flags.diff || flags.write_locked;
   if (committed && target.plan.empty()) {
     findings.Append(std::move(found));
@@ -395,8 +417,9 @@ most of the model is replicated on every device, a warning is printed.
 of those that `--target` names; `--diff` prints what it would change in them. If
 a target names a `step`, its step program is written and compared too: what
 `verify step` prints for its modes without running them, at the target's batch
-and 4096 tokens. A file that is not a plan or a step program is never
-overwritten.)",
+and 4096 tokens. If its `audit` names a committed summary, that is written and
+compared too: what the compiled program sends, and its findings. A file that is
+not a plan, a step program or a summary is never overwritten.)",
     .example =
         "shardc plan --mesh dp:2,fsdp:8,tp:4 --rules builtin:llama "
         "--manifest model.safetensors.index.json -o plan.json",

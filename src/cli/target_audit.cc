@@ -143,6 +143,15 @@ FindingSink CheckProgram(const Target& target, const AuditInput& audit,
   return out;
 }
 
+std::optional<std::vector<std::string>> SummaryChanges(
+    const Target& target, const AuditInput& audit, const TargetProgram& program,
+    Findings& findings) {
+  const auto lock = ReadTargetLock(target, audit, findings);
+  if (!lock) return std::nullopt;
+  return audit::ChangesOf(
+      *lock, audit::LockOf(*program.report, program.program.IsScheduled()));
+}
+
 std::shared_ptr<const audit::Sums> ProgramSums::Of(const Target& target,
                                                    const AuditInput& audit,
                                                    const Mesh& mesh) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "audit/audit.h"
 #include "audit/budget.h"
@@ -43,6 +44,12 @@ std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
 FindingSink CheckProgram(const Target& target, const AuditInput& audit,
                          const Mesh& mesh, bool locked,
                          const Selection& selection, Findings& errors);
+
+// Returns a line for each difference of the committed summary and the program;
+// nullopt after a finding.
+std::optional<std::vector<std::string>> SummaryChanges(
+    const Target& target, const AuditInput& audit, const TargetProgram& program,
+    Findings& findings);
 
 // Remembers the sums of programs, so that an editor does not read a program at
 // each key. Thread-safe.

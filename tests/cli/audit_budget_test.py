@@ -13,6 +13,7 @@ import unittest
 import jsonschema
 
 from driver import TESTDATA, Case, run
+from lsp_client import Client
 
 FOLDER = os.path.join(TESTDATA, "audit")
 PROJECT = """version: 1
@@ -24,6 +25,15 @@ targets:
     audit:
       program: step.hlo.txt.gz
 """
+
+
+def sums(lock):
+    """Bytes of a summary by kind and axes."""
+    out = {}
+    for one in lock["collectives"]:
+        key = (one["collective"], "+".join(one["axes"]))
+        out[key] = out.get(key, 0) + one["bytes_per_device"]
+    return out
 
 
 class Budget(Case):
@@ -170,6 +180,58 @@ class Budget(Case):
                 self.assertIn(said, text)
                 self.assertIn("step.audit.json:1:", text)
                 self.assertIn("`shardc plan --write-locked` writes it", text)
+
+    def test_a_difference_to_the_committed_summary_is_printed(self):
+        self.program("findings/weight_hoisted.after_spmd")
+        self.audit("locked: step.audit.json")
+        self.write("shardc.yaml", self.read("shardc.yaml").replace(
+            "    audit:", "    plan: small.plan.json\n    audit:"))
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        done = self.check(self.shardc("plan", "--diff"), 0)
+        self.assertEqual(done.out, "")
+        self.assertIn("step.audit.json: no changes", done.err)
+        before = json.loads(self.read("step.audit.json"))
+        self.program("findings/activation_gathered.after_spmd")
+        done = self.check(self.shardc("plan", "--diff"), 1)
+        first, *lines = done.out.splitlines()
+        self.assertEqual(first, "step.audit.json")
+        self.assertIn("  SHD604 of up in keep is gone", lines)
+        self.assertTrue(any(line.startswith("  SHD601 ") and
+                            line.endswith(" is new") for line in lines), lines)
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        after = json.loads(self.read("step.audit.json"))
+        self.assertEqual({line.split(":")[0].strip() for line in lines
+                          if " over " in line}, {
+            kind + " over " + axes
+            for kind, axes in sums(before).keys() | sums(after).keys()
+            if sums(before).get((kind, axes)) != sums(after).get((kind, axes))})
+        self.program("findings/activation_gathered")
+        done = self.check(self.shardc("plan", "--diff"), 1)
+        self.assertIn("  stage: partitioned -> optimised", done.out)
+        os.remove(os.path.join(self.folder, "step.audit.json"))
+        done = self.shardc("plan", "--diff")
+        self.assertEqual(done.rc, 2)
+        self.assertIn("the committed summary `step.audit.json` is not there",
+                      done.err)
+
+    def test_an_editor_shows_a_limit_that_is_exceeded(self):
+        """Of the file on disk, read again when it has changed."""
+        self.audit("budget:", "  all_reduce: {tp: 0}")
+        client = Client(cwd=self.folder)
+        self.addCleanup(client.end)
+        uri = client.open(os.path.join(self.folder, "shardc.yaml"))
+        (found,) = [one for one in client.findings(uri)
+                    if one["code"].startswith("SHD6")]
+        self.assertEqual((found["code"], found["range"]["start"]["line"]),
+                         ("SHD611", 9))
+        self.assertIn("all_reduce over `tp` sends 64 KiB", found["message"])
+        client.replace(uri, "tp: 0", "tp: 64KiB")
+        self.assertNotIn("SHD611", client.codes(uri))
+        client.replace(uri, "tp: 64KiB", "tp: 63KiB")
+        self.assertIn("SHD611", client.codes(uri))
+        self.program("findings/ring")
+        client.replace(uri, "tp: 63KiB", "tp: 62KiB")
+        self.assertNotIn("SHD611", client.codes(uri))
 
     def test_a_wrong_entry_of_the_project_is_refused_at_its_place(self):
         for lines, said in (
