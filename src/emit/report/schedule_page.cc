@@ -17,7 +17,6 @@ namespace shardc::report {
 namespace {
 
 using schedule::Cell;
-using schedule::TaskKind;
 
 constexpr double kLabels = 64, kRow = 26, kBar = 20, kWidth = 1200;
 constexpr double kLetterWidth = 6.7;
