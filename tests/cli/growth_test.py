@@ -218,6 +218,13 @@ CASES = [
          f"fsdp:{n},tp:4", "--operation", "vanilla", "--mode", "train",
          "--layout", "bthd", "--dtype", "float32", "--attention",
          f"heads=64,kv_heads=8,head_dim=64,batch={4 * n},q_len=64,kv_len=64"]),
+    ("devices", "verify --full", 16,
+     lambda files, n: [
+         "verify", "--full", "--no-project", "--rules", "builtin:llama/hf",
+         "--mesh", f"fsdp:{n},tp:4", "--operation", "vanilla", "--mode",
+         "train", "--layout", "bthd", "--dtype", "float32", "--features",
+         "none", "--attention",
+         f"heads=32,kv_heads=8,head_dim=128,batch={n},q_len=8,kv_len=8"]),
 ]
 
 

@@ -1,7 +1,9 @@
 // Arrays are row-major. A block is copied as runs along the last dimension, and
-// the indices of the other dimensions count up with carries:
+// the indices of the other dimensions count up with carries. Trailing
+// dimensions that the block fills in both arrays belong to the run:
 //
 //   [1:3, 2:6] of [4, 8]  ->  runs of 4 from 10 and from 18
+//   [1:3, 0:8] of [4, 8]  ->  one run of 16 from 8
 #include "exec/machine/buffer.h"
 
 #include <bit>
@@ -31,8 +33,15 @@ void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
   for (int64_t e : extent) {
     if (e == 0) return;
   }
+  // Runs end at the last dimension that the block does not fill in both arrays.
+  size_t outer = rank - 1;
+  int64_t run = extent[outer];
+  while (outer > 0 && extent[outer] == from_shape[outer] &&
+         extent[outer] == to_shape[outer]) {
+    --outer;
+    run *= extent[outer];
+  }
   Shape at(rank, 0);
-  const int64_t run = extent[rank - 1];
   while (true) {
     int64_t source = 0, target = 0;
     for (size_t d = 0; d < rank; ++d) {
@@ -41,7 +50,7 @@ void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
     }
     std::memcpy(to.data() + target, from.data() + source,
                 AsIndex(run) * sizeof(T));
-    size_t d = rank - 1;
+    size_t d = outer;
     while (true) {
       if (d == 0) return;
       --d;

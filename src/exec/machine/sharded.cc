@@ -1,26 +1,19 @@
 // A layout determines where each device's shard begins, and everything here
-// follows from that. A reshard computes, for every device and every old shard,
-// the overlap of the two: the device's own shard first, then shards of their
-// holders in turn.
+// follows from that. Coverage is proven with the elements' numbers as values:
+// each device must hold exactly the numbers of its place, and all devices
+// together as many copies of each as there are replicas.
 //
-//   [8] over tp, on dp 2, tp 2, to replicated: each half has two holders, and
-//   each of them sends its 4 elements to one of the two devices that lack them
-//
-// Coverage is proven with the elements' numbers as values: each device must
-// hold exactly the numbers of its place, and all devices together as many
-// copies of each as there are replicas.
+//   [4] over tp, on dp 2, tp 2: devices 0 and 2 hold 0 1, devices 1 and 3
+//   hold 2 3, and each number occurs twice
 #include "exec/machine/sharded.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <span>
 #include <utility>
 
-#include "comm/reshard.h"
 #include "exec/machine/agreement.h"
-#include "exec/machine/crossing.h"
 #include "source/index.h"
-#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc::exec {
@@ -30,17 +23,6 @@ AxisGroup NamedAxes(const Spec& spec) {
   AxisGroup out;
   for (const AxisGroup& group : spec) {
     out.insert(out.end(), group.begin(), group.end());
-  }
-  return out;
-}
-
-// Returns the devices that hold the same shard, by the shard's first position.
-std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
-                                          const Shape& shape,
-                                          const Spec& spec) {
-  std::map<Shape, std::vector<int>> out;
-  for (int d = 0; d < mesh.devices(); ++d) {
-    out[LocalStart(mesh, shape, spec, d)].push_back(d);
   }
   return out;
 }
@@ -84,6 +66,16 @@ std::optional<LayoutError> CheckReplicasOfRanks(const SimMesh& mesh,
 }
 
 }  // namespace
+
+std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
+                                          const Shape& shape,
+                                          const Spec& spec) {
+  std::map<Shape, std::vector<int>> out;
+  for (int d = 0; d < mesh.devices(); ++d) {
+    out[LocalStart(mesh, shape, spec, d)].push_back(d);
+  }
+  return out;
+}
 
 Spec PadSpec(Spec spec, size_t rank) {
   if (spec.size() < rank) spec.resize(rank);
@@ -215,137 +207,6 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
   return out;
 }
 
-ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
-                      std::string_view what) {
-  return machine.Seam<ReshardSeam>().run(
-      machine, tensor, PadSpec(std::move(spec), tensor.shape.size()), what);
-}
-
-namespace {
-
-// A block that one device needs of a shard: its place in the shard and in the
-// device's new shard, and its extent.
-struct Piece {
-  int device = 0, holder = 0;
-  Shape from, to, size;
-};
-
-// Returns what every device needs of `tensor` to have `out`, from its own shard
-// first.
-std::vector<Piece> PiecesOf(const SimMesh& mesh, const ShardedTensor& tensor,
-                            const ShardedTensor& out) {
-  std::vector<Piece> pieces;
-  const size_t rank = tensor.shape.size();
-  const Shape extent = LocalShape(mesh, out.shape, out.spec);
-  const Shape source_extent = LocalShape(mesh, out.shape, tensor.spec);
-  const auto holders = Holders(mesh, tensor.shape, tensor.spec);
-  std::map<Shape, size_t> turn;  // the next holder to send each shard
-  for (int device = 0; device < mesh.devices(); ++device) {
-    const Shape want = LocalStart(mesh, out.shape, out.spec, device);
-    for (const auto& [start, devices] : holders) {
-      Shape from(rank), to(rank), size(rank);
-      bool meets = true;
-      for (size_t d = 0; d < rank; ++d) {
-        const int64_t begin = std::max(start[d], want[d]);
-        const int64_t end =
-            std::min(start[d] + source_extent[d], want[d] + extent[d]);
-        meets = meets && begin < end;
-        from[d] = begin - start[d];
-        to[d] = begin - want[d];
-        size[d] = end - begin;
-      }
-      if (!meets) continue;
-      int holder = device;
-      if (std::find(devices.begin(), devices.end(), device) == devices.end()) {
-        holder = devices[turn[start]++ % devices.size()];
-      }
-      pieces.push_back(
-          {device, holder, std::move(from), std::move(to), std::move(size)});
-    }
-  }
-  return pieces;
-}
-
-// Copies the pieces to their places, over ranks if there are several.
-void PutPieces(Machine& machine, const ShardedTensor& tensor,
-               const std::vector<Piece>& pieces, const Collective* kind,
-               ShardedTensor& out) {
-  const SimMesh& mesh = machine.mesh();
-  std::optional<Crossing> crossing;
-  if (mesh.transport() != nullptr) crossing.emplace(mesh);
-  if (crossing) {
-    for (const Piece& piece : pieces) {
-      if (piece.holder == piece.device || !mesh.Holds(piece.holder)) continue;
-      crossing->Send(piece.holder, piece.device,
-                     SliceBlock(tensor.local[AsIndex(piece.holder)], piece.from,
-                                piece.size));
-    }
-    if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
-          return mesh.RankOf(piece.holder) != mesh.RankOf(piece.device);
-        })) {
-      crossing->Deliver();
-    }
-    if (kind != nullptr) {
-      machine.ledger().Moved(*kind, crossing->sent(), crossing->crossed());
-    }
-  }
-  const Shape extent = LocalShape(mesh, out.shape, out.spec);
-  for (int device = 0; device < mesh.devices(); ++device) {
-    out.local.push_back(mesh.Holds(device)
-                            ? Buffer::Zeros(extent, tensor.dtype)
-                            : Buffer::Hollow(extent, tensor.dtype));
-  }
-  for (const Piece& piece : pieces) {
-    if (!mesh.Holds(piece.device)) continue;
-    Buffer& local = out.local[AsIndex(piece.device)];
-    if (mesh.Holds(piece.holder)) {
-      CopyBlock(tensor.local[AsIndex(piece.holder)], piece.from, local,
-                piece.to, piece.size);
-      continue;
-    }
-    const Buffer block = crossing->Take(piece.holder, piece.device, piece.size);
-    CopyBlock(block, Shape(piece.size.size(), 0), local, piece.to, piece.size);
-  }
-}
-
-}  // namespace
-
-ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
-                         const Spec& spec, std::string_view what) {
-  const SimMesh& mesh = machine.mesh();
-  ShardedTensor out;
-  out.shape = tensor.shape;
-  out.dtype = tensor.dtype;
-  out.spec = PadSpec(spec, tensor.shape.size());
-  const Shape extent = LocalShape(mesh, out.shape, out.spec);
-  if (tensor.local[AsIndex(mesh.first_held())].IsHollow()) {
-    out.local.assign(AsIndex(mesh.devices()),
-                     Buffer::Hollow(extent, out.dtype));
-    return out;
-  }
-  const std::vector<Piece> pieces = PiecesOf(mesh, tensor, out);
-  const int64_t bits = DtypeBits(tensor.dtype);
-  std::vector<int64_t> sent_bits(AsIndex(mesh.devices()), 0);
-  for (const Piece& piece : pieces) {
-    if (piece.holder == piece.device) continue;
-    int64_t& sent = sent_bits[AsIndex(piece.holder)];
-    sent = (Size(sent) + Size(ElementsOf(piece.size)) * bits).value();
-  }
-  auto move = ClassifyMove(mesh.mesh(), tensor.spec, out.spec);
-  PutPieces(machine, tensor, pieces, move ? &move->kind : nullptr, out);
-  if (move && std::any_of(sent_bits.begin(), sent_bits.end(),
-                          [](int64_t sent) { return sent > 0; })) {
-    for (int64_t& sent : sent_bits) sent = ShareOf(sent, 8);
-    for (int d = 0; d < mesh.devices(); ++d) {
-      if (!mesh.Holds(d)) sent_bits[AsIndex(d)] = 0;
-    }
-    const int64_t n = mesh.Parts(move->axes);
-    machine.ledger().Record(move->kind, std::move(move->axes), n,
-                            std::move(sent_bits), what);
-  }
-  return out;
-}
-
 Buffer UniqueIds(const Shape& shape) {
   Buffer out = Buffer::Zeros(shape, Dtype::kI32);
   for (size_t i = 0; i < out.whole.size(); ++i) {
@@ -372,6 +233,66 @@ LayoutError Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
   return why;
 }
 
+// Counts how often each element's number occurs. A run of consecutive numbers
+// is counted by where it begins and ends: on a thousand devices that hold
+// replicas, nearly all numbers are in such runs.
+class Tally {
+ public:
+  explicit Tally(int64_t count)
+      : count_(count), single_(AsIndex(count), 0), begin_(AsIndex(count), 0) {}
+
+  // Adds the numbers of a run that should be `first`, `first + 1` and so on.
+  // Returns the index of the first number that is another, or -1.
+  int64_t Add(std::span<const int32_t> run, int64_t first) {
+    const auto length = static_cast<int64_t>(run.size());
+    int64_t wrong = -1;
+    for (int64_t j = 0; j < length && wrong < 0; ++j) {
+      if (run[AsIndex(j)] != first + j) wrong = j;
+    }
+    if (wrong < 0 && first >= 0 && first + length <= count_) {
+      if (length == 0) return -1;
+      ++begin_[AsIndex(first)];
+      if (first + length < count_) --begin_[AsIndex(first + length)];
+      return -1;
+    }
+    for (int32_t id : run) {
+      if (id >= 0 && id < count_) ++single_[AsIndex(id)];
+    }
+    return wrong;
+  }
+
+  std::vector<int64_t> Counts() && {
+    int64_t covered = 0;
+    for (size_t id = 0; id < single_.size(); ++id) {
+      covered += begin_[id];
+      single_[id] += covered;
+    }
+    return std::move(single_);
+  }
+
+ private:
+  int64_t count_;
+  // By number: how often it occurs outside of runs, and how many runs begin
+  // there minus how many ended before it.
+  std::vector<int64_t> single_, begin_;
+};
+
+// Runs of a shard along which row-major offsets ascend by one in the full
+// tensor too, and the number of leading dimensions that count the runs.
+struct Runs {
+  size_t outer = 0;
+  int64_t length = 1;
+};
+Runs RunsOf(const Shape& shard, const Shape& full) {
+  Runs out = {shard.size(), 1};
+  while (out.outer > 0) {
+    --out.outer;
+    out.length *= shard[out.outer];
+    if (shard[out.outer] != full[out.outer]) break;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
@@ -380,28 +301,33 @@ std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
   int64_t parts = 1;
   for (const AxisGroup& group : tensor.spec) parts *= mesh.Parts(group);
   const int64_t replicas = mesh.devices() / parts;
-  // How often each element occurs over all devices.
-  std::vector<int64_t> seen(AsIndex(count), 0);
+  Tally tally(count);
   LayoutError why;
   for (int device = mesh.first_held(); device < mesh.end_held(); ++device) {
     const Buffer& local = tensor.local[AsIndex(device)];
     const Shape start = LocalStart(mesh, tensor.shape, tensor.spec, device);
     const int64_t elements = local.Elements();
-    // Offsets ascend by one along the last dimension.
-    const int64_t run = elements > 0 ? local.shape.back() : 0;
+    const auto [outer, run] = RunsOf(local.shape, tensor.shape);
+    Shape first = start;
     for (int64_t i = 0; i < elements; i += run) {
-      Shape first = PositionOf(local.shape, i);
-      for (size_t d = 0; d < first.size(); ++d) first[d] += start[d];
       const int64_t offset = OffsetOf(tensor.shape, first);
-      for (int64_t j = 0; j < run; ++j) {
-        const int64_t id = local.whole[AsIndex(i + j)];
-        if (id >= 0 && id < count) ++seen[AsIndex(id)];
-        if (id == offset + j || !why.message.empty()) continue;
-        first.back() += j;
-        why = Misplaced(mesh, tensor, device, id, first);
+      const int64_t wrong = tally.Add(
+          std::span(local.whole).subspan(AsIndex(i), AsIndex(run)), offset);
+      if (wrong >= 0 && why.message.empty()) {
+        Shape position = PositionOf(local.shape, i + wrong);
+        for (size_t d = 0; d < start.size(); ++d) position[d] += start[d];
+        why = Misplaced(mesh, tensor, device, local.whole[AsIndex(i + wrong)],
+                        std::move(position));
+      }
+      for (size_t d = outer; d > 0;) {
+        --d;
+        if (++first[d] < start[d] + local.shape[d]) break;
+        first[d] = start[d];
       }
     }
   }
+  // How often each element occurs over all devices.
+  std::vector<int64_t> seen = std::move(tally).Counts();
   if (mesh.transport() != nullptr) {
     seen = SumOverRanks(mesh.transport(), std::move(seen));
     const auto first = FirstError(

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,10 @@ std::optional<LayoutError> CheckLayout(const SimMesh& mesh, const Shape& shape,
 Shape LocalShape(const SimMesh& mesh, const Shape& shape, const Spec& spec);
 Shape LocalStart(const SimMesh& mesh, const Shape& shape, const Spec& spec,
                  int device);
+
+// Returns the devices that hold the same shard, by the shard's first position.
+std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
+                                          const Shape& shape, const Spec& spec);
 
 // Shards a tensor; the spec must be legal.
 ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "exec/machine/mesh_fixture.h"
+#include "source/index.h"
 
 namespace shardc::exec {
 namespace {
@@ -30,6 +31,40 @@ TEST_CASE("offsets and positions are inverse") {
     CHECK(OffsetOf(shape, PositionOf(shape, i)) == i);
   }
   CHECK(OffsetOf(shape, {2, 1, 3}) == 48);
+}
+
+TEST_CASE("blocks that fill trailing dimensions of one array or of both") {
+  const Shape shape = {3, 4, 2, 3};
+  const Buffer from = Counting(shape);
+  int blocks = 0;
+  for (const Shape& extent : std::vector<Shape>{{2, 4, 2, 3},
+                                                {3, 2, 2, 3},
+                                                {1, 4, 1, 3},
+                                                {3, 4, 2, 2},
+                                                {2, 1, 2, 3},
+                                                {3, 4, 2, 3},
+                                                {0, 4, 2, 3}}) {
+    Shape start(4, 0);
+    for (size_t d = 0; d < 4; ++d) start[d] = shape[d] - extent[d];
+    // Into an array of the block's size, and into one that is larger by one.
+    for (const int64_t more : {0, 1}) {
+      Shape larger = extent;
+      for (int64_t& size : larger) size += more;
+      Buffer to = Buffer::Zeros(larger, Dtype::kF32);
+      CopyBlock(from, start, to, Shape(4, more), extent);
+      for (int64_t i = 0; i < ElementsOf(extent); ++i) {
+        Shape source = PositionOf(extent, i), target = source;
+        for (size_t d = 0; d < 4; ++d) {
+          source[d] += start[d];
+          target[d] += more;
+        }
+        CHECK(to.real[AsIndex(OffsetOf(larger, target))] ==
+              from.real[AsIndex(OffsetOf(shape, source))]);
+        ++blocks;
+      }
+    }
+  }
+  CHECK(blocks > 100);
 }
 
 TEST_CASE("slices, joins and transposes keep every element") {

@@ -145,6 +145,37 @@ TEST_CASE("missing, duplicated or moved elements are detected") {
     t.local[0].whole[0] = -1;
     CHECK(CheckCoverage(mesh, t).has_value());
   }
+  SUBCASE("the position in dimensions that the spec does not shard") {
+    // The rows of device 1 follow each other in the full tensor too.
+    ShardedTensor t =
+        Scatter(mesh, UniqueIds({2, 4, 3, 2}), {{"dp"}, {"tp"}, {}, {}});
+    const int32_t other = t.local[1].whole[8];
+    t.local[1].whole[8] = 5;
+    const auto why = CheckCoverage(mesh, t);
+    REQUIRE(why.has_value());
+    CHECK(other == 20);
+    CHECK(why->message ==
+          "element [0, 0, 2, 1] is held 2 times where 1 replica should hold it "
+          "once; device 1 (dp=0 tp=1) holds element [0, 0, 2, 1] where "
+          "[0, 3, 1, 0] belongs");
+  }
+  SUBCASE("a shard whose elements all come one too far") {
+    ShardedTensor t = Scatter(mesh, UniqueIds({8}), {{"tp"}});
+    for (int32_t& id : t.local[3].whole) ++id;
+    const auto why = CheckCoverage(mesh, t);
+    REQUIRE(why.has_value());
+    CHECK(why->message ==
+          "element [4] is held 1 time where 2 replicas should hold it once; "
+          "device 3 (dp=1 tp=1) holds element [5] where [4] belongs");
+  }
+}
+
+TEST_CASE("a scalar has one element on every device") {
+  const SimMesh mesh = MeshOf({{"dp", 2}});
+  ShardedTensor t = Scatter(mesh, UniqueIds({}), {});
+  CHECK_FALSE(CheckCoverage(mesh, t).has_value());
+  t.local[1].whole[0] = 1;
+  CHECK(CheckCoverage(mesh, t).has_value());
 }
 
 TEST_CASE("reshard converts every layout to every other, bit for bit") {

@@ -1,0 +1,226 @@
+// A reshard computes, for every device and every old shard that meets its new
+// one, the overlap of the two: the device's own shard first, then shards of
+// their holders in turn.
+//
+//   [8] over tp, on dp 2, tp 2, to replicated: each half has two holders, and
+//   each of them sends its 4 elements to one of the two devices that lack them
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "comm/reshard.h"
+#include "exec/machine/crossing.h"
+#include "exec/machine/sharded.h"
+#include "source/index.h"
+#include "source/size.h"
+
+namespace shardc::exec {
+
+ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
+                      std::string_view what) {
+  return machine.Seam<ReshardSeam>().run(
+      machine, tensor, PadSpec(std::move(spec), tensor.shape.size()), what);
+}
+
+namespace {
+
+// A block that one device needs of a shard. A piece holds no positions, because
+// they follow from the two layouts and there are as many pieces as devices
+// times shards if a tensor becomes replicated.
+struct Piece {
+  int device = 0, holder = 0;
+  size_t shard = 0;  // of the old layout
+};
+
+// Where a piece begins in the shard and in the device's new shard, and its
+// extent.
+struct Block {
+  Shape from, to, size;
+};
+
+// Computes what every device needs of `tensor` to have `out`. Shards of the old
+// layout are numbered in row-major order of their places, so the shards that a
+// device needs are a range in each dimension.
+class Pieces {
+ public:
+  Pieces(const SimMesh& mesh, const ShardedTensor& tensor,
+         const ShardedTensor& out)
+      : extent_(LocalShape(mesh, out.shape, out.spec)),
+        source_extent_(LocalShape(mesh, out.shape, tensor.spec)),
+        is_empty_(ElementsOf(out.shape) == 0) {
+    for (const auto& [start, devices] :
+         Holders(mesh, tensor.shape, tensor.spec)) {
+      starts_.push_back(start);
+      holders_.push_back(devices);
+    }
+    shard_of_.resize(AsIndex(mesh.devices()));
+    for (size_t shard = 0; shard < holders_.size(); ++shard) {
+      for (int device : holders_[shard]) shard_of_[AsIndex(device)] = shard;
+    }
+    for (int device = 0; device < mesh.devices(); ++device) {
+      wanted_.push_back(LocalStart(mesh, out.shape, out.spec, device));
+    }
+    for (size_t d = 0; d < out.shape.size(); ++d) {
+      parts_.push_back(mesh.Parts(tensor.spec[d]));
+    }
+  }
+
+  // Calls `body` with the number of each shard that has a part of what the
+  // device needs, in ascending order.
+  template <class F>
+  void ForShards(int device, const F& body) const {
+    if (is_empty_) return;
+    const size_t rank = extent_.size();
+    const Shape& want = wanted_[AsIndex(device)];
+    Shape first(rank), last(rank);
+    for (size_t d = 0; d < rank; ++d) {
+      first[d] = want[d] / source_extent_[d];
+      last[d] = (want[d] + extent_[d] - 1) / source_extent_[d];
+    }
+    Shape at = first;
+    while (true) {
+      body(AsIndex(OffsetOf(parts_, at)));
+      size_t d = rank;
+      while (true) {
+        if (d == 0) return;
+        --d;
+        if (++at[d] <= last[d]) break;
+        at[d] = first[d];
+      }
+    }
+  }
+
+  // Returns the pieces of all devices, from their own shards where they have
+  // them. Other holders of a shard take turns.
+  std::vector<Piece> All() const {
+    std::vector<Piece> out;
+    std::vector<size_t> turn(holders_.size(), 0);
+    for (size_t device = 0; device < wanted_.size(); ++device) {
+      const int id = static_cast<int>(device);
+      ForShards(id, [&](size_t shard) {
+        const std::vector<int>& devices = holders_[shard];
+        const bool own = shard_of_[device] == shard;
+        const int holder = own ? id : devices[turn[shard]++ % devices.size()];
+        out.push_back({id, holder, shard});
+      });
+    }
+    return out;
+  }
+
+  // Writes the positions and the extent of the piece to `block`. Callers use
+  // one block for all pieces, so that a million pieces need no allocations.
+  void Find(const Piece& piece, Block& block) const {
+    const Shape& start = starts_[piece.shard];
+    const Shape& want = wanted_[AsIndex(piece.device)];
+    const size_t rank = start.size();
+    auto& [from, to, size] = block;
+    from.resize(rank);
+    to.resize(rank);
+    size.resize(rank);
+    for (size_t d = 0; d < rank; ++d) {
+      const int64_t begin = std::max(start[d], want[d]);
+      const int64_t end =
+          std::min(start[d] + source_extent_[d], want[d] + extent_[d]);
+      from[d] = begin - start[d];
+      to[d] = begin - want[d];
+      size[d] = end - begin;
+    }
+  }
+
+ private:
+  Shape extent_, source_extent_;  // of a new and of an old shard
+  bool is_empty_;
+  Shape parts_;                            // old shards in each dimension
+  std::vector<Shape> starts_, wanted_;     // by shard, by device
+  std::vector<std::vector<int>> holders_;  // by shard
+  std::vector<size_t> shard_of_;           // by device
+};
+
+// Copies the pieces to their places, over ranks if there are several.
+void PutPieces(Machine& machine, const ShardedTensor& tensor,
+               const Pieces& places, const std::vector<Piece>& pieces,
+               const Collective* kind, ShardedTensor& out) {
+  const SimMesh& mesh = machine.mesh();
+  Block block;
+  std::optional<Crossing> crossing;
+  if (mesh.transport() != nullptr) crossing.emplace(mesh);
+  if (crossing) {
+    for (const Piece& piece : pieces) {
+      if (piece.holder == piece.device || !mesh.Holds(piece.holder)) continue;
+      places.Find(piece, block);
+      crossing->Send(piece.holder, piece.device,
+                     SliceBlock(tensor.local[AsIndex(piece.holder)], block.from,
+                                block.size));
+    }
+    if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+          return mesh.RankOf(piece.holder) != mesh.RankOf(piece.device);
+        })) {
+      crossing->Deliver();
+    }
+    if (kind != nullptr) {
+      machine.ledger().Moved(*kind, crossing->sent(), crossing->crossed());
+    }
+  }
+  const Shape extent = LocalShape(mesh, out.shape, out.spec);
+  for (int device = 0; device < mesh.devices(); ++device) {
+    out.local.push_back(mesh.Holds(device)
+                            ? Buffer::Zeros(extent, tensor.dtype)
+                            : Buffer::Hollow(extent, tensor.dtype));
+  }
+  for (const Piece& piece : pieces) {
+    if (!mesh.Holds(piece.device)) continue;
+    Buffer& local = out.local[AsIndex(piece.device)];
+    places.Find(piece, block);
+    if (mesh.Holds(piece.holder)) {
+      CopyBlock(tensor.local[AsIndex(piece.holder)], block.from, local,
+                block.to, block.size);
+      continue;
+    }
+    const Buffer taken = crossing->Take(piece.holder, piece.device, block.size);
+    CopyBlock(taken, Shape(block.size.size(), 0), local, block.to, block.size);
+  }
+}
+
+}  // namespace
+
+ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
+                         const Spec& spec, std::string_view what) {
+  const SimMesh& mesh = machine.mesh();
+  ShardedTensor out;
+  out.shape = tensor.shape;
+  out.dtype = tensor.dtype;
+  out.spec = PadSpec(spec, tensor.shape.size());
+  const Shape extent = LocalShape(mesh, out.shape, out.spec);
+  if (tensor.local[AsIndex(mesh.first_held())].IsHollow()) {
+    out.local.assign(AsIndex(mesh.devices()),
+                     Buffer::Hollow(extent, out.dtype));
+    return out;
+  }
+  const Pieces places(mesh, tensor, out);
+  const std::vector<Piece> pieces = places.All();
+  const int64_t bits = DtypeBits(tensor.dtype);
+  std::vector<int64_t> sent_bits(AsIndex(mesh.devices()), 0);
+  Block block;
+  for (const Piece& piece : pieces) {
+    if (piece.holder == piece.device) continue;
+    places.Find(piece, block);
+    int64_t& sent = sent_bits[AsIndex(piece.holder)];
+    sent = (Size(sent) + Size(ElementsOf(block.size)) * bits).value();
+  }
+  auto move = ClassifyMove(mesh.mesh(), tensor.spec, out.spec);
+  PutPieces(machine, tensor, places, pieces, move ? &move->kind : nullptr, out);
+  if (move && std::any_of(sent_bits.begin(), sent_bits.end(),
+                          [](int64_t sent) { return sent > 0; })) {
+    for (int64_t& sent : sent_bits) sent = ShareOf(sent, 8);
+    for (int d = 0; d < mesh.devices(); ++d) {
+      if (!mesh.Holds(d)) sent_bits[AsIndex(d)] = 0;
+    }
+    const int64_t n = mesh.Parts(move->axes);
+    machine.ledger().Record(move->kind, std::move(move->axes), n,
+                            std::move(sent_bits), what);
+  }
+  return out;
+}
+
+}  // namespace shardc::exec
