@@ -37,11 +37,10 @@ std::vector<int64_t> Numbered(std::span<const int64_t> segments, Counts first) {
 
 }  // namespace
 
-Array ToBthd(const Array& x, Layout layout) {
+Array ToBthd(Array x, Layout layout) {
   if (layout == Layout::kBhtd) return SwapMiddle(x);
-  Array out = x;
-  if (layout == Layout::kThd) out.shape.insert(out.shape.begin(), 1);
-  return out;
+  if (layout == Layout::kThd) x.shape.insert(x.shape.begin(), 1);
+  return x;
 }
 
 Array FromBthd(const Array& x, Layout layout) {

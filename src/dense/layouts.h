@@ -12,7 +12,7 @@
 namespace shardc::dense {
 
 // [B, L, N, D] and back. From kThd gives [1, all tokens, N, D].
-Array ToBthd(const Array& x, Layout layout);
+Array ToBthd(Array x, Layout layout);
 Array FromBthd(const Array& x, Layout layout);
 
 // Positions of packed tokens, which segments divide into sequences: a key's

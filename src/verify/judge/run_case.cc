@@ -195,6 +195,7 @@ class Judge {
             fault ? fault->help : "");
       }
       output_ = std::move(*whole);
+      outcome_.output.local.clear();
       return true;
     }
     output_ = Buffer::Zeros(outcome_.output.shape, outcome_.output.dtype);
@@ -206,6 +207,7 @@ class Judge {
                                        outcome_.output.spec, d),
                       local.shape);
     }
+    outcome_.output.local.clear();
     return true;
   }
 
@@ -236,14 +238,20 @@ class Judge {
       result_.reason = why;
       return false;
     }
-    reference_ = right->output;
-    limits_.ties = right->slack;
-    limits_.slack = SlackOf(OutputDtype(test_), reference_, limits_.ties);
+    reference_ = std::move(right->output);
+    limits_.ties = std::move(right->slack);
+    if (OutputDtype(test_) != Dtype::kF32 || !limits_.ties.empty()) {
+      limits_.slack = SlackOf(OutputDtype(test_), reference_, limits_.ties);
+    }
     if (tensors_ != nullptr) {
       tensors_->problem = problem_;
       tensors_->output = output_;
       tensors_->reference = reference_;
     }
+    logit_ = OutputDtype(test_) == Dtype::kF32 ? LargestLogit() : 0;
+    // Only wrong outputs are computed from the inputs again. At full sizes the
+    // arrays of a case decide how much memory `verify` takes.
+    if (options_.wrong == nullptr) inputs_ = {};
     return true;
   }
 
@@ -267,13 +275,13 @@ class Judge {
     }
     const Case alone = Unsharded(test_);
     exec::Ledger none;
-    const exec::OperationOutcome whole = Operate(alone, nullptr, none);
+    exec::OperationOutcome whole = Operate(alone, nullptr, none);
     if (whole.unsupported) {
       result_.status = Status::kUnsupported;
       result_.reason = "on one device: " + whole.unsupported->message;
       return false;
     }
-    unsharded_ = whole.output.local[0];
+    unsharded_ = std::move(whole.output.local[0]);
     return true;
   }
 
@@ -284,14 +292,15 @@ class Judge {
 
   bool Numbers() {
     if (!Alone()) return false;
-    got_ = DenseOf(output_, test_.layout);
-    const Array by_one = DenseOf(unsharded_, test_.layout);
-    result_.unsharded = CompareOutputs(by_one, reference_);
     const double largest = MaxAbs(reference_);
-    const double logit = OutputDtype(test_) == Dtype::kF32 ? LargestLogit() : 0;
-    limits_.base = 2 * BeyondSlack(by_one, reference_, limits_.slack) +
-                   ErrorFloor(largest);
-    limits_.cap = ErrorCap(OutputDtype(test_), largest, logit);
+    {
+      const Array by_one = DenseOf(unsharded_, test_.layout);
+      result_.unsharded = CompareOutputs(by_one, reference_);
+      limits_.base = 2 * BeyondSlack(by_one, reference_, limits_.slack) +
+                     ErrorFloor(largest);
+    }
+    limits_.cap = ErrorCap(OutputDtype(test_), largest, logit_);
+    got_ = DenseOf(output_, test_.layout);
     const Judgement judged = JudgeOutput(got_, reference_, limits_);
     result_.error = judged.error;
     result_.tolerance = result_.cap = judged.allowed;
@@ -384,6 +393,7 @@ class Judge {
   dense::Inputs inputs_;
   dense::Options dense_;
   Array reference_, got_;
+  double logit_ = 0;  // the largest, of a float32 output
   Limits limits_;
 };
 

@@ -41,14 +41,15 @@ bool Within(double error, double tolerance);
 // The tolerance of each element: `base` and its own slack, up to `cap`; the cap
 // grows by the largest effect of ties.
 struct Limits {
-  dense::Array slack;  // [B, L, N, D], ties included
+  dense::Array slack;  // [B, L, N, D], ties included; empty: none
   double base = 0;
   double cap = std::numeric_limits<double>::infinity();
   dense::Array ties = {};  // [B, L, N, D]; empty: none
 
   double At(size_t i) const {
     const double own = ties.data.empty() ? 0 : ties.data[i];
-    return std::min(base + slack.data[i], cap + own);
+    const double more = slack.data.empty() ? 0 : slack.data[i];
+    return std::min(base + more, cap + own);
   }
 };
 // Returns the largest amount by which an error of `got` exceeds its slack.
