@@ -24,6 +24,10 @@ COUNTS = (1000, 10000, 91000, 1000000)
 RULES = (20, 100, 1000)
 MOST = COUNTS[-1]
 PYTHON, FLOOR = "Python re.search loop", "floor: read, write, fsync"
+# As many rules that match nothing as names that fold to no template.
+DEAD = (1000, 10000)
+DEVICES, FEWEST = (256, 1024), 64
+VERIFY = "%d devices, scaled" % FEWEST
 # More the loop is not asked for: it would take minutes.
 MOST_SEARCHES = 100_000_000
 CHUNK = 1 << 20
@@ -89,6 +93,11 @@ class Suite:
             add("plan", (kind, MOST, 100), FLOOR, target=0.4)
             add("plan", (kind, MOST, 1000), "100 rules", target=0.67)
             add("plan", (kind, MOST, 100), "91000 names, scaled")
+        for dead in DEAD:
+            add("check", ("distinct", dead, dead), "plan", target=0.33)
+        out += [{"name": "verify --full, attention, %d devices" % devices,
+                 "against": VERIFY, "command": "verify", "size": devices,
+                 "rate": False, "unit": "s"} for devices in DEVICES]
         return out
 
     def _base(self, size):
@@ -125,7 +134,21 @@ class Suite:
                 os.unlink(base + ".plan")
         return self._run([self.program, command] + inputs, clock)
 
+    def _verify(self, devices):
+        """The full attention of a row of the batch for each 4 devices."""
+        return self._run([
+            self.program, "verify", "--full", "--no-project", "--threads", "1",
+            "--rules", "builtin:llama/hf", "--mesh",
+            "fsdp:%d,tp:4" % (devices // 4), "--operation", "vanilla",
+            "--mode", "train", "--layout", "bthd", "--dtype", "float32",
+            "--attention", "heads=32,kv_heads=8,head_dim=128,batch=%d,"
+            "q_len=8,kv_len=8" % (devices // 4)])
+
     def _theirs(self, spec):
+        if spec["against"] == VERIFY:
+            seconds = self._verify(FEWEST)
+            return seconds if isinstance(seconds, str) else (
+                seconds * spec["size"] / FEWEST)
         kind, _, rules = spec["size"]
         base = self._base(spec["size"])
         against = spec["against"]
@@ -151,7 +174,8 @@ class Suite:
     def round(self, spec):
         clock = (time.perf_counter if spec["against"] == FLOOR
                  else processor_seconds)
-        ours = self._ours(spec["command"], spec["size"], clock)
+        ours = (self._verify(spec["size"]) if spec["command"] == "verify"
+                else self._ours(spec["command"], spec["size"], clock))
         theirs = self._theirs(spec)
         for side in (ours, theirs):
             if isinstance(side, str):

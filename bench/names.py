@@ -4,12 +4,13 @@
     dense     a model's order: layer by layer, its parts in turn
     experts   the same with 64 experts a layer
     digits    any order, long numbers, and rules that look into them
+    distinct  names that fold to no template, and rules that match none of them
 """
 
 import json
 import random
 
-KINDS = ("spread", "dense", "experts", "digits")
+KINDS = ("spread", "dense", "experts", "digits", "distinct")
 LEAVES = ["self_attn/q_proj", "self_attn/k_proj", "self_attn/v_proj",
           "self_attn/o_proj", "mlp/gate_proj", "mlp/up_proj", "mlp/down_proj",
           "experts/w1", "experts/w2", "norm"]
@@ -18,13 +19,25 @@ EXPERTS = 64
 NUMBERS = [r"\d*[02468]", r"\d*[13579]", r"[0-4]\d{2,}", r"1[0-9]*", r"\d\d+"]
 
 
+def word(number):
+    """Six letters, different for each number below 26 ** 6."""
+    number = number * 123_457 % 26 ** 6  # neighbours differ in all letters
+    out = ""
+    for _ in range(6):
+        number, letter = divmod(number, 26)
+        out += "abcdefghijklmnopqrstuvwxyz"[letter]
+    return out
+
+
 def rules(count, kind="spread"):
     """(pattern, spec) pairs; the last takes everything."""
     out = []
     for i in range(count - 1):
         leaf = LEAVES[i % len(LEAVES)]
         block = i // len(LEAVES)
-        if kind == "digits":
+        if kind == "distinct":
+            pattern = r"head_%s/kernel$" % word(i)
+        elif kind == "digits":
             pattern = r"block_%d/layers/%s/%s/kernel$" % (
                 block, NUMBERS[i % len(NUMBERS)], leaf)
         else:
@@ -40,7 +53,9 @@ def names(count, rule_count, kind="spread", seed=1):
     groups = max((rule_count - 1) // len(LEAVES), 1)
     for i in range(count):
         group = i * groups // count
-        if kind == "dense":
+        if kind == "distinct":
+            yield "model/block_%s/kernel" % word(i)
+        elif kind == "dense":
             yield "model/block_%d/layers/%d/%s/kernel" % (
                 group, i // len(LEAVES), LEAVES[i % len(LEAVES)])
         elif kind == "experts":
