@@ -3,16 +3,23 @@
 // another version by now; a source of empty lines then stands for it:
 //
 //   model.py:31, no such file  ->  30 line breaks, place at line 31
+//
+// A file of another machine is looked for in this repository (Repository).
 #include "cli/audit_findings.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "audit/table.h"
 #include "source/file.h"
+#include "source/repository.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -26,7 +33,7 @@ class PythonFiles {
   // Returns the place of a line; a place without a position if the number is
   // no line's.
   Place PlaceOf(const hlo::SourceLine& line) {
-    const std::string name(line.file);
+    const std::string name = NameOf(line.file);
     SourceRef source = Read(name);
     const bool known = line.line >= 1 && line.line <= kMostLines;
     const auto number = static_cast<int>(known ? line.line : 1);
@@ -52,12 +59,29 @@ class PythonFiles {
     return at->second;
   }
 
+  // The file of this repository where the program was compiled elsewhere.
+  std::string NameOf(std::string_view file) {
+    const auto [at, added] = names_.try_emplace(std::string(file), file);
+    std::error_code error;
+    if (added && file.ends_with(".py") &&
+        !std::filesystem::exists(at->first, error)) {
+      const char* workspace = std::getenv("GITHUB_WORKSPACE");
+      if (!repository_) {
+        repository_ = Repository::Find(workspace == nullptr ? "" : workspace);
+      }
+      at->second = repository_->FileLike(at->first).value_or(at->first);
+    }
+    return at->second;
+  }
+
   static bool HasLine(const Source& source, int number) {
     const std::string_view text = source.text();
     return !text.empty() && number <= source.At(text.size()).line;
   }
 
   std::map<std::string, SourceRef> read_;
+  std::map<std::string, std::string> names_;
+  std::optional<Repository> repository_;
 };
 
 // The call of the function that holds the flaw's line. That function is often a

@@ -1,12 +1,15 @@
 // Makes paths relative to the repository. Paths are compared as text, so that a
 // link inside the repository keeps its own name; links are resolved only if the
 // path would otherwise be outside, since the root or the working directory may
-// be reached through a link:
+// be reached through a link. A file of another machine is that of the longest
+// end of its path:
 //
 //   root /repo, in /repo/jobs: `../rules/a.yaml`  ->  `rules/a.yaml`
+//   with /repo/src/model.py: `/home/ci/src/model.py`  ->  `../src/model.py`
 #include "source/repository.h"
 
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 namespace shardc {
@@ -57,6 +60,21 @@ std::string Repository::PathOf(const std::string& path) const {
     if (!below.empty()) return below;
   }
   return whole.generic_string();
+}
+
+std::optional<std::string> Repository::FileLike(const std::string& path) const {
+  if (root_.empty()) return std::nullopt;
+  const fs::path whole = fs::path(path).lexically_normal();
+  for (auto begin = whole.begin(); begin != whole.end(); ++begin) {
+    if (*begin == ".." || std::next(begin) == whole.end()) continue;
+    if (begin->has_root_directory()) continue;
+    fs::path file = root_;
+    for (auto part = begin; part != whole.end(); ++part) file /= *part;
+    std::error_code error;
+    if (!fs::is_regular_file(file, error)) continue;
+    return fs::relative(file, here_, error).generic_string();
+  }
+  return std::nullopt;
 }
 
 }  // namespace shardc

@@ -2,6 +2,7 @@
 #ifndef SHARDC_SOURCE_REPOSITORY_H_
 #define SHARDC_SOURCE_REPOSITORY_H_
 
+#include <optional>
 #include <string>
 
 namespace shardc {
@@ -16,6 +17,11 @@ class Repository {
   // Returns the path relative to the root with forward slashes, or the absolute
   // path if the file is outside.
   std::string PathOf(const std::string& path) const;
+
+  // Returns the file of the repository that `path`, of another machine, names:
+  // that of its longest end of at least two parts, relative to the working
+  // directory. Returns nullopt if there is none.
+  std::optional<std::string> FileLike(const std::string& path) const;
 
  private:
   std::string root_, here_;  // absolute

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import shutil
+import tempfile
 import unittest
 
 from audited import FOLDER, MESH, AuditCase, path, text
@@ -81,6 +83,58 @@ class AuditFindings(AuditCase):
                                  "warning", *flags), 0).out
             self.assertNotIn("SHD607", out)
         self.refused(program, "--ignore", "SHD6077", said="SHD6077")
+
+    def test_a_program_of_another_machine_names_files_of_this_repository(self):
+        program = os.path.join(FOLDER, "slow_step", "step.hlo.txt.gz")
+        with gzip.open(program, "rt", encoding="utf-8") as file:
+            compiled = file.read()
+        for named, found in (
+                ("/home/ci/build-7/repo/src/net/model.py", "src/net/model.py"),
+                ("src/net/model.py", "src/net/model.py"),
+                # One name alone is of no folder, and none is left.
+                ("/home/ci/model.py", None), ("/../src/model.py", None)):
+            with self.subTest(named), tempfile.TemporaryDirectory() as repo:
+                inner = os.path.join(repo, "src", "net")
+                os.makedirs(inner)
+                os.mkdir(os.path.join(repo, ".git"))
+                shutil.copy(os.path.join(FOLDER, "slow_step", "model.py"),
+                            inner)
+                shutil.copy(os.path.join(inner, "model.py"), repo)
+                text_here = compiled.replace('"model.py"', f'"{named}"')
+                for folder in (repo, os.path.join(repo, "src")):
+                    def printed(form, folder=folder, text_here=text_here):
+                        return self.check(run(
+                            "audit", "-", *MESH, "--select", "SHD601",
+                            "--format", form, stdin=text_here, cwd=folder),
+                            0).out
+                    (one, *_) = json.loads(printed("sarif"))["runs"][0][
+                        "results"]
+                    place = one["locations"][0]["physicalLocation"]
+                    region = place["region"]
+                    uri = place["artifactLocation"]["uri"]
+                    if found is None:
+                        self.assertTrue(uri.startswith("file:///"), uri)
+                        continue
+                    self.assertEqual(uri, found)
+                    self.assertEqual(
+                        (region["startLine"], region["startColumn"]), (51, 5))
+                    self.assertIn(f"file={found},line=51", printed("github"))
+                    self.assertIn("gate = jax.nn.silu", printed("text"))
+
+    def test_markdown_has_no_folder_of_the_machine(self):
+        program = os.path.join(FOLDER, "slow_step", "step.hlo.txt.gz")
+        with gzip.open(program, "rt", encoding="utf-8") as file:
+            compiled = file.read()
+        with tempfile.TemporaryDirectory() as repo:
+            repo = os.path.realpath(repo)
+            os.mkdir(os.path.join(repo, ".git"))
+            model = os.path.join(repo, "model.py")
+            shutil.copy(os.path.join(FOLDER, "slow_step", "model.py"), model)
+            out = self.check(run(
+                "audit", "-", *MESH, "--format", "markdown", cwd=repo,
+                stdin=compiled.replace('"model.py"', f'"{model}"')), 0).out
+            self.assertIn("| model.py:51:5 |", out)
+            self.assertNotIn(repo, out)
 
     def test_a_finding_in_a_helper_names_the_call(self):
         program = os.path.join(FOLDER, "findings",

@@ -56,6 +56,18 @@ std::string Cell(std::string_view raw) {
   return out;
 }
 
+// The place, relative to the repository if the path is absolute, as those of
+// compiled programs are.
+std::string Where(const FindingReport& report, const Finding& finding) {
+  std::string out = finding.place.ToString();
+  if (finding.place.source == nullptr) return out;
+  const std::string name = finding.place.source->name();
+  if (name.starts_with('/') && out.starts_with(name)) {
+    out.replace(0, name.size(), report.repository.PathOf(name));
+  }
+  return out;
+}
+
 }  // namespace
 
 void FindingsMarkdown(const FindingReport& report, Sink& out) {
@@ -75,7 +87,7 @@ void FindingsMarkdown(const FindingReport& report, Sink& out) {
   for (const Finding& finding : report.findings) {
     out.Append("| " + std::string(LevelName(finding.level)) + " | " +
                finding.code->Id() + " " + std::string(finding.code->name) +
-               " | " + Plain(Printable(finding.place.ToString())) + " | " +
+               " | " + Plain(Printable(Where(report, finding))) + " | " +
                Cell(MessageText(finding)) + " | " + Cell(finding.help) +
                " |\n");
   }
