@@ -146,11 +146,13 @@ class Search {
     return dims && *dims != "{0}";
   }
 
-  // A gradient is summed over an axis over which its parameter is sharded.
+  // A gradient is summed over an axis over which its parameter is sharded. A
+  // sum over other axes than the batch's is of an activation's gradient.
   void JudgeSum(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
     const int64_t n = one.members->size;
     if (one.phase != Phase::kBackward || array.dims.size() < 2 || n < 2) return;
+    if (!shardings_.MaySumOverBatch(one)) return;
     const int64_t runs = one.times.value();
     if (entry_.OfShape(array, runs)) return;
     std::optional<std::string> name;

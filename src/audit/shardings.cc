@@ -90,10 +90,18 @@ void Shardings::InferBatch() {
   }
 }
 
+bool Shardings::IsOverBatch(const Traffic& one) const {
+  return std::ranges::any_of(one.members->axes, [&](const std::string& axis) {
+    return batch_axes_.contains(axis);
+  });
+}
+
+bool Shardings::MaySumOverBatch(const Traffic& sum) const {
+  return batch_axes_.empty() || !sum.members->named || IsOverBatch(sum);
+}
+
 bool Shardings::GathersBatch(const Traffic& gather) const {
-  const bool over = std::ranges::any_of(
-      gather.members->axes,
-      [&](const std::string& axis) { return batch_axes_.contains(axis); });
+  const bool over = IsOverBatch(gather);
   if (!over || any_) return over;
   // These sums may run over the axes of a sequence as well.
   const auto dims =

@@ -20,6 +20,9 @@ class Shardings {
 
   // Whether a gather is over an axis that shards the batch.
   bool GathersBatch(const Traffic& gather) const;
+  // Whether a sum may be that of a weight's gradient: it runs over an axis that
+  // shards the batch, or it is not known which axes do.
+  bool MaySumOverBatch(const Traffic& sum) const;
   // Returns the axes of more than one device by which nothing is sharded. None
   // if that cannot be known.
   std::vector<const MeshAxis*> Unused() const;
@@ -27,6 +30,7 @@ class Shardings {
   bool IsTripCount(int64_t count);
 
  private:
+  bool IsOverBatch(const Traffic& one) const;
   void Read();
   void AddBatch(Node node, const Spec& spec);
   void InferBatch();

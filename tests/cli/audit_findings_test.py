@@ -151,6 +151,34 @@ class AuditFindings(AuditCase):
         out = self.audit("-", *MESH, stdin=hostile)
         self.assertEqual([one["line"] for one in out["findings"]], [None, 59])
 
+    def test_the_gradient_of_an_activation_is_no_weights(self):
+        """The sum over tp has the shape of the weight's gradient, and is of the
+        gradient of an activation; over the batch's axis it is the weight's."""
+        program = (
+            "HloModule jit_step, num_partitions=4\n\n"
+            "%add (a: f32[], b: f32[]) -> f32[] {\n"
+            "  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
+            "  ROOT %s = f32[] add(%a, %b)\n}\n\n"
+            "ENTRY %main (w: f32[16,4], x: f32[16,8]) -> f32[16,8] {\n"
+            "  %w = f32[16,4]{1,0} parameter(0), sharding={devices=[1,2,2]"
+            "<=[WEIGHT] last_tile_dim_replicate}, metadata={op_name="
+            '"p[\\\'w\\\']"}\n'
+            "  %x = f32[16,8]{1,0} parameter(1), sharding={devices=[2,1,2]"
+            '<=[4] last_tile_dim_replicate}, metadata={op_name="x"}\n'
+            "  ROOT %sum = f32[16,8]{1,0} all-reduce(%x), channel_id=1, "
+            "replica_groups=GROUPS, use_global_device_ids=true, "
+            "to_apply=%add, metadata={op_name=\"jit(step)/transpose(jvp(f))/"
+            "dot_general\"}\n}\n")
+        for weight, groups, codes in (
+                ("2,2]T(1,0", "{{0,1},{2,3}}", []),
+                ("4", "{{0,2},{1,3}}", ["SHD605"])):
+            with self.subTest(groups=groups):
+                text = program.replace("<=[WEIGHT]", f"<=[{weight}" + (
+                    ")" if "T" in weight else "]")).replace("GROUPS", groups)
+                out = self.audit("-", "--mesh", "dp:2,tp:2", stdin=text)
+                self.assertEqual([one["code"] for one in out["findings"]
+                                  if one["code"] == "SHD605"], codes)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -99,15 +99,16 @@ TEST_CASE("the dtype of a target's cache is one value") {
   REQUIRE(project);
   CHECK(findings.empty());
   CHECK(project->targets[0].verify.kv_dtype == Dtype::kI8);
-  for (const auto& [dtype, message] :
+  for (const auto& one :
        {std::pair("[int8]", "`kv_dtype` is a list, not a dtype"),
         std::pair("{a: int8}", "`kv_dtype` is a mapping, not a dtype"),
         std::pair("int7", "`kv_dtype` is the string `int7`")}) {
+    const std::string dtype = one.first;
     CAPTURE(dtype);
     Findings refused;
     CHECK_FALSE(read(dtype, refused));
     REQUIRE(refused.errors() == 1);
-    CHECK(refused.all()[0].message == message);
+    CHECK(refused.all()[0].message == one.second);
   }
 }
 

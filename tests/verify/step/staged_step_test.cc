@@ -93,9 +93,8 @@ TEST_CASE("steps of random sizes under each schedule equal the dense step") {
   }
 }
 
-// The losses, gradients and norm of the step without micro-batches, on the rows
-// of all of them.
-TEST_CASE("micro-batches on a pipeline are those of the step without them") {
+// Otherwise a mean of the micro-batches' means would be the mean of all tokens.
+TEST_CASE("masked rows of micro-batches have different numbers of tokens") {
   const auto of = MakeStagedCase(
       {.schedule = "zb-h1", .extent = {2, 1, 4}, .layers = {1, 2}});
   REQUIRE(of != nullptr);
@@ -105,8 +104,6 @@ TEST_CASE("micro-batches on a pipeline are those of the step without them") {
   };
   CHECK(m == 4);
   CHECK(number(of->graph.gradient_norm) > 0);
-  // Masked rows have different numbers of tokens, so that a mean of means is
-  // another number.
   std::vector<double> tokens;
   for (const step::Data& data : of->graph.data) {
     if (data.kind != step::DataKind::kWeights) continue;
