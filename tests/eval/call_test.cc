@@ -185,18 +185,18 @@ TEST_CASE("arrays of every dtype that a file may have are read") {
     CHECK(a.shape == Shape{1, 1});
     CHECK(a.data == std::vector<double>{one.value});
   }
-  for (const auto& [dtype, shape, bytes] :
+  for (const auto& row :
        std::vector<std::array<std::string, 3>>{{"BF16", "[1]", "ab"},
                                                {"X", "[1]", "ab"},
                                                {"I8", "[2]", "a"},
                                                {"I8", "[1]", "ab"},
                                                {"I8", "[1.5]", "a"},
                                                {"I8", "3", "abc"}}) {
-    CAPTURE(dtype);
-    CAPTURE(shape);
+    CAPTURE(row[0]);
+    CAPTURE(row[1]);
     Findings findings;
-    CHECK_FALSE(
-        ReadArrays(MakeSource("f", TensorFile(dtype, shape, bytes)), findings));
+    CHECK_FALSE(ReadArrays(MakeSource("f", TensorFile(row[0], row[1], row[2])),
+                           findings));
     CHECK(findings.all().size() == 1);
   }
 }
