@@ -52,6 +52,8 @@ struct Partial {
   const Traffic* from = nullptr;
   AxisGroup axes;
   AxisGroup taken;  // each device has only its slice over these
+  // Whether an all_reduce over other axes follows the slice.
+  bool sums_slice = false;
   uint8_t rewrites = 0;
   // Where the value is. Fusions may compute the same sum several times.
   std::vector<Point> copies;
@@ -71,7 +73,8 @@ class Rewriter {
       if (one.kind == Collective::kAllReduce && one.members->named &&
           Adds(one.node)) {
         owner_.emplace(PointOf(one), partial_.size());
-        partial_.push_back({&one, one.members->axes, {}, 0, {PointOf(one)}});
+        partial_.push_back(
+            {&one, one.members->axes, {}, false, 0, {PointOf(one)}});
       } else if (one.kind == Collective::kAllGather) {
         AddGather(one);
       } else {
@@ -332,7 +335,11 @@ class Rewriter {
     for (const std::string& axis : partial_[here].axes) {
       if (Includes(other.axes, {axis})) return std::nullopt;
     }
-    Mark(here, Rewrite::kJoined);
+    if (partial_[here].taken.empty()) {
+      Mark(here, Rewrite::kJoined);
+    } else {
+      partial_[here].sums_slice = true;
+    }
     partial_[here].rewrites |= other.rewrites;
     partial_[here].axes = Together(partial_[here].axes, other.axes);
     Drop(found->second);
@@ -367,7 +374,7 @@ class Rewriter {
   // more of it.
   std::optional<AxisGroup> OnlySliced(const std::vector<Point>& copies,
                                       const AxisGroup& axes, int depth) {
-    const auto all = ConsumersOf({nullptr, {}, {}, 0, copies});
+    const auto all = ConsumersOf({nullptr, {}, {}, false, 0, copies});
     if (!all || depth > kDeepest) return std::nullopt;
     std::optional<AxisGroup> out;
     for (const Uses::Consumer& one : *all) {
@@ -418,6 +425,11 @@ class Rewriter {
     all.members = report_.mesh->Parts(all.axes).value_or(1);
     all.elements /= scatter.members;
     all.rewrites = scatter.rewrites;
+    if (partial.sums_slice) {
+      constexpr auto kOthers =
+          static_cast<uint8_t>(0xFF - BitOf(Rewrite::kSliced));
+      all.rewrites &= kOthers;
+    }
     out_.push_back(std::move(scatter));
     if (!all.axes.empty()) out_.push_back(std::move(all));
   }

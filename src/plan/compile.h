@@ -35,7 +35,7 @@ struct Compiled {
   CompileOptions options;
   std::optional<Resolver> resolver;
   std::shared_ptr<const Matcher> matcher;  // shared by CompileOn
-  Matches matches;  // by tensor
+  Matches matches;                         // by tensor
   Plan plan;
 
   // The policy for a rule (-1: none) after command line and files.

@@ -311,6 +311,7 @@ class Pending:
     axes: tuple
     rules: frozenset = frozenset()
     cut: tuple = ()   # axes by which each device took its slice already
+    sums_slice: bool = False   # an all_reduce over other axes follows it
 
     def by(self, *rules):
         return dataclasses.replace(self, rules=self.rules | set(rules))
@@ -433,8 +434,10 @@ class Reader:
         if user.name in pending and user.opcode == "all-reduce" and \
                 not set(sum_of.axes) & set(pending[user.name].axes):
             both = self.in_order(sum_of.axes + pending[user.name].axes)
+            joined = [] if sum_of.cut else ["joined"]
             return [name], user.name, dataclasses.replace(
-                sum_of.by("joined", *pending[user.name].rules), axes=both)
+                sum_of.by(*joined, *pending[user.name].rules), axes=both,
+                sums_slice=sum_of.sums_slice or bool(sum_of.cut))
         return None
 
     def at_last(self, name, sum_of):
@@ -453,6 +456,8 @@ class Reader:
         yield self.make(sum_of.first, "reduce_scatter", cut, held, rules)
         rest = tuple(a for a in sum_of.axes if a not in cut)
         if rest:
+            if sum_of.sums_slice:
+                rules = rules - {"sliced"}
             yield self.make(sum_of.first, "all_reduce", rest,
                             held // self.parts(cut), rules)
 
