@@ -37,7 +37,7 @@ bool IsView(std::string_view opcode) {
   return std::ranges::find(kViews, opcode) != std::end(kViews);
 }
 
-uint8_t BitOf(Rewrite one) {
+constexpr uint8_t BitOf(Rewrite one) {
   return static_cast<uint8_t>(1U << static_cast<int>(one));
 }
 

@@ -67,6 +67,9 @@ OTHERS = [
     f"export torch-pipeline --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp "
     "--schedule {F} -o {O}/e",
     f"cost --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp --schedule {{F}}",
+    f"verify step --mode train --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp "
+    "--schedule {F}",
+    f"resolve [KV_HEAD] {MESH} {RULES} --model {{F}} -o {{O}}/r",
     "diff {P} --project {F} -o {O}/diff", "suggest --project {F} -o {O}/rules",
     "report --project {F} -o {O}/r", "export csv --project {F} -o {O}/e",
     f"check {MESH} {RULES} {TREE} --baseline {{F}}",
