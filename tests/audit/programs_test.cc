@@ -74,6 +74,7 @@ void AddFlaws(const Report& report, std::string& out) {
 
 void AddSends(const hlo::Program& program, const Report& report,
               Findings& findings, std::string& out) {
+  if (!report.mesh) return;
   const auto sends = EquivalentOf(program, report, findings);
   if (!sends) return;
   for (const Sending& one : *sends) {
