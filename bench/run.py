@@ -17,12 +17,14 @@ import sys
 import attn
 import audit_suite
 import compile_suite
+import fit_suite
 import lsp_suite
 import match_suite
 import split_suite
 
 SUITES = {"attn": attn, "audit": audit_suite, "compile": compile_suite,
-          "lsp": lsp_suite, "match": match_suite, "split": split_suite}
+          "fit": fit_suite, "lsp": lsp_suite, "match": match_suite,
+          "split": split_suite}
 
 
 def machine():
