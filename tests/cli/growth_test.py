@@ -22,23 +22,16 @@ import sys
 import tempfile
 import unittest
 
-from driver import BIN, TESTDATA, is_sanitized
+from driver import BIN, ROOT, TESTDATA, is_sanitized
+
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+from names import word  # noqa: E402
 
 LIMIT = 1.1
 # A run of `shardc --version` executes ten times as many instructions. Less
 # growth between 2n and 4n is none.
 LEAST_GROWTH = 500_000
 EVERY = int(os.environ.get("SHARDC_GROWTH_EVERY", "4"))
-
-
-def word(number):
-    """Six letters that differ for each number below 26 ** 6."""
-    number = number * 123_457 % 26 ** 6  # neighbours differ in all letters
-    out = ""
-    for _ in range(6):
-        number, letter = divmod(number, 26)
-        out += "abcdefghijklmnopqrstuvwxyz"[letter]
-    return out
 
 
 class Inputs:

@@ -233,13 +233,13 @@ class Browser(unittest.TestCase):
             java_script_enabled=scripts)
         self.addCleanup(context.close)
         page = context.new_page()
-        told = []
-        page.on("console", lambda message: told.append(message.text))
-        page.on("pageerror", lambda error: told.append(str(error)))
-        page.on("request", lambda request: told.append(request.url)
+        events = []
+        page.on("console", lambda message: events.append(message.text))
+        page.on("pageerror", lambda error: events.append(str(error)))
+        page.on("request", lambda request: events.append(request.url)
                 if not request.url.startswith("file:") else None)
         page.goto("file://" + self.pages[name])
-        return page, told
+        return page, events
 
     def every(self):
         for name in self.pages:
@@ -250,9 +250,9 @@ class Browser(unittest.TestCase):
 
     def test_nothing_is_logged_and_nothing_is_requested(self):
         for name, size, dark in self.every():
-            page, told = self.open(name, size, dark)
+            page, events = self.open(name, size, dark)
             page.mouse.wheel(0, 5000)
-            self.assertEqual(told, [])
+            self.assertEqual(events, [])
             if SHOTS:
                 look = "dark" if dark else "light"
                 page.screenshot(full_page=True, path=os.path.join(
@@ -294,7 +294,7 @@ class Browser(unittest.TestCase):
         return page.locator("#rows tr:visible").count()
 
     def test_search_and_filters(self):
-        page, told = self.open("llama")
+        page, events = self.open("llama")
         rows = self.shown(page)
         self.assertGreater(rows, 8)
         page.fill("#find", "mlp down")
@@ -309,10 +309,10 @@ class Browser(unittest.TestCase):
             self.assertEqual(self.shown(page), some, label)
         page.click("fieldset label:has-text('all')")
         self.assertEqual(self.shown(page), rows)
-        self.assertEqual(told, [])
+        self.assertEqual(events, [])
 
     def test_what_a_program_sends_is_filtered_and_sorted(self):
-        page, told = self.open("program")
+        page, events = self.open("program")
         rows = page.locator("#sent tr:visible")
         count = rows.count()
         self.assertGreater(count, 20)
@@ -344,7 +344,7 @@ class Browser(unittest.TestCase):
         head("Collective").locator("button").click()
         self.assertEqual(column(1), sorted(column(1)))
         self.assertIsNone(head("Times").get_attribute("aria-sort"))
-        self.assertEqual(told, [])
+        self.assertEqual(events, [])
 
     def test_modes_and_folded_parts(self):
         page, _ = self.open("llama")
@@ -380,14 +380,14 @@ class Browser(unittest.TestCase):
         self.assertTrue(page.locator("text=Layouts").first.is_visible())
 
     def test_hostile_names_run_nothing(self):
-        page, told = self.open("hostile")
+        page, events = self.open("hostile")
         page.mouse.move(400, 400)
         page.hover("#rows tr >> nth=0")
         self.assertNotEqual(page.title(), "run")
         self.assertEqual(page.locator("img").count(), 0)
         self.assertEqual(page.locator("script").count(), 1)
         self.assertIn("</script>", page.inner_text("#rows"))
-        self.assertEqual(told, [])
+        self.assertEqual(events, [])
 
     def printed(self, name, dark):
         """The page as it is printed on A4 with margins of 1 cm."""

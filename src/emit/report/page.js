@@ -4,7 +4,7 @@
   root.classList.add("has-js");
   for (const field of document.querySelectorAll("[data-rows]")) {
     const rows = [...document.querySelectorAll("#" + field.dataset.rows + " tr")];
-    const told = field.parentElement.querySelector("[role=status]");
+    const status = field.parentElement.querySelector("[role=status]");
     const texts = rows.map((row) => row.textContent.toLowerCase());
     const filter = () => {
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -12,7 +12,7 @@
         row.hidden = !words.every((word) => texts[i].includes(word));
       });
       const shown = rows.filter((row) => row.getClientRects().length).length;
-      told.textContent = words.length ? shown + " of " + rows.length + " rows" : "";
+      status.textContent = words.length ? shown + " of " + rows.length + " rows" : "";
     };
     field.addEventListener("input", filter);
     document.addEventListener("change", filter);
