@@ -1,5 +1,5 @@
 // Reads common headers in one pass. Anything uncommon or wrong ends the pass,
-// so that this reader words no errors:
+// so that this reader needs no error messages:
 //
 //   {"a.w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   one tensor
 //   ... "data_offsets":[0,9] ...           the full reader refuses it
@@ -27,7 +27,8 @@ class PlainHeaderReader {
  public:
   PlainHeaderReader(std::string_view text, PlainHeader& header)
       : json_(text), header_(header) {
-    // Memory that stays unused is never touched.
+    // A reserve that is too large costs no memory: the operating system
+    // provides only pages that are written.
     header_.entries.reserve(text.size() / kLeastBytes);
   }
 
@@ -56,7 +57,8 @@ class PlainHeaderReader {
     return Fields(entry);
   }
 
-  // `__metadata__` is read once, since names are distinct.
+  // Reads `__metadata__`. A second member of this name is refused, since names
+  // must be distinct.
   bool Metadata() {
     if (has_metadata_) return false;
     has_metadata_ = true;

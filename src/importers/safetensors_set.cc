@@ -74,8 +74,9 @@ class IndexedReader {
 
   std::optional<SafetensorsSet> Read(bool header_only) {
     const size_t before = findings_.errors();
-    // A set's files are replaced only while its index is marked as unfinished:
-    // between two times at which the same index is unmarked they do not change.
+    // The files of a set are replaced only while its index is marked as
+    // unfinished. If the same index is without the mark at two times, the files
+    // have not changed in between.
     const SetWatch watch({path_});
     if (IsUnfinishedIndex(path_)) return RefuseReplaced();
     ListFiles();
@@ -278,8 +279,9 @@ std::optional<SafetensorsSet> ReadFiles(const std::vector<std::string>& paths,
   return set;
 }
 
-// Reports a folder without safetensors files, which is of no format of
-// stored/table.h, by the form that its names show.
+// Reports that a folder has neither safetensors files nor files of a format of
+// stored/table.h. The finding names the format that the file names suggest,
+// such as pickled PyTorch tensors.
 void AddNoCheckpoint(const std::string& folder,
                      const std::vector<std::string>& names,
                      Findings& findings) {

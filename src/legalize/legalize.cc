@@ -49,8 +49,8 @@ AxisGroup Prefix(const AxisGroup& group, size_t count) {
   return {group.begin(), group.begin() + static_cast<ptrdiff_t>(count)};
 }
 
-// A dimension: its number, its size where known, and the number of its elements
-// that stay together.
+// A dimension: its index, its size if that is known, and the number of
+// consecutive elements that are stored as one block.
 struct Dimension {
   int index = 0;
   std::optional<int64_t> size = std::nullopt;
@@ -69,9 +69,9 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
   return edit;
 }
 
-// The first problem of a dimension, in the order missing, repeated,
-// indivisible. eformer looks for repeated axes only in what its correction
-// leaves.
+// Returns the first problem of a dimension, in the order missing, repeated,
+// indivisible; nullopt if there is none. eformer corrects indivisible
+// dimensions first and looks for repeated axes in the result (`repeated_last`).
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
                           bool repeated_last) {
@@ -126,7 +126,8 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
   return group;
 }
 
-// A result that does not depend on the axes: the whole spec becomes [].
+// Returns the result for tensors that get the spec [] whatever their axes:
+// scalars and tensors below `min_size`. Returns nullopt for others.
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);
@@ -144,7 +145,8 @@ std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
   return legal;
 }
 
-// Entries beyond the rank, null or not: JAX refuses both.
+// Reports entries beyond the rank as problems, null or not, since JAX refuses
+// both. With `cut`, removes them and records edits.
 void JudgeSurplus(const Spec& spec, size_t rank, const Mesh& mesh, bool cut,
                   Legal& legal) {
   for (size_t i = rank; i < spec.size(); ++i) {

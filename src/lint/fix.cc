@@ -145,7 +145,7 @@ std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   if (!rule.match_place.HasPosition()) return {};
   const std::string_view text = rule.match_place.source->text();
   size_t at = rule.match_place.begin;
-  // A place may begin after the quote.
+  // The place of a pattern may begin after its quote.
   if (at > 0 && (text[at - 1] == '\'' || text[at - 1] == '"')) --at;
   const char quote = text[at];
   const size_t open = quote == '\'' || quote == '"' ? 1 : 0;
@@ -171,8 +171,9 @@ std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   return out;
 }
 
-// Removes what the rule's pattern begins with. A pattern without quotes stays
-// if YAML might read the rest as something else than a string.
+// Removes the text `start` from the beginning of the rule's pattern. Returns no
+// edits for a pattern without quotes if YAML might read the remaining text as
+// something other than a string.
 std::vector<TextEdit> WithoutStart(const Rule& rule, std::string_view start) {
   if (!rule.match_place.HasPosition()) return {};
   const std::string_view text = rule.match_place.source->text();

@@ -28,8 +28,8 @@ struct RuleFix {
   FileId file;
   std::vector<TextEdit> edits;
   Place place = {};  // of the finding
-  // Only an editor offers it: it removes what a person may want to correct
-  // instead, or what another target may use.
+  // Offered only in an editor, since it removes text that a person may want to
+  // correct instead, or that another target may use.
   bool by_hand = false;
 };
 

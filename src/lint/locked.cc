@@ -19,7 +19,7 @@ Finding Make(Place place, std::string message, Level level, std::string help) {
   Finding out;
   out.code = &kPlanOutOfDate.code;
   out.level = level;
-  // The place of a whole object would be underlined to its end.
+  // Only the first character is marked: a place may be that of a large object.
   if (place.HasPosition()) place.end = place.begin + 1;
   out.place = std::move(place);
   out.message = std::move(message);

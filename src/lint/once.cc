@@ -26,7 +26,7 @@
 namespace shardc {
 namespace {
 
-// Decides which findings stay.
+// Returns for each finding whether it stays.
 std::vector<bool> Untold(const FindingSink& findings) {
   std::vector<size_t> order(findings.size());
   std::iota(order.begin(), order.end(), size_t{0});

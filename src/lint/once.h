@@ -9,10 +9,10 @@
 
 namespace shardc {
 
-// Call it with the findings that selection and comments have left, so that no
-// finding is redundant because of one that is not shown. Findings keep their
-// order; findings with the same words about several parameters at one place are
-// joined into the first of them.
+// Removes redundant findings and joins findings about several parameters at one
+// place, whose messages otherwise agree, into the first of them. Findings keep
+// their order. The argument must not contain findings that are deselected or
+// ignored, since they would make others redundant without being shown.
 std::vector<Finding> OnceEach(FindingSink findings);
 
 }  // namespace shardc

@@ -191,7 +191,7 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink) {
   for (const Ignore& ignore : ignores) {
-    // Those of a built-in pack are for all of its meshes and models.
+    // An ignore in a built-in pack may be needed for other meshes or models.
     if (ignore.used || IsPackName(ignore.place.source->name())) {
       continue;
     }

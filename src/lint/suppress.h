@@ -25,7 +25,7 @@ struct Ignore {
   bool used = false;
 };
 
-// A comment on a line of its own that suppresses findings of the next line.
+// Whether a line has only a comment that ignores findings of the next line.
 bool IsIgnoreMark(std::string_view line);
 
 std::vector<Ignore> IgnoresIn(const SourceRef& source);

@@ -22,7 +22,7 @@ std::vector<const Code*> MakeCodes() {
   for (const Lint* lint : kLints) out.push_back(&lint->code);
   out.insert(out.end(), StageCodes().begin(), StageCodes().end());
   out.insert(out.end(), AuditCodes().begin(), AuditCodes().end());
-  // Stage codes stand between lints.
+  // The numbers of stage codes are between those of lints.
   std::stable_sort(out.begin(), out.end(), [](const Code* a, const Code* b) {
     return a->number < b->number;
   });

@@ -30,7 +30,7 @@ struct CheckedProject {
   // Whether the targets were checked without the entries of rules files that
   // could not be read.
   bool partial = false;
-  // The texts that were checked: without those entries.
+  // The texts that were checked, without the entries that could not be read.
   FileTexts texts = {};
 };
 

@@ -27,7 +27,8 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
   const Matches& matches = compiled.matches;
   std::vector<RuleCount> out(compiled.rules.rules.size());
   std::vector<int64_t> of_set(matches.begin.size());
-  // Scalars have a winner and a layout without a rule.
+  // Counts by first matching rule and layout. The layout alone does not give
+  // the rule: that of scalars has none.
   std::map<std::pair<int32_t, uint32_t>, int64_t> of_layout;
   int64_t* last = nullptr;
   std::pair<int32_t, uint32_t> last_key;

@@ -66,7 +66,8 @@ class Formatter {
            (text_[node.begin] == '[' || text_[node.begin] == '{');
   }
 
-  // Text over several lines whose blanks have a meaning, or may have one.
+  // Marks the lines of a text over several lines as unchangeable, since their
+  // blanks have a meaning or may have one.
   void Keep(const YamlNode& node) {
     if (!node.IsScalar() || node.end > text_.size()) return;
     for (size_t line = lines_.LineOf(node.begin) + 1;
@@ -80,7 +81,7 @@ class Formatter {
     return std::min(own.find_first_not_of(" \t"), own.size());
   }
 
-  // Puts what begins at `at` into this column, if it begins its line.
+  // Moves what begins at `at` to this column, if it is the first on its line.
   void Place(size_t at, size_t column) {
     const size_t line = lines_.LineOf(at);
     if (at - lines_.Begin(line) == FirstOf(line)) columns_[line] = column;
@@ -253,7 +254,8 @@ std::string With(const SourceRef& source, std::vector<TextEdit> edits) {
 std::vector<TextEdit> EditsOf(const SourceRef& source) {
   Findings ignored;
   const auto before = YamlDocument::Parse(source, ignored);
-  // With findings such as a key that is given twice, trees cannot be compared.
+  // After findings, such as a key that is given twice, trees cannot be
+  // compared.
   if (!before || !ignored.empty()) return {};
   auto edits = Formatter(*before, source->text()).Edits();
   const auto after = YamlDocument::Parse(
@@ -265,8 +267,8 @@ std::vector<TextEdit> EditsOf(const SourceRef& source) {
 }  // namespace
 
 std::vector<TextEdit> FormatEdits(const SourceRef& source) {
-  // Rarely a pass moves what the next one moves again, such as the empty lines
-  // of an empty text.
+  // Rarely the text is not stable after one pass, for example with the empty
+  // lines of an empty scalar. Passes are repeated until one changes nothing.
   constexpr int kPasses = 4;
   std::vector<TextEdit> edits = EditsOf(source);
   SourceRef now = MakeSource(source->name(), With(source, edits));

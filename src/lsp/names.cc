@@ -121,7 +121,8 @@ class NameReader {
     }
   }
 
-  // A registration's rule, in which axis rules win over registered names.
+  // Reads the rule of a registered name. Here, unlike in specs, a name is
+  // looked up among axis rules before registered names.
   void ReadRegisteredRule(const YamlNode& node) {
     for (const YamlNode& item : node.items) ReadRegisteredRule(item);
     if (const YamlNode* axis = Member(node, "axis")) {

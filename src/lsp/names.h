@@ -46,15 +46,17 @@ using RegisteredNames = std::set<std::string, std::less<>>;
 // The names that the rules files of these scopes register.
 RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
 
-// The uses in a file in the order of the text. `registered` are the names of
-// the other files that are read with it. Of a project file, the meshes written
-// inside `targets` are read; null: those of all.
+// Returns the uses of names in a file, in the order of the text. `registered`
+// are names that other files, read together with this one, register. In a
+// project file, only meshes of these `targets` are read; of all targets if
+// null.
 std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
                              const RegisteredNames& registered,
                              const std::set<std::string>* targets = nullptr);
 
-// The tree of a file; of one that is not YAML, without the entries that are not
-// (lsp/recover.h). Nullopt if that is not possible.
+// Returns the tree of a file. If the file is not valid YAML, the entries that
+// are not are left out (lsp/recover.h); nullopt if the rest is not valid
+// either.
 std::optional<YamlDocument> TreeOf(const SourceRef& source);
 
 // Returns the name of the target of a project file whose text contains the

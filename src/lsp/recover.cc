@@ -130,7 +130,8 @@ class LineEntries {
     return end != line.npos && end > 0 && line[end] == ':';
   }
 
-  // Ends what is open before this line.
+  // Ends the entry, and at a top-level key the block, that is open before a
+  // line.
   void Close(size_t line) {
     const size_t end = lines_.Begin(line);
     if (!entries_.empty())
@@ -146,7 +147,7 @@ class LineEntries {
   std::vector<Span> entries_, blocks_;
 };
 
-// The text with nothing but this part.
+// Returns the source with everything but this part blanked.
 SourceRef Only(const Source& source, const Span& part) {
   std::string text(source.text());
   Blank(text, 0, part.begin);
@@ -160,8 +161,8 @@ bool IsAtAlias(const Finding& error) {
          error.place.source->text().substr(error.place.begin).starts_with('*');
 }
 
-// Whether the part is YAML by itself, or only lacks what an alias in it refers
-// to, which another part may have.
+// Returns whether the part is YAML by itself, apart from aliases (`*name`) of
+// nodes in other parts.
 bool IsYamlAlone(const Source& source, const Span& part) {
   const string_view text = source.text();
   Findings findings;
@@ -173,8 +174,9 @@ bool IsYamlAlone(const Source& source, const Span& part) {
          std::all_of(findings.all().begin(), findings.all().end(), IsAtAlias);
 }
 
-// The error of the entire text is that of the first entry which is not YAML,
-// wherever the parser stopped; the others have their own.
+// Blanks the entries that are not YAML. The error that the parser reports for
+// the full text stands for the first of these entries; the errors of the other
+// entries are added to `errors`.
 std::optional<Blanked> BlankLines(const SourceRef& source) {
   Blanked out;
   out.text = source->text();
@@ -190,7 +192,7 @@ std::optional<Blanked> BlankLines(const SourceRef& source) {
   if (IsYaml(left)) return out;
   for (const Span& block : lines.blocks()) {
     if (IsYaml(Only(*left, block))) continue;
-    // Without any rule no finding about the others is left.
+    // Without rules, no findings about other entries could be reported.
     if (left->text().substr(block.begin).starts_with("rules:")) {
       return std::nullopt;
     }

@@ -20,13 +20,14 @@ namespace shardc::lsp {
 // blanks: every other byte keeps its offset, and every line its number.
 struct Blanked {
   std::string text;
-  // The errors of the entries that are not YAML, without the first one's.
+  // The errors of the entries that are not YAML, except those of the first such
+  // entry, which the parser has reported.
   Findings errors;
 };
 
-// Blanks the entries that contain these offsets, or if the text is not YAML the
-// entries that are not YAML by themselves. Returns nullopt if no such entry is
-// found or the text is not YAML without them.
+// Blanks the entries that contain these offsets; if the text is not YAML,
+// blanks the entries that are not YAML by themselves. Returns nullopt if no
+// such entry is found, or if the text is still not YAML.
 std::optional<Blanked> BlankEntries(const SourceRef& source,
                                     const std::set<size_t>& offsets);
 

@@ -76,8 +76,8 @@ std::string RangeResult(const ResultForm& form, const Lines& lines,
 // Semantic tokens, as their numbers (lsp/tokens.h).
 std::string TokensResult(const std::vector<int64_t>& numbers);
 
-// `actions` are for the document; `all` are the edits that apply every fix
-// which changes no spec (empty: that action is not offered).
+// Writes the code actions for a document. `all` are the edits that apply all
+// fixes that change no spec; if it is empty, that action is not offered.
 std::string ActionsResult(const ResultForm& form, const Document& document,
                           const std::vector<Action>& actions,
                           const std::vector<FileEdits>& all);

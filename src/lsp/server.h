@@ -49,8 +49,8 @@ class Server {
 
   std::string Initialize(const Message& message);
 
-  // Each returns the result of a request about a document; without one it sets
-  // the error.
+  // Handlers of requests about a document. Each returns the result, or sets
+  // `error_` if there is none.
   using Answer = std::string (Server::*)(const Document&, const Message&);
   static Answer AnswerTo(std::string_view method);
   std::string Hover(const Document& document, const Message& message);

@@ -42,7 +42,7 @@ bool Same(const Finding& a, const Finding& b) {
          a.message == b.message && a.targets == b.targets;
 }
 
-// `own`: the project's file.
+// Returns whether a project reads a file. `own` is the project file.
 bool Reads(const CheckedProject& project, const FileId& own,
            const FileId& file) {
   if (own == file) return true;
@@ -93,8 +93,8 @@ void Workspace::CheckChanges(const std::set<std::string>& uris) {
   std::set<std::string> wanted;
   for (const std::string& uri : uris) {
     Document* const document = documents_.Find(uri);
-    // A document without a result, one whose file was replaced, or one that is
-    // open twice.
+    // Check everything if a document has no result, if its file was replaced on
+    // disk, or if it is open twice.
     if (document == nullptr || !nearest_.contains(uri) ||
         FileIdOf(document->name()) != document->file ||
         documents_.CountOf(document->file) > 1) {
@@ -214,7 +214,7 @@ void Workspace::ReadRulesAlone(const Document& document, const FileTexts& texts,
                    alone.rules->policy.compat.value_or(Compat::kNone),
                    findings);
   CheckPatterns(*alone.rules, findings);
-  // Resolve once more, for the findings that only a resolver makes.
+  // Opening a resolver reports findings that reading the rules does not.
   Findings own;
   auto opened = OpenResolver(target, {}, own, &texts, boundary);
   findings.Append(std::move(own));
@@ -246,7 +246,8 @@ void Workspace::CheckAlone(const Document& document) {
 }
 
 void Workspace::Report(Finding finding, const std::string& otherwise) {
-  // A missing file cannot be shown, but the line that names it can.
+  // A missing file cannot be opened in the editor: report the finding at the
+  // line that names the file.
   if (IsFile(finding.place) && !finding.place.HasPosition() &&
       !IsThere(finding.place.source->name(), &texts_)) {
     finding.place = finding.anchor;

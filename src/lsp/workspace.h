@@ -21,8 +21,8 @@
 
 namespace shardc::lsp {
 
-// The meaning of a document's names: in a target that reads the document, or in
-// the document alone. From the last version that compiled.
+// What the names in a document mean: in a target that reads the document, or in
+// the document alone, as of the last version that compiled.
 struct NameScope {
   std::string target;                        // empty: no target
   std::shared_ptr<const Compiled> compiled;  // null: no target
@@ -43,8 +43,9 @@ class Workspace {
 
   // Checks all open documents in their current state.
   void Check();
-  // The same if, since the last check, only the texts of these documents have
-  // changed: checks what reads them, and keeps the other results.
+  // Like Check, if only the texts of these documents have changed since the
+  // last check: checks the projects and documents that read them, and keeps the
+  // other results.
   void CheckChanges(const std::set<std::string>& uris);
 
   // Findings by file (by the document's name if it is not a file).

@@ -19,7 +19,8 @@ namespace shardc {
 // counts as not anchored.
 bool IsAnchoredAtStart(std::string_view pattern);
 
-// A state that the rule of its parameter does not match. All are indices.
+// A state that the rule of its parameter does not match. The members are
+// indices into the lists of patterns and names.
 struct MissedState {
   uint32_t pattern = 0;    // wins the parameter; anchored at the start
   uint32_t parameter = 0;  // a name
@@ -27,8 +28,9 @@ struct MissedState {
   bool operator==(const MissedState&) const = default;
 };
 
-// In the order of the states. A state is a name that ends in another name's
-// path (which may lack a leading `params`), with at most one part after it.
+// Returns the missed states in the order of the names. A state is a name that
+// ends in another name's path (which may lack a leading `params`), with at most
+// one part after it.
 std::vector<MissedState> FindMissedStates(
     std::span<const std::string_view> patterns, const Matches& matches,
     std::span<const std::string_view> names, char separator);

@@ -18,8 +18,9 @@ namespace shardc {
 struct ImportedRule {
   Rule rule;
   std::vector<std::string> comments;  // without `#`
-  // Resolved in a generation mode whatever the plan's mode is: names of decode
-  // rules in its spec are rules, not mesh axes of the same name.
+  // Whether the spec was resolved for a generation mode whatever the plan's
+  // mode is. Names of decode rules in it are then rules, not mesh axes of that
+  // name.
   bool names_decode_rules = false;
 };
 

@@ -1,4 +1,4 @@
-// Each rule is one sentence about two sizes:
+// Each rule compares two sizes and explains a violation in one sentence:
 //
 //   6 heads, 4 KV heads   ->  4 does not divide 6: head 5 would have no KV head
 //   6 of 4 experts        ->  a token cannot go to more experts than there are

@@ -13,7 +13,7 @@ namespace shardc {
 
 // The largest size of a model that is read: no real one has a larger.
 inline constexpr int64_t kLargestModelSize = int64_t{1} << 26;
-// The largest magnitude of its other numbers, such as a rotary base.
+// The largest magnitude of a model's other numbers, such as a rotary base.
 inline constexpr double kLargestModelNumber = 1e12;
 
 // Sizes that are absent are not checked.

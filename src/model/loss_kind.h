@@ -1,5 +1,5 @@
-// How the loss is computed from the logits, for the copies of them that it
-// holds.
+// How the loss is computed from the logits. It determines how many copies of
+// the logits are in memory.
 #ifndef SHARDC_MODEL_LOSS_KIND_H_
 #define SHARDC_MODEL_LOSS_KIND_H_
 

@@ -91,7 +91,8 @@ struct KnownOperation {
 std::vector<std::string_view> TakenBy(
     Setting setting, std::span<const KnownOperation> operations);
 
-// An empty member was not given.
+// Settings of one operation, or the defaults of all; an empty member is not
+// given.
 struct SettingsRecord {
   std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
   std::optional<Dtype> softmax_dtype;   // the same
@@ -113,7 +114,7 @@ struct SettingsRecord {
 
   bool Has(Setting setting) const;
   void Drop(Setting setting);
-  // Replaces members by those that `over` has.
+  // Replaces those members that `over` gives.
   void Lay(const SettingsRecord& over);
 };
 

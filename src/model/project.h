@@ -102,7 +102,8 @@ struct ModelConfig {
   std::optional<int64_t> attention_layers, windowed_layers;
   bool has_encoder = false;              // `layers` counts the decoder's only
   std::optional<double> hidden_dropout;  // dropout of a layer's two outputs
-  // If it is not 1/sqrt(head_dim), with the key and value it comes from.
+  // The scale of attention logits if it is not 1/sqrt(head_dim), and the key
+  // and value of config.json that it comes from.
   std::optional<double> softmax_scale;
   std::string softmax_scale_source;         // "query_pre_attn_scalar 224"
   std::optional<double> soft_cap;           // of attention logits

@@ -116,8 +116,8 @@ struct Registration {
   RegisteredRule rule;
   std::optional<RegisteredRule> generation;  // absent: derived
   bool override_existing = false;
-  // Removes what a file farther away registers under this name. With
-  // `missing_ok: false` it is an error that none does.
+  // Removes the registration of this name by a file that this file extends.
+  // With `missing_ok: false` it is an error if there is none.
   bool unregister = false;
   bool missing_ok = true;
   Place place;
@@ -132,8 +132,8 @@ struct Bundle {
   Place place;
 };
 std::span<const Bundle> BuiltinBundles();
-// By name, or by the reference's class name: `AttnQSharding` is AttnQ. Null if
-// there is none.
+// Returns a built-in bundle by its name or by its class name in the reference
+// system: `AttnQSharding` is AttnQ. Returns null if there is none.
 const Bundle* FindBuiltinBundle(std::string_view name);
 
 struct Policy {

@@ -98,7 +98,8 @@ inline constexpr std::string_view kOpen = "open";
 
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 
-// The number constant * product of (size of label)^power, at global sizes.
+// A number that depends on sizes: constant times the product of (size of
+// label)^power, with global sizes.
 struct Scale {
   double constant = 1;
   std::vector<std::pair<LabelId, double>> powers = {};
@@ -143,11 +144,10 @@ struct Op {
   Scale scale = {};
   std::vector<LabelId> counts = {};
   int8_t sign = 1;  // kRope, kRoll
-  // Backward computes the result again, rather than keep it.
+  // The backward pass rematerialises the result instead of keeping it.
   bool recompute = false;
   int32_t layer = -1;  // -1: outside the repeated part
-  // The op of the forward phase that this op of the backward phase repeats; -1:
-  // none.
+  // The forward op that this op of the backward pass rematerialises; -1: none.
   int32_t recompute_of = -1;
   int32_t micro = -1;  // the micro-batch, where there are several
 };

@@ -34,7 +34,7 @@ bool IsOneOf(const Names& names, std::string_view name) {
 
 void ReadLimit(const YamlContext& context, const YamlNode& node, AuditLimit out,
                std::vector<AuditLimit>& to) {
-  // ReadBytes takes sizes from 1 on; nothing is a budget as well.
+  // A budget may be 0, which ReadBytes does not accept.
   if (node.IsScalar() && node.text == "0") {
     out.bytes = 0;
   } else if (const auto bytes = ReadBytes(context, node, "a budget")) {
@@ -159,7 +159,7 @@ std::optional<AuditInput> ReadTargetAudit(const Target& target,
                                           bool allow_outside,
                                           Findings& findings) {
   const SourceRef source = target.place.source;
-  // Most targets have none, and need not be read again.
+  // Most projects have no `audit` and need not be parsed again.
   if (source == nullptr ||
       source->text().find("audit") == std::string_view::npos) {
     return std::nullopt;

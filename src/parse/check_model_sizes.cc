@@ -31,7 +31,7 @@ ConfigField RotaryField(const ModelConfig& config, const SizeFields& read,
     if (!json) json = fields.Find(key);
     const auto part = json ? fields.RealOf(*json, key) : std::nullopt;
     if (!part) continue;
-    // Above 1 it counts elements.
+    // A value above 1 is a number of elements, not a fraction.
     const int64_t rotated = *part > 1 ? static_cast<int64_t>(*part)
                                       : RotaryDim(*config.head_dim, *part);
     return {rotated, json->place(), false};
@@ -43,10 +43,11 @@ ConfigField RotaryField(const ModelConfig& config, const SizeFields& read,
   return out;
 }
 
-// Heads split the hidden size evenly, unless a field has their width.
+// Checks that the heads divide the hidden size, unless the config gives the
+// size of a head.
 void CheckHeadDim(const ModelConfig& config, const SizeFields& read,
                   Findings& findings) {
-  // Those of one tower: an outer configuration may be that of images.
+  // Both sizes must be of one tower: an outer config may describe images.
   const bool known = read.hidden.value && read.heads.value &&
                      read.hidden.nested == read.heads.nested;
   if (config.head_dim || !known) return;
@@ -57,9 +58,9 @@ void CheckHeadDim(const ModelConfig& config, const SizeFields& read,
                "write a divisor, or the width of a head as `head_dim`");
 }
 
-// A head of latent attention is the concatenation of a rotated and an unrotated
-// part, so no other field has its width: transformers writes the rotated one
-// as `head_dim`.
+// Checks that latent attention has both parts of a head, the rotated and the
+// unrotated one. No other field gives the head's full size: transformers writes
+// the size of the rotated part as `head_dim`.
 void CheckLatentHead(const ModelConfig& config, ConfigFields& fields,
                      Findings& findings) {
   if (!config.latent_rank || !config.latent_rope_dim) return;

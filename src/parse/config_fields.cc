@@ -1,5 +1,5 @@
-// Bounds come before meaning: what is returned here can be multiplied by
-// another size without a check.
+// Numbers are checked against bounds when they are read, so that the product of
+// two sizes that are returned here cannot overflow:
 //
 //   {"num_attention_heads": 9007199254740992}  ->  a finding, no value
 //   {"sliding_window": -1}                     ->  no value: there is no window

@@ -37,15 +37,15 @@ class ConfigFields {
   std::optional<JsonValue> Find(std::string_view key) const;
   std::optional<bool> IsTrue(std::string_view key) const;
 
-  // Return the first of the names that has a value. They differ in what is
-  // refused besides strings, fractions and numbers that are too large:
-  // a size is at least 1;
+  // The next three functions return the first of the names that has a value.
+  // They refuse strings, fractions, numbers that are too large and, for Size,
+  // numbers below 1. A list with a value for each layer counts as absent.
   ConfigField Size(std::span<const std::string_view> names);
   ConfigField Size(std::string_view name) { return Size({&name, 1}); }
-  // of a count 0, a negative number and false mean "none" and are absent;
+  // Values that mean "none" (0, negative numbers and false) count as absent.
   ConfigField Count(std::span<const std::string_view> names);
   ConfigField Count(std::string_view name) { return Count({&name, 1}); }
-  // any other number is at least 0. Lists by layer are absent for all three.
+  // Negative numbers are refused.
   ConfigField Number(std::span<const std::string_view> names);
   // Reads one value as a count.
   std::optional<int64_t> CountOf(const JsonValue& value, std::string_view key);

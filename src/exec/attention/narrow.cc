@@ -3,7 +3,8 @@
 // elements are reduced first, so every device uses the same steps, and the
 // integer sums are added exactly:
 //
-//   [1, -0.5] to 8 bits: the step is 1 / 127.5, so 127 (the maximum) and -64
+//   [1, -0.5] to 8 bits: the step is 1 / 127.5, the integers are 127 (the
+//   maximum) and -64
 //
 // A softmax in 16 bits rounds after every operation, over a row of all keys.
 #include "exec/attention/narrow.h"

@@ -16,7 +16,10 @@
 namespace shardc::exec {
 namespace {
 
-// Returns the offset of a device's slice of `host` within its slice of `guest`.
+// Returns the offset, in elements, at which a device's slice of a dimension
+// begins within the device's slice of the same dimension of another tensor. The
+// dimension has `size` elements and is sharded over `host`; in the other tensor
+// over `guest`, a prefix of `host`.
 int64_t Within(const SimMesh& mesh, int device, int64_t size,
                const AxisGroup& host, const AxisGroup& guest) {
   return mesh.Index(device, host) * (size / mesh.Parts(host)) -

@@ -249,8 +249,9 @@ class Stager {
   std::string key_fault_;
 };
 
-// Returns `own` if it nests in `host`, else `host`; no axes for a broadcast
-// dimension.
+// Returns the axes for one dimension of an extra input such as a mask: `own` if
+// it is a prefix of `host`, the axes of the query's or key's dimension, else
+// `host`. A dimension of size 1 is broadcast and gets no axes.
 AxisGroup Nested(const SimMesh& mesh, int64_t size, const AxisGroup& own,
                  const AxisGroup& host) {
   if (size == 1) return {};

@@ -18,8 +18,8 @@ namespace shardc::exec {
 
 struct Staged {
   const AttentionProblem* problem = nullptr;
-  // The compute dtype, and the output's. Query has it; key and value have it
-  // too, except in pages, which keep their stored dtype.
+  // The dtype of the computation, the output and the query. Key and value have
+  // it too, except in pages, where they keep their stored dtype.
   Dtype dtype = Dtype::kF32;
   AttentionOptions options;                                // the problem's
   ShardedTensor query;                                     // [B, T, H, D]
@@ -51,13 +51,14 @@ std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
 
 // What an operation supports besides float32 softmax of unquantised products.
 struct StageOptions {
-  // A query of length 1 is not split over its length axes: if its spec splits
-  // it, the run gets a remark, or is refused if strict.
+  // Refuses an input whose spec splits a dimension of size 1. If false, the
+  // dimension stays unsharded and the run gets a remark.
   bool strict_length = false;
   bool narrow_softmax = false;    // settings.softmax_dtype
   bool quantised_matmul = false;  // settings.dot_bits
   bool heads_on_keys = false;     // key heads on the query's axes
-  // Key and value are pages: cast when read, so they move in the stored dtype.
+  // Key and value are pages, which are cast when they are read: reshards send
+  // them in the stored dtype.
   bool pages = false;
 };
 
@@ -95,8 +96,9 @@ void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
 // Reshards key and value over the axes of the query's heads (the MHA spec);
 // returns why if that is impossible.
 std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged);
-// The wrapper of a local kernel that keeps batch and head axes only. Returns
-// nullopt if outcome.unsupported is set, or if the problem has shapes only.
+// Stages the inputs of a local kernel that keeps the axes of batch and heads
+// and needs all other dimensions unsharded. Returns nullopt if
+// outcome.unsupported is set, or if the problem has shapes only.
 std::optional<Staged> StageLocal(Machine& machine,
                                  const AttentionProblem& problem,
                                  const AttentionSpecs& specs,
@@ -118,15 +120,15 @@ struct Slices {
   std::vector<AttentionOptions> options;  // by device
   std::deque<Buffer> replaced;            // buffers that a fault replaced
 };
-// `staged` and the result must not move: slices point into both.
+// `staged` and `out` must not move afterwards: the slices point into both.
 void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
 
-// Passes slices that were built elsewhere through the machine's SliceSeam.
+// Applies the machine's SliceSeam to slices that were built elsewhere.
 void See(const Machine& machine, const Staged& staged, Slices& slices);
 
-// Finishes the rows of a device: adds sinks, then divides out by sum; [B, T,
-// H_loc, Dv].
+// Finishes the rows of a device: adds the sinks, then divides the outputs by
+// the sums of the weights. Returns [B, T, H_loc, Dv].
 Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
                   const LocalSlice& slice, SoftmaxState& state, Dtype dtype);
 // Rounds values that were added over devices in float32 to `dtype`.

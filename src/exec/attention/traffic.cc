@@ -131,7 +131,8 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   Laid t{buffer->shape, PadSpec(given, 2)};
   DropUnit(t);
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
-  // Gathered over the axes of the exchange, in their order.
+  // Ids are sharded like the lengths before the exchange, and are then gathered
+  // over the axes of the exchange.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
   AllGather(exchange.axes, LocalElements(t));
 }

@@ -64,9 +64,10 @@ class Traffic {
   // Reshards bias, masks, ids and sinks; query and key must be in place.
   void MoveExtras(bool whole_keys = false);
   void MoveSinks();
-  // A collective over `axes` of this many float32 on each device of a group of
-  // n: all_reduce sends 2(n-1) of them for a whole group, reduce_scatter half
-  // of that, and all_gather (n-1) from each device.
+  // Add a collective over `axes`, with `elements` float32 numbers on each
+  // device of a group of n. The group sends 2(n-1) * `elements` in total for
+  // all_reduce and half of that for reduce_scatter; for all_gather each device
+  // sends (n-1) * `elements`.
   void AllReduce(const AxisGroup& axes, int64_t elements);
   void ReduceScatter(const AxisGroup& axes, int64_t elements);
   void AllGather(const AxisGroup& axes, int64_t elements);

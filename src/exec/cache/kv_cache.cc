@@ -1,8 +1,8 @@
 // The KV cache has a fixed number of slots for each row, and each row has its
 // own length. All parts (keys, values, scales, positions) are sharded by the
 // key's spec and reshard together. A view holds the cache in the compute dtype;
-// a cache that has this dtype already lends its own buffers, and gets them
-// back.
+// if the cache has this dtype already, its buffers move to the view and back
+// (LendCache, ReturnCache) and are not copied.
 //
 //   4 rows over dp 2, insert into slot 2: devices of dp=1 write their row 0
 #include "exec/cache/kv_cache.h"

@@ -100,8 +100,8 @@ struct SlotQuery {
 // Returns the rank's own slot for the position, or -1 if another rank owns it.
 int64_t OwnSlot(const SlotQuery& query);
 
-// AppendTokens and InsertRow without the machine's CacheSeam; the functions
-// above, all slot computations and all views go through that seam.
+// The defaults of CacheSeam. AppendTokens, InsertRow and all functions that
+// compute slots or views call the machine's CacheSeam, which tests replace.
 bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
                const ShardedTensor& value, const std::vector<int64_t>& counts,
                LayoutError& why);

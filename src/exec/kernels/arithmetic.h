@@ -38,7 +38,8 @@ struct Arithmetic {
   // Moves the sums to a new reference: factor = exp(old - new).
   void (*rescale)(float factor, float& sum,
                   std::span<float> out) = RescaleState;
-  // Adds one key: its weight to the sum, `kept` times its value to the output.
+  // Adds one key: `weight` to the sum, and `kept` times `value` to the output.
+  // `kept` is the weight after dropout.
   void (*absorb)(float weight, float kept, const float* value, float& sum,
                  std::span<float> out) = AbsorbKey;
   // Adds a sink to the sum; it has no value.
@@ -49,14 +50,14 @@ struct Arithmetic {
   // Returns the replacement for a finite logit below the softmax dtype's range.
   float (*lowest)(Dtype dtype) = LowestFinite;
 
-  // Quantised matmuls: the number that a row's step is computed from, and a sum
-  // of integer products in the operands' units.
+  // Quantised matmuls: `largest` returns the number that a row's step is
+  // computed from, `unscale` a sum of integer products in the operands' units.
   float (*largest)(std::span<const float> row) = LargestMagnitude;
   double (*unscale)(int32_t sum, double query_step,
                     double key_step) = UnscaledSum;
 
-  // Rows of int8: the first writes a row and returns the scale to store; the
-  // second returns the scale of a row that is read.
+  // Rows of int8: `quantise` writes a row and returns the scale to store;
+  // `scale` returns the scale of a row that is read.
   float (*quantise)(std::span<const float> x, float largest,
                     std::span<int8_t> q) = StoreInt8;
   float (*scale)(std::span<const float> scales, size_t row) = ScaleOf;

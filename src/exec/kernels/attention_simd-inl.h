@@ -150,7 +150,8 @@ HWY_INLINE bool AdjustsScores(const AttentionSlice& in) {
   return in.soft_cap != 0 || in.bias != nullptr || in.mask != nullptr;
 }
 
-// Highway's emulated vectors start a maximum from the lowest finite number.
+// Returns the largest lane. Highway's emulated vectors begin a maximum at the
+// lowest finite number, so lanes that are all minus infinity are handled first.
 HWY_INLINE float MostOfLanes(VF v) {
   const DF df;
 #if HWY_TARGET == HWY_EMU128

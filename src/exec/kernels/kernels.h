@@ -80,7 +80,8 @@ struct AttentionState {
 
 void ClearState(const AttentionSlice& slice, const AttentionState& state);
 
-// The blocked form, for many query rows.
+// Adds the keys of a slice to the state in blocks, which is the fastest way for
+// many query rows.
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch);
 
@@ -104,7 +105,8 @@ void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
 // multiply-add, 0.9904 without. NaN stays NaN.
 inline constexpr double kExpMaxUlp = 1.011;
 void Exp(std::span<const float> x, std::span<float> out);
-// The form for softmax, x <= 0: as Exp, but results below 2^-126 may be 0.
+// Computes e^x for x <= 0, for softmax: as Exp does, but results below 2^-126
+// may be 0.
 void ExpNonPositive(std::span<const float> x, std::span<float> out);
 
 // For collectives, called for one member after the other: into[i] += x[i] and

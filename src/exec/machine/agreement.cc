@@ -115,7 +115,8 @@ struct Reported {
   int64_t first = 0, second = 0;
 };
 
-// Returns what each listed device holds, as far as it was reported.
+// Returns, by device, the shape of its array and, in a group of several
+// devices, the digest, as the rank that holds the device reports them.
 std::map<int, Reported> Report(
     const SimMesh& mesh, const ShardedTensor& tensor,
     const std::vector<const std::vector<int>*>& groups) {

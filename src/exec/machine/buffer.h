@@ -26,8 +26,9 @@ struct Buffer {
   std::vector<double> wide = {};
 
   static Buffer Zeros(Shape shape, Dtype dtype);
-  // Returns a shape without elements, for checks whether a program can be
-  // formed: it is sharded and resharded like any other, and no element is read.
+  // Returns a buffer with a shape and no elements, to check whether a program
+  // is possible: it is sharded and resharded like any other buffer, and no
+  // element is read.
   static Buffer Hollow(Shape shape, Dtype dtype);
   bool IsHollow() const;
 

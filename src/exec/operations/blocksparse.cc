@@ -25,8 +25,8 @@ extern const Operation kBlockSparse;
 
 namespace {
 
-// The least and greatest position of a block's tokens at or above `least`; the
-// greatest is below the least if there are none.
+// The smallest and the largest position of a block's tokens that are at least
+// `least`. If there are none, `last` is below `first`.
 struct Between {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();

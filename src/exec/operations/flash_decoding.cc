@@ -14,8 +14,8 @@
 // back: (n-1) * 4 B H bytes for the log-sum-exp, (n-1)/n * 4 B H D for the
 // output. If the head dimension is sharded, partial logits are all-reduced.
 //
-// Example of the error without the rule: the mean of normalised partial results
-// is correct only if all denominators agree.
+// Example of an error that the rule avoids: the mean of normalised partial
+// results is correct only if all denominators are equal.
 #include "exec/operations/flash_decoding.h"
 
 #include <algorithm>

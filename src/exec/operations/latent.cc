@@ -226,7 +226,8 @@ class LatentRun {
     }
     part.key = Buffer::Zeros({rows, keys, 1, rank + rope_dim}, Dtype::kF32);
     part.value = Buffer::Zeros({rows, keys, 1, rank}, Dtype::kF32);
-    // The rotated part counts once among devices that share the latent's dim.
+    // The rotated part is not sharded: of the devices that share the latent's
+    // dim, only the first adds its product to the logits.
     const bool turns = mesh_.Index(device, ranks_) == 0;
     for (int64_t i = 0; i < rows * keys; ++i) {
       const auto c = pages.Latent(first + i / keys, i % keys);

@@ -72,13 +72,14 @@ struct Operation {
   std::string_view summary;
   Supports supports;
 
-  // A compiler's view of global tensors, not a kernel's view of its slices.
+  // Whether a compiler partitions the operation over global tensors. If false,
+  // it is a kernel that sees only the slices of its device.
   bool global_view = false;
   bool decode_only = false;  // T = 1
   // Key and value are sharded over the query's head axes (the MHA spec).
   bool heads_on_keys = false;
-  // T and S have the same axes, so one query row cannot be served where keys
-  // are sharded by length.
+  // Query and key lengths have the same axes, so a query of length 1 is not
+  // supported where keys are sharded by length.
   bool lengths_alike = false;
   // Lengths are exchanged for heads, whose number the lengths' axes must
   // divide.
@@ -94,19 +95,19 @@ struct Operation {
   bool quantises_blocks = false;
   MaskedRows masked_rows = MaskedRows::kZero;
 
-  // Keys are in pages: causal attention of whole requests, without masks. The
-  // layout of pages of keys and values ...
+  // The layout of pages of keys and values, if the operation reads keys from
+  // such pages: causal attention of complete requests, without masks.
   std::optional<PagedKernel> pages = std::nullopt;
-  // ... or of one latent row a token.
+  // Whether the operation reads pages of latent rows, one row for each token.
   bool latent = false;
   StateTrace trace = StateTrace::kNone;
 
-  // Settings with an effect on it, besides those with an effect on all.
+  // Settings that affect the operation, in addition to kCommonSettings.
   SettingSet settings = {};
   InputSet inputs = kDenseInputs;
 
-  // The next two have no default: every operation needs them. `bytes` is the
-  // formula, from layouts, of what leaves all devices over a run.
+  // `bytes` and `run` have no default: every operation defines them. `bytes`
+  // adds the bytes that all devices send in a run, computed from the layouts.
   void (&bytes)(Traffic& traffic);
   OperationOutcome (&run)(Machine& machine, const AttentionProblem& problem,
                           const AttentionSpecs& specs,

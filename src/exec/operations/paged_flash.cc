@@ -1,7 +1,7 @@
-// paged_flash_attention: q [B, T, H, D], table [B, pages], two pools. For one
-// query a row `causal` is off and the row's length bounds the keys, which has
-// the same effect. Ragged queries fall back to unified_attention. Takes no
-// segment ids.
+// paged_flash_attention: q [B, T, H, D], table [B, pages], two pools. With one
+// query in each row, `causal` is off, since the row's length already hides
+// later keys. Ragged queries fall back to unified_attention. Takes no segment
+// ids.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -15,7 +15,7 @@ inline constexpr Supports kPagedSupports = {
     .heads = "local",
     .dim = "-"};
 
-// The `run` and the `bytes` of such a record.
+// The functions `run` and `bytes` of the record of a paged operation.
 template <const Operation& operation>
 OperationOutcome RunOnPages(Machine& machine, const AttentionProblem& problem,
                             const AttentionSpecs& specs,

@@ -31,7 +31,7 @@ extern const Operation kRing;
 
 namespace {
 
-// Key and value blocks in transit; `block[d]` is whose block device d has.
+// Key and value blocks in transit; device d has block number `block[d]`.
 struct Passing {
   PerDevice key, value, segments, positions;
   std::vector<int64_t> block;
@@ -198,7 +198,8 @@ std::optional<LayoutError> CheckRing(const SimMesh& mesh,
   return Joined(std::move(bad));
 }
 
-// Returns an error if the ring's axes are not the one that the settings name.
+// Returns an error if the settings name an axis of the ring and the lengths are
+// sharded over other axes.
 std::optional<LayoutError> CheckAxis(const SimMesh& mesh, const Staged& staged,
                                      const std::string& axis) {
   const AxisGroup axes = DropTrivial(mesh, staged.query.spec[1]);

@@ -26,13 +26,13 @@ AttentionProblem PermuteProblem(const AttentionProblem& problem,
                                 const std::vector<int64_t>& query_order,
                                 const std::vector<int64_t>& key_order);
 
-// Ring attention of slices whose lengths are sharded over one list of axes.
-// Positions are data, so any order works.
 struct Staged;
 struct RingSeam {
-  // How many blocks a rank processes of those that `ranks` pass on.
+  // Returns how many of the `ranks` blocks of a ring a rank processes.
   std::function<int64_t(int64_t ranks)> steps = [](int64_t n) { return n; };
 };
+// Runs ring attention on slices whose lengths are sharded over one list of
+// axes. Positions are inputs, so tokens may be in any order.
 ShardedTensor PassKeysRound(Machine& machine, const Staged& staged,
                             const OperationSettings& settings);
 

@@ -302,7 +302,7 @@ void UlyssesBytes(Traffic& traffic) {
       t->spec[2].insert(t->spec[2].end(), exchange.axes.begin(),
                         exchange.axes.end());
     }
-    // Repeated heads are more than the problem's.
+    // The exchange sent `repeated` copies of each key head.
     key.shape[2] *= exchange.repeated;
     value.shape[2] *= exchange.repeated;
   }

@@ -58,9 +58,9 @@ struct PagePool {
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
                                  float fill, LayoutError& why);
 
-// Writes one token of one head on one device; page and head count from the
-// device's first. Key and value are [D], rounded to the pool's dtype or
-// quantised; a row of zeros stays zeros.
+// Writes one token of one head on one device; `page` and `head` are numbered
+// from the device's first ones. Key and value are [D], rounded to the pool's
+// dtype or quantised; a row of zeros stays zeros.
 void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
                 int64_t head, std::span<const float> key,
                 std::span<const float> value);

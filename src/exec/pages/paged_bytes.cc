@@ -1,8 +1,9 @@
-// The bytes of a paged operation by formula: queries are gathered but for
-// heads, keys and values are resharded to their pages, and outputs are added
-// over the requests' axes, since a device has zeros for requests of other
-// shards. Example: 2 shards of requests all_reduce 4 N H_loc D bytes, of which
-// a device sends 2(n-1)/n, all of them.
+// The bytes of a paged operation by formula: queries are gathered over all axes
+// but those of heads, keys and values are resharded to their pages, and outputs
+// are added over the requests' axes, since a device has zeros for requests of
+// other shards. Example: over n = 2 shards of requests an all_reduce of 4 N
+// H_loc D bytes sends 2(n-1)/n times as many from each device, which is 4 N
+// H_loc D.
 #include "exec/pages/paged_program.h"
 
 namespace shardc::exec {

@@ -107,8 +107,9 @@ std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
   return std::nullopt;
 }
 
-// Returns whether positions count a request's keys, up to a shift that its
-// queries share.
+// Returns whether the positions of a request's keys are 0, 1, 2 and so on and
+// its queries have the positions of the last keys. All of them may be shifted
+// by one number.
 bool CountsKeys(const Staged& staged, const PagedRequest& request) {
   const auto shift = [](const Buffer& positions, int64_t begin, int64_t count,
                         int64_t first, std::optional<int64_t>& common) {

@@ -227,7 +227,8 @@ class PagedRun {
                       pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
     for (int64_t p = 0; p < keys; ++p) {
       const PageRead from = Find(r, p, shard, values);
-      // Tables of other shards' requests name pages that this device lacks.
+      // The table of another shard's request has page ids outside this device's
+      // pages: limit them.
       const int64_t page = std::clamp<int64_t>(from.id - from.shard * from.each,
                                                0, from.each - 1);
       for (int64_t h = 0; h < heads; ++h) {

@@ -47,7 +47,7 @@ std::optional<LayoutError> CheckBatch(const RaggedBatch& batch,
 // Returns the shard that holds a request's pages.
 int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r);
 
-// How the operations on pages of keys and values differ.
+// The properties in which the operations on pages of keys and values differ.
 struct PagedKernel {
   PageFormat format = PageFormat::kSeparate;
   bool writes = false;      // the kernel itself writes the new tokens
@@ -72,7 +72,7 @@ struct PagedTables {
   std::vector<int64_t>& owners;  // [R]: the shard that attends for each
   int64_t shards, tokens;        // tokens: of all queries
 };
-// Where a token is read.
+// One read of a token's key or value from a page.
 struct PageRead {
   int64_t request, position;
   int64_t id;           // the page's, among those of all shards

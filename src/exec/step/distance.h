@@ -1,7 +1,13 @@
-// The row of a table of position biases for the distance of a key from its
-// query: of keys before the query, or of both sides with half of the rows each.
-// Half of a side's rows are for one distance each; the others are for ranges of
-// distances, each longer by a constant factor, the last from `most` on.
+// Relative position buckets, as in T5: the row of a table of position biases
+// for the distance between a key and its query.
+//
+// The table is for keys before the query, or with `both` half of its rows are
+// for keys up to the query and half for keys after it. The first half of a
+// side's rows are for one distance each. Each other row is for a range of
+// distances, which grows by a constant factor from row to row, and the last row
+// is for all distances from `most` on.
+//
+//   8 rows, most 16:  distance 3 -> row 3, 4 and 5 -> row 4, 16 -> row 7
 #ifndef SHARDC_EXEC_STEP_DISTANCE_H_
 #define SHARDC_EXEC_STEP_DISTANCE_H_
 

@@ -95,7 +95,7 @@ void Mask(const LocalOp& local) {
   const int64_t window =
       op.counts.empty() ? 0 : SizeOf(local, op.counts.front());
   const std::vector<T> slopes = SlopesOf<T>(local);
-  // Array 3 counts heads.
+  // The fourth array gives no element: its offset is the index of the head.
   Shape count(scores.labels->size(), 0);
   if (!slopes.empty()) count[DimOf(*scores.labels, op.label)] = 1;
   const Reals<T> in(*scores.buffer);

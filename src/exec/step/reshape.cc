@@ -17,8 +17,8 @@ namespace {
 using step::LabelId;
 using step::OpKind;
 
-// Sets the strides of the factors of `whole` in an array that has it as one
-// dimension; `extent` has the factors' local sizes.
+// Sets the strides of the factors of `whole` in an array in which `whole` is
+// one dimension; `extent` has the factors' local sizes.
 void FactorStrides(const LocalOp& local, LabelId whole, int64_t stride,
                    const Labels& loop, const Shape& extent, Shape& strides) {
   const std::vector<LabelId>& factors =
@@ -102,7 +102,8 @@ void Heads(const LocalOp& local) {
   const Shape& other_shape = repeat ? part.buffer->shape : local.out->shape;
   const size_t dim = DimOf(loop, heads);
   const size_t kv_dim = DimOf(other, kv);
-  // A kernel that sees slices groups the heads of its slice.
+  // With kInSlices, heads are grouped by their index in the device's slice,
+  // otherwise by their global index.
   const bool slices = op.fn == step::kInSlices;
   const int64_t group =
       slices ? std::max<int64_t>(extent[dim] / other_shape[kv_dim], 1)
@@ -112,7 +113,7 @@ void Heads(const LocalOp& local) {
       slices ? 0 : (repeat ? part.start : local.start)[kv_dim];
   const int64_t kv_stride = StridesOf(other_shape)[kv_dim];
   const Shape strides = StridesAlong(loop, other, other_shape);
-  // Array 2 counts heads.
+  // The third array gives no element: its offset is the index of the head.
   Shape count(loop.size(), 0);
   count[dim] = 1;
   const Reals<T> in(*part.buffer);

@@ -28,8 +28,9 @@ char SeparatorOf(const std::vector<Param>& params) {
   return dots > 0 ? '.' : '/';
 }
 
-// The part of `12`, and with `suffixes` of `layers_12`, before its number; all
-// of other parts.
+// Returns the text before the number at the end of a part of a name: nothing
+// for `12` and, with `suffixes`, `layers_` for `layers_12`. Returns other parts
+// unchanged.
 std::string_view BeforeNumber(std::string_view part, bool suffixes) {
   size_t end = part.size();
   while (end > 0 && part[end - 1] >= '0' && part[end - 1] <= '9') --end;
@@ -130,8 +131,9 @@ ImportedRule RuleOf(std::string pattern, const NamedRule& param) {
   return made;
 }
 
-// One rule for all names that differ only in numbers, where their specs are the
-// same.
+// Adds one rule for all names that differ only in numbers if their specs are
+// equal, otherwise one rule for each of these names. Returns false after a
+// finding if a name occurs twice.
 template <class Param>
 bool Fold(const std::vector<Param>& params, Imported& imported,
           Findings& findings) {
@@ -159,7 +161,8 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
   for (const Param& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
-    // The number of `Dense_0` alone may be a part of a name.
+    // If no other name differs from this one in numbers only, a number such as
+    // that of `Dense_0` may belong to the name and is not generalised.
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }

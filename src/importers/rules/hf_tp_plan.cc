@@ -230,8 +230,9 @@ class TpPlan {
     Put(of_modules_, pattern + "\\.[^.]+$", cut, 2, place);
   }
 
-  // The key of a parameter or module: the longest one that its name ends with,
-  // itself or with `*` for numbers.
+  // Returns the key of a parameter or module: the longest key that the name
+  // ends with, either as it is or with its numbers replaced by `*`. Returns
+  // null if there is none.
   const Key* KeyOf(std::string_view name) const {
     const std::string generic = NameTemplate(name, '.');
     for (const std::string_view whole : {name, std::string_view(generic)}) {

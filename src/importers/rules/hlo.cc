@@ -110,8 +110,9 @@ class HloShardings {
     return true;
   }
 
-  // What `export hlo` writes numbers devices as the plan does, and not by their
-  // position in the mesh, as a program numbers its partitions.
+  // Prepares for the device numbers that `export hlo` writes. In a mesh of
+  // several slices they differ from positions (model/mesh_layout.h), by which a
+  // compiled program numbers its partitions. Returns false after a finding.
   bool NumberDevices(const Place& place) {
     if (!imported_.mesh || imported_.mesh->slices == 1) return true;
     if (imported_.mesh->devices > kMostDevices) {

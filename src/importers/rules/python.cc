@@ -1,7 +1,7 @@
 // Rule sets in Python source: a list of (pattern, PartitionSpec), as a
-// constant, a class attribute or what a function returns; a dict of whole
-// names; or a tree of specs, whose paths are the names. Nothing is run.
-// Comments come along with the rules that they stand above or behind:
+// constant, a class attribute or what a function returns; a dict whose keys are
+// complete names; or a tree of specs, whose paths are the names. Python is not
+// run. Comments above a rule and at the end of its line are imported with it:
 //
 //   ("wte/embedding", PS("tp")),  # large
 //     ->  # large
@@ -29,8 +29,8 @@ bool IsPatternLike(const PyValue& value) {
                      [](const PyValue& v) { return v.is == PyIs::kText; });
 }
 
-// The axis rule that decides a name while tokens are generated; nothing where
-// it is the one of the other modes.
+// Returns the axis rule that gives a token its axes in generation modes;
+// nullopt if the rule of the other modes does.
 std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   const Token* token = FindToken(name);
   if (token == nullptr || !token->rule) return std::nullopt;
@@ -38,11 +38,11 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
 }
 
-// A spec that Python resolves in one mode is the same in every mode of the
-// plan, whereas tokens follow the plan's mode. In a generation mode tokens
-// become the names of their decode rules, which mean the same in every mode.
-// In the others, where a token would differ in decode, the rule gets the mesh
-// axes for decode and insert.
+// Keeps the meaning of a spec that Python resolves in `mode`: it is the same in
+// every mode of the plan, whereas tokens follow the plan's mode. For a
+// generation mode, tokens become the names of their decode rules, which mean
+// the same in every mode. For other modes, if a token would have other axes in
+// decode, the rule gets the mesh axes of `mode` for decode and insert.
 void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   Rule& rule = made.rule;
   auto* list = std::get_if<SpecList>(&rule.spec);
@@ -83,7 +83,7 @@ void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   rule.modes.emplace(Mode::kInsert, std::move(fixed));
 }
 
-// One entry at least is a pattern with a spec.
+// Returns whether at least one entry is a pattern with a spec.
 bool HasRules(const PyValue& value) {
   if (value.is == PyIs::kDict) {
     for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
@@ -101,7 +101,8 @@ bool HasRules(const PyValue& value) {
              });
 }
 
-// A function that seems to return a tree of specs but hangs on a flag.
+// Returns whether a function seems, by its name, to return a tree of specs, but
+// its value depends on a flag that is not given.
 bool MayHaveTree(const PySymbol& symbol) {
   const std::string name = FoldCase(symbol.name);
   return symbol.is_function && HangsOnFlag(symbol.value) &&
@@ -109,7 +110,8 @@ bool MayHaveTree(const PySymbol& symbol) {
           name.find("sharding") != std::string::npos);
 }
 
-// A function that seems to return rules but hangs on what is not known.
+// Returns whether a function seems, by its name, to return rules, but its value
+// is unknown.
 bool MayHaveRules(const PySymbol& symbol) {
   const std::string name = FoldCase(symbol.name);
   return symbol.is_function && symbol.value.is == PyIs::kUnknown &&
@@ -135,7 +137,7 @@ class Reader {
     Findings axes;
     const bool fine = ReadAxes(imported, axes);
     if (!fine) imported.axes = {};
-    // Axes that cannot be read matter only where there is nothing else.
+    // Axes that cannot be read are reported only if no rule set is imported.
     const PySymbol* chosen = Choose(symbols, AnyAxes(imported) || !fine);
     if (chosen == nullptr) findings_.Append(std::move(axes));
     if (findings_.HasErrors()) return std::nullopt;
@@ -168,7 +170,9 @@ class Reader {
     return true;
   }
 
-  // The rule set that is meant: the only one, or the one that is named.
+  // Returns the rule set to import: the only one of the file, or the one that
+  // `--symbol` names. Otherwise returns null, after a finding unless the file
+  // has axes to import.
   const PySymbol* Choose(const std::vector<PySymbol>& symbols, bool any_axes) {
     std::vector<const PySymbol*> found =
         request_.symbol.empty() ? WithRules(symbols) : Named(symbols);
@@ -199,7 +203,8 @@ class Reader {
     return nullptr;
   }
 
-  // What a class inherits is meant only where nothing else has the name.
+  // Returns the symbols that `--symbol` names. A symbol that a class inherits
+  // counts only if no other symbol has the name.
   std::vector<const PySymbol*> Named(const std::vector<PySymbol>& symbols) {
     std::vector<const PySymbol*> own, inherited;
     for (const PySymbol& symbol : symbols) {
@@ -210,7 +215,8 @@ class Reader {
     return own.empty() ? inherited : own;
   }
 
-  // Lists and dicts; and trees, where there is no list.
+  // Returns the symbols that hold rules: lists and dicts of patterns, and, if
+  // there is no list, trees of specs.
   std::vector<const PySymbol*> WithRules(const std::vector<PySymbol>& symbols) {
     std::vector<const PySymbol*> found, trees;
     bool lists = false;
@@ -318,7 +324,8 @@ class Reader {
     return true;
   }
 
-  // All but the pattern; `whole` is what the rule's comments stand around.
+  // Sets all members of a rule except its pattern. `whole` is the text of the
+  // rule, whose comments are imported.
   bool MakeRule(const PyValue& spec, const PyValue& whole,
                 const AxisRules& axes, ImportedRule& made) {
     auto read = SpecOf(source_, spec, findings_);
@@ -330,8 +337,9 @@ class Reader {
     return true;
   }
 
-  // The mode that a spec is resolved in. A bundle has its own, which the
-  // reference takes whatever is given.
+  // Applies the mode in which Python resolves a spec. A bundle has a mode of
+  // its own, which the reference uses whatever mode is given. Returns false
+  // after a finding.
   bool ReadMode(const PyValue& spec, const AxisRules& axes,
                 ImportedRule& made) {
     if (spec.is != PyIs::kResolved) return true;
@@ -385,8 +393,8 @@ class Reader {
     return text;
   }
 
-  // Those alone on their lines since the rule before, those inside, and the
-  // one behind it.
+  // Returns the comments of a rule: those on lines of their own directly above
+  // it, those inside it, and the one at the end of its last line.
   std::vector<std::string> CommentsOf(const PyValue& whole) {
     std::vector<std::string> out;
     const std::string_view text = source_->text();
@@ -396,7 +404,7 @@ class Reader {
         [](const PyComment& comment, size_t at) { return comment.begin < at; });
     auto at = from;
     while (at != module_.comments.end() && at->begin < whole.begin) ++at;
-    // Of a longer text above, the last lines.
+    // Above a rule, only the last kMostComments comments are considered.
     if (at - from > kMostComments)
       at -= kMostComments;
     else
@@ -411,7 +419,8 @@ class Reader {
     return out;
   }
 
-  // Nothing but comments and blanks stands between the two.
+  // Returns whether there are only comments, blanks and `(` between the comment
+  // and `begin`.
   bool Adjoins(const PyComment& comment, size_t begin) const {
     const std::string_view text = source_->text();
     size_t at = comment.begin;

@@ -1,5 +1,5 @@
-// Evaluates calls: of PartitionSpec and its like, of a few functions of Python,
-// of functions and classes of the file.
+// Evaluates calls of PartitionSpec and similar constructors, of a few built-in
+// functions of Python, and of the functions and classes of the file:
 //
 //   class B(A):
 //     def rules(self): return (("x", P()),) + super().rules()
@@ -19,7 +19,8 @@ bool IsSuper(const PyNode& node) {
          node.items[0].text == "super";
 }
 
-// The classes whose objects the statements assign to `name`.
+// Appends the names of the classes whose objects the statements assign to
+// `name`.
 void Assigned(const std::vector<PyStatement>& body, std::string_view name,
               std::vector<std::string_view>& out) {
   for (const PyStatement& one : body) {
@@ -61,7 +62,7 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
   const PyNode& function = node.items[0];
   std::string name = function.text;
   if (function.kind == PyKind::kName) {
-    // `PS = PartitionSpec` and `resolve = pmag.resolve`.
+    // The name may be an alias: `PS = PartitionSpec`, `resolve = pmag.resolve`.
     const PyValue bound = Named(function, scope);
     if (bound.is == PyIs::kSymbol) name = bound.text;
     if (bound.is == PyIs::kUnknown && bound.flag == "resolve") name = "resolve";
@@ -81,7 +82,8 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
   if (one && KeepsItsArgument(name)) {
     PyValue value = Value(node.items[1], scope, owner);
     if (name != "list" && name != "dict") return value;
-    // A copy, which grows by itself.
+    // `list(x)` and `dict(x)` are copies: later changes of a copy do not change
+    // x.
     if (!Make(BytesOf(value.items))) {
       return Unknown(node, std::string(kPyTooInvolved));
     }
@@ -103,8 +105,9 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
   return Unknown(node, "what `" + TextOf(function) + "` returns");
 }
 
-// Of range, enumerate, zip, of a dict's items, keys and values, of dict with
-// keywords, and of the classes of the file.
+// Evaluates range, enumerate, zip, the methods items, keys and values of a
+// dict, dict with keywords, and the constructors of the file's classes. Returns
+// nullopt for other functions.
 std::optional<PyValue> PyEvaluator::Builtin(std::string_view name,
                                             const PyNode& node, PyScope& scope,
                                             const PyClass* owner) {
@@ -185,7 +188,8 @@ PyValue PyEvaluator::Range(const PyNode& node, const PyValue& given) {
   return Sized(std::move(out), node);
 }
 
-// `counted` is enumerate, whose first values are 0, 1, 2 ...
+// Evaluates zip or, with `counted`, enumerate, whose tuples begin with 0, 1, 2
+// and so on.
 PyValue PyEvaluator::Zipped(const PyNode& node, const PyValue& given,
                             bool counted) {
   PyValue out = Simple(PyIs::kSequence, node);
@@ -257,8 +261,9 @@ const PyClass* PyEvaluator::ClassOf(const PyNode& node, const PyScope& scope,
   return of == nullptr ? nullptr : MemberClass(*of, node.text);
 }
 
-// The class of `self.name`: that of the class attribute, that in `sub_configs`,
-// or the only class whose object __init__ makes it.
+// Returns the class of the object `self.name`: that of the class attribute,
+// that given in `sub_configs`, or the class whose constructor `__init__`
+// assigns, if there is only one. Returns nullptr if it is unknown.
 const PyClass* PyEvaluator::MemberClass(const PyClass& of,
                                         std::string_view name) const {
   const auto named = [&](const PyValue& value) {
@@ -308,7 +313,7 @@ std::optional<PyScope> PyEvaluator::Given(const PyStatement& function,
       if (!IsPassedOn(list, scope)) return std::nullopt;
       continue;
     }
-    // `Base.rules(self)` gives the object by itself.
+    // The first argument of `Base.rules(self)` is the object itself.
     if (i == 1 && next == 1 && keyword.empty() && item.kind == PyKind::kName &&
         IsSelf(item.text)) {
       continue;

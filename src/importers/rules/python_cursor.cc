@@ -1,5 +1,6 @@
-// Where a recursive descent parser of Python ends at the first mistake: the
-// position jumps to the last token, of kind kEnd, at which every loop stops.
+// Moves over the tokens of a Python file. At the first syntax error the
+// position jumps to the last token, of kind kEnd, at which every loop of the
+// parser stops.
 #include "importers/rules/python_cursor.h"
 
 #include <algorithm>

@@ -55,8 +55,8 @@ class PyCursor {
   // Adds a finding (python-syntax) at the current token.
   void Refuse(std::string message);
 
-  // Counts statements and expressions inside each other. Returns false, after a
-  // finding with this message, where they are too many.
+  // Counts nested statements and expressions. Returns false, after a finding
+  // with this message, if the nesting is too deep.
   bool Enter(std::string message);
   void Leave() { --depth_; }
 

@@ -14,10 +14,10 @@
 namespace shardc::imports {
 namespace {
 
-// Functions that call functions.
+// The maximum depth of nested function calls.
 constexpr int kCallLimit = 20;
-// The bytes of all values that are made, shared ones once: real files take less
-// than 4 MiB.
+// The maximum bytes of all values of a file, shared values counted once. Real
+// files need less than 4 MiB.
 constexpr int64_t kByteLimit = int64_t{64} << 20;
 
 bool Returns(const std::vector<PyStatement>& body) {
@@ -27,7 +27,7 @@ bool Returns(const std::vector<PyStatement>& body) {
   });
 }
 
-// Whether the list is this value's or inside of it.
+// Returns whether the list belongs to this value or to a value nested in it.
 bool Holds(const PyValue& value, const PyList<PyValue>& list) {
   if (value.items.SharesWith(list)) return true;
   const auto in = [&](const PyValue& one) { return Holds(one, list); };
@@ -99,7 +99,7 @@ PyValue PyEvaluator::Value(const PyNode& node, PyScope& scope,
     return Unknown(node, std::string(kPyTooInvolved));
   }
   PyValue value = Evaluated(node, scope, owner);
-  // Counted even where it is too much, so that nothing more is made.
+  // Bytes are counted even beyond the limit, so that no further value is made.
   made_ += BytesOf(value);
   return value;
 }

@@ -15,10 +15,10 @@
 
 namespace shardc::imports {
 
-// Steps of all functions of a file together.
+// The maximum number of evaluation steps for all functions of a file.
 inline constexpr int64_t kPyStepLimit = 5'000'000;
 inline constexpr std::string_view kPyTooInvolved = "this file is too involved";
-// The text of the unknown value of `args` in `def f(*args)`.
+// The text that marks the unknown value of `args` in `def f(*args)`.
 inline constexpr std::string_view kPyStarred = "*";
 
 using PyScope = std::map<std::string, PyValue, std::less<>>;
@@ -28,8 +28,8 @@ using PyFunctions = std::map<std::string, const PyStatement*, std::less<>>;
 struct PyClass {
   PyScope attributes;
   PyFunctions functions;
-  // Where Python looks for a name: the class, and the bases in this file up to
-  // one that is not.
+  // The classes in which Python looks up a name, in this order: the class
+  // itself, then its bases up to the first one that the file does not define.
   std::vector<const PyClass*> order;
 };
 
@@ -39,9 +39,10 @@ struct PyMethod {
   const PyClass* in = nullptr;
 };
 
-// Of the class or of its bases; nullptr if there is none.
+// Returns an attribute of the class or of its bases; nullptr if there is none.
 const PyValue* AttributeOf(const PyClass& of, std::string_view name);
-// Of the classes that follow `after` in the order of `of`, or of all.
+// Returns a method of the class or of its bases. With `after`, searches only
+// the classes that follow it in `of.order`, as Python's super() does.
 PyMethod MethodOf(const PyClass& of, std::string_view name,
                   const PyClass* after = nullptr);
 
@@ -61,19 +62,21 @@ class PyEvaluator {
               const PyNames& names)
       : text_(text), values_(values), names_(names) {}
 
-  // What a function returns, its parameters as given or by default, for an
-  // object of the class `owner`; `in` is the class that defines the function.
-  // Adds the flags that took their defaults.
+  // Returns what a function returns for an object of the class `owner`. Its
+  // parameters have the values given with `--set` or their defaults; flags with
+  // default values are added to `defaults`. `in` is the class that defines the
+  // function.
   PyValue Called(const PyStatement& function, const PyClass* owner,
                  const PyClass* in, std::vector<std::string>& defaults);
-  // Runs a statement that defines nothing, for what it does to `scope`.
+  // Runs a statement that is not a definition; it may change names in `scope`.
   void Step(const PyStatement& one, PyScope& scope, const PyClass* owner);
   PyValue Value(const PyNode& node, PyScope& scope, const PyClass* owner);
 
  private:
-  // What a function returns, its parameters as given, set or by default.
+  // Returns what a function returns. Parameters that are not in `given` have
+  // the values given with `--set` or their defaults.
   PyValue Called(const PyMethod& method, const PyClass* owner, PyScope given);
-  // The value of a `return` that is reached.
+  // Runs statements. Returns the value of the first `return` that is reached.
   std::optional<PyValue> Run(const std::vector<PyStatement>& body,
                              PyScope& scope, const PyClass* owner);
   std::optional<PyValue> Branch(const PyStatement& one, PyScope& scope,
@@ -85,56 +88,57 @@ class PyEvaluator {
   std::string TextOf(const PyNode& node) const;
   void Grow(const PyStatement& one, PyScope& scope, const PyClass* owner);
   void Put(const PyStatement& one, PyScope& scope, const PyClass* owner);
-  // Whether a value is a list or a dict, which all of its names see change.
+  // Returns whether a value is a list or a dict, which changes under all of its
+  // names at once.
   bool IsList(const PyValue& value) const;
-  // Makes the other names of a list or dict that changes unknown.
+  // Makes the other names of a list or dict unknown when it is changed.
   void ForgetOthers(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
-  // Sets the value of a key. Returns false if there would be too much.
+  // Sets the value of a key in `dict`. Returns false if that exceeds a limit.
   bool PutItem(const PyValue& key, const PyValue& value, PyValue& dict);
   void Loop(const PyStatement& one, PyScope& scope, const PyClass* owner);
-  // Gives the names of a loop's target their values.
+  // Assigns a value to the names of a loop's target.
   void Bind(const PyNode& target, const PyValue& value, PyScope& scope);
-  // The values that a loop over `value` has, one after the other.
+  // Returns the values that a loop over `value` visits, in order.
   PyValue Elements(PyValue value, const PyNode& node);
   PyValue Each(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Adds what the clauses from `clause` on give to `out`, which becomes unknown
-  // where one of them is.
+  // Evaluates a comprehension from its clause number `clause` on and appends
+  // the results to `out`, which becomes unknown if a clause is unknown.
   void EachFrom(const PyNode& node, size_t clause, PyScope& scope,
                 const PyClass* owner, PyValue& out);
   PyValue Format(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Part(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Returns false if there would be too many bytes of values.
+  // Counts the bytes of a new value. Returns false if they exceed the limit.
   bool Make(int64_t bytes);
   PyValue Evaluated(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // The value of a name, at the place where it is used.
+  // Returns the value that a name has where `node` uses it.
   PyValue Named(const PyNode& node, const PyScope& scope);
   PyValue Copied(const PyValue& value, const PyNode& node);
   PyValue Attribute(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Adds what `*name` stands for.
+  // Appends the items of `from`, which is written `*name`, to `to`.
   void Spread(const PyValue& from, const PyNode& node, PyValue& to);
   PyValue Several(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Sum(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Logic(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Call(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // What some functions of Python return; nullopt for others.
+  // Evaluates a call of a built-in function of Python; nullopt for others.
   std::optional<PyValue> Builtin(std::string_view name, const PyNode& node,
                                  PyScope& scope, const PyClass* owner);
   PyValue Range(const PyNode& node, const PyValue& given);
   PyValue Zipped(const PyNode& node, const PyValue& given, bool counted);
-  // A function of the file that is called, and the class of the object that it
-  // is called for.
+  // Returns the function of the file that a call refers to, and the class of
+  // the object that it is called on.
   std::pair<PyMethod, const PyClass*> FunctionOf(const PyNode& function,
                                                  const PyScope& scope,
                                                  const PyClass* owner);
-  // The class of what an expression gives; nullptr if it is not known.
+  // Returns the class of an expression's value; nullptr if it is not known.
   const PyClass* ClassOf(const PyNode& node, const PyScope& scope,
                          const PyClass* owner);
   const PyClass* ClassNamed(std::string_view name) const;
   const PyClass* MemberClass(const PyClass& of, std::string_view name) const;
   static bool IsPassedOn(const PyNode& node, const PyScope& scope);
-  // The values of a call's arguments by the names of their parameters; nullopt
-  // if they are not known.
+  // Returns the values of a call's arguments by parameter; nullopt if they are
+  // not known.
   std::optional<PyScope> Given(const PyStatement& function, const PyNode& call,
                                PyScope& scope, const PyClass* owner);
   PyValue Arguments(PyIs is, const PyNode& node, PyScope& scope,

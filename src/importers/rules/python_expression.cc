@@ -1,7 +1,7 @@
-// The methods follow Python's precedences: a choice holds `or`, that holds
-// `and`, that comparisons, sums, terms, and a term an atom with what follows
-// it. What rule sets do not need is skipped to the end of its brackets or its
-// line:
+// A recursive descent parser of Python's expressions with one method per level
+// of precedence: choices (`a if c else b`), then `or`, `and`, comparisons,
+// sums, terms, and atoms with their calls and indices. Code that rule sets do
+// not need is skipped to the end of its brackets or its line:
 //
 //   A + (x for x in y)[1:]  ->  add(name A, part(other))
 #include "importers/rules/python_expression.h"
@@ -162,7 +162,8 @@ PyNode PyExpressionParser::Compared() {
                  IsOperator(">=") || IsWord("in"))) {
       break;
     }
-    // `a == b == c` does not compare the result of a comparison.
+    // `a == b == c` does not compare the result of `a == b` with c: it is
+    // kOther.
     left = Pair(chain ? PyKind::kOther : kind, std::move(left), words,
                 &PyExpressionParser::Sum);
   }
@@ -419,7 +420,7 @@ PyNode PyExpressionParser::Bracket() {
   std::vector<PyNode> items;
   while (good() && !IsOperator(close)) {
     if (braces && IsOperator("**")) {
-      // `**x` is a key that is a star, with an empty value.
+      // `**x` is stored as a key of kind kStar with a value of kind kNone.
       dict = true;
       Next();
       const size_t from = Now().begin;

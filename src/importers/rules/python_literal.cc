@@ -1,5 +1,6 @@
-// Values are compared by what they hold, not by where they are written. What a
-// condition is worth follows Python: an empty text or sequence is false.
+// Values are compared by what they hold, not by where they are written.
+// Conditions are true or false as in Python: an empty text or sequence is
+// false.
 //
 //   Same(("a", 1), ["a", 1])  ->  true     TruthOf(())  ->  false
 #include "importers/rules/python_literal.h"

@@ -11,7 +11,7 @@
 namespace shardc::imports {
 namespace {
 
-// The sum of the values' sizes over all names that are read, which bounds the
+// Limits the sum of the sizes of the values that names are read as, and so the
 // time of code that doubles a value with each line.
 constexpr int64_t kCopyLimit = 30'000'000;
 
@@ -201,8 +201,9 @@ PyValue PyEvaluator::Each(const PyNode& node, PyScope& scope,
                           const PyClass* owner) {
   const bool dict = node.keywords[0] == "key";
   PyValue out = Simple(dict ? PyIs::kDict : PyIs::kSequence, node);
-  // The targets are names of the comprehension alone. The caller may hold an
-  // iterator into its scope, which therefore stays as it is.
+  // The loop variables of a comprehension are names in it only, so they are
+  // bound in a copy of the scope. The caller's scope must not change, since the
+  // caller may hold an iterator into it.
   PyScope inside = scope;
   steps_ += static_cast<int64_t>(inside.size());
   EachFrom(node, dict ? 2 : 1, inside, owner, out);

@@ -31,8 +31,8 @@ struct PyTokenAt {
   size_t begin = 0;
   size_t end = 0;
   std::string text;
-  // Of an f-string: text, what is inside of the braces, text, and so on, of
-  // which the first and the last are text.
+  // For an f-string: texts and the contents of its braces in turn, beginning
+  // and ending with a text.
   std::vector<std::string> parts;
 };
 

@@ -52,15 +52,16 @@ void Gather(const std::vector<PyStatement>& body, PyStatement& to) {
   }
 }
 
-// The body may run zero times, once or several times.
+// Marks a statement as unknown, since its body may run zero times, once or
+// several times.
 void Unknown(PyStatement& made) {
   made.act = PyAct::kUnknown;
   Gather(made.body, made);
   made.body.clear();
 }
 
-// Whether one of the statements leaves a loop, or the function, by other ways
-// than a return.
+// Returns whether one of the statements leaves a loop or the function other
+// than by a return.
 bool Leaves(const std::vector<PyStatement>& body) {
   return std::any_of(body.begin(), body.end(), [](const PyStatement& one) {
     return one.act == PyAct::kLeave || Leaves(one.body) || Leaves(one.other);
@@ -242,7 +243,8 @@ class PyStatementParser : private PyExpressionParser {
     }
   }
 
-  // `from jax.sharding import PartitionSpec as Spec`: Spec = PartitionSpec.
+  // Parses `from jax.sharding import PartitionSpec as Spec` as the assignment
+  // Spec = PartitionSpec.
   void Import(std::vector<PyStatement>& body) {
     while (!AtLineEnd()) {
       if (Now().kind == PyToken::kName && IsWord("as", 1) &&
@@ -359,7 +361,7 @@ class PyStatementParser : private PyExpressionParser {
     }
   }
 
-  // It is unknown which of the cases runs.
+  // Parses `match`. It is unknown which of its cases runs.
   void Match(PyStatement& made) {
     SkipHeader();
     Take(":");

@@ -75,7 +75,8 @@ struct PyStatement {
   std::vector<std::string> names;
   bool returns = false;
   PyNode target, value;
-  // Names with their defaults, without `*args` and `**kwargs`; and those.
+  // `parameters` has names with their defaults; `starred` has the names of
+  // `*args` and `**kwargs`.
   std::vector<std::pair<std::string, std::optional<PyNode>>> parameters;
   std::vector<std::string> starred;
   std::vector<PyStatement> body, other;

@@ -15,7 +15,8 @@ namespace {
 
 // Trees of parameters are a few levels deep; this bounds the recursion.
 constexpr int kDepthLimit = 64;
-// Above these, parts of trees are not looked for.
+// The maximum number of symbols, and of specs of one symbol, for which symbols
+// that are parts of others are searched.
 constexpr size_t kSymbolLimit = 50, kPlaceLimit = 100'000;
 
 bool HasParts(const PyValue& value) {
@@ -23,8 +24,8 @@ bool HasParts(const PyValue& value) {
          value.is == PyIs::kObject;
 }
 
-// Calls `visit(key, part)` for each part; `key` is nullptr in a list. Stops
-// where it returns false.
+// Calls `visit(key, part)` for each part of a dict, list or object; `key` is
+// nullptr in a list. Returns false, and stops, if `visit` returns false.
 bool Parts(const PyValue& value, const auto& visit) {
   if (value.is == PyIs::kDict) {
     for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
@@ -80,7 +81,7 @@ class Flattener {
 
   bool Add(const PyValue& value, const std::string& path, int depth) {
     if (value.is == PyIs::kNone) return true;
-    // A tuple of axis names is a spec, as elsewhere.
+    // A tuple of axis names is a spec rather than a list of specs.
     const bool inner =
         HasParts(value) && (value.is != PyIs::kSequence || Holds(value, depth));
     if (!inner) {

@@ -24,21 +24,23 @@ bool IsSpecLike(const PyValue& value);
 // Whether a dict or an object has a spec in it, at any depth.
 bool HoldsSpecs(const PyValue& value);
 
-// Whether a value, or one inside of a dict, list or object, hangs on a flag.
+// Returns whether a value, or a value nested in it, depends on a flag that is
+// not given.
 bool HangsOnFlag(const PyValue& value);
 
-// Whether it has one below another dict, list or object, so that names are
-// paths; objects are always trees.
+// Returns whether specs are in a dict, list or object inside another one, so
+// that their names are paths. An object is always a tree.
 bool IsTree(const PyValue& value);
 
-// The specs of a tree in its order; None is no parameter. Returns nullopt after
-// a finding (inexpressible) at a key or value that is unknown or neither.
+// Returns the specs of a tree in its order, where None is skipped. Returns
+// nullopt after a finding (inexpressible) at a key that is no name, or at a
+// value that is neither a spec nor a tree.
 std::optional<std::vector<PyLeaf>> LeavesOf(const SourceRef& source,
                                             const PyValue& tree,
                                             Findings& findings);
 
-// The symbols without those all of whose specs are written in the value of
-// another one: functions that return a part of a tree.
+// Returns the symbols except those all of whose specs are written in the value
+// of another symbol, such as functions that return a part of a tree.
 std::vector<const PySymbol*> WithoutParts(
     const std::vector<const PySymbol*>& symbols);
 

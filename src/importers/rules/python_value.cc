@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kOrderLimit = 100;  // classes among the bases of one
 
-// Bases of Python's own, which have nothing that rules are made of.
+// Returns whether a base class is one of Python's own, which define no rules.
 bool HasNoRules(const PyNode& base) {
   return base.kind == PyKind::kPart || base.text == "object" ||
          base.text == "ABC" || base.text == "Protocol" ||
@@ -39,14 +39,16 @@ class ModuleSymbols {
     return out;
   }
 
-  // Returns a value outside of any function.
+  // Returns the value of an expression outside of any function.
   PyValue Free(const PyNode& node) {
     PyScope none;
     return evaluator_.Value(node, none, nullptr);
   }
 
  private:
-  // Branches have run as a whole, and only what they declare is added.
+  // Runs the statements of a body and collects the functions and classes that
+  // it defines. Step has already run the branches of an `if`, so in a branch
+  // only definitions are collected.
   void Collect(const std::vector<PyStatement>& body, const std::string& prefix,
                PyScope& scope, PyClass* owner, bool branch = false) {
     for (const PyStatement& one : body) {
@@ -77,7 +79,8 @@ class ModuleSymbols {
       all.insert(all.end(), at->second.order.begin(), at->second.order.end());
       if (all.size() > kOrderLimit) break;
     }
-    // A base of two bases comes after both.
+    // A class that is a base of two bases comes after both of them, as in
+    // Python.
     std::vector<const PyClass*> out;
     std::set<const PyClass*> seen = {&made};
     for (auto it = all.rbegin(); it != all.rend(); ++it) {

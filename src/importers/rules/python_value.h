@@ -1,5 +1,5 @@
-// What Python literals are worth, without running anything: constants, class
-// attributes, branches on flags that are known, functions without arguments.
+// The values of Python expressions, found without running Python: constants,
+// class attributes, branches on known flags, functions without arguments.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 
@@ -34,7 +34,7 @@ enum class PyIs : uint8_t {
 
 struct PyField;
 
-// A list that copies share until one of them grows.
+// A list whose copies share memory until one of them grows.
 template <class T>
 class PyList {
  public:
@@ -67,8 +67,8 @@ struct PyValue {
   PyList<PyValue> items;
   PyList<PyField> fields;
   size_t begin = 0, end = 0;  // where it is written
-  // Of an unknown one: what it hangs on, and where that stands. A flag can be
-  // given with `--set`.
+  // If the value is unknown: the reason, the flag that it depends on (which can
+  // be given with `--set`), and the place of the reason in the text.
   std::string why, flag;
   size_t why_begin = 0, why_end = 0;
   int64_t size = 1;  // values in it, itself included
@@ -79,8 +79,9 @@ struct PyField {
   PyValue second;
 };
 
-// Something with a name: a constant of the module, an attribute of a class, or
-// what a function returns. What a class inherits has its name as well.
+// A named value: a constant of the module, an attribute of a class, or what a
+// function returns. Members that a class inherits are listed under the names of
+// both classes.
 struct PySymbol {
   std::string name;  // `LlamaConfig.get_partition_rules`
   PyValue value;
@@ -90,12 +91,13 @@ struct PySymbol {
   std::vector<std::string> defaults;
 };
 
-// In the file's order. `values` are given flags, by name.
+// Returns the symbols in the file's order. `values` are the flags given with
+// `--set`, by name.
 std::vector<PySymbol> SymbolsOf(
     const PyModule& module, std::string_view text,
     const std::map<std::string, std::string>& values);
 
-// Every PartitionAxis(...) that the file writes, wherever it stands.
+// Returns every PartitionAxis(...) that the file contains.
 std::vector<PyValue> AxesIn(const PyModule& module, std::string_view text);
 
 }  // namespace shardc::imports

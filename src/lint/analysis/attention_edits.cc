@@ -48,9 +48,9 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
   return {};
 }
 
-// The line of the rule that a name was resolved by, or of one that this rule
-// takes its value from; `batch` takes its value from two. No position where all
-// of them are defaults.
+// Returns the line of the rule that a name was resolved by, or else of the rule
+// that it takes its value from; `batch` takes its value from two rules. The
+// place has no position if all of these rules are defaults.
 Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
   const Place registered = RegisteredPlace(facts, trace.name);
   if (registered.HasPosition()) return registered;
@@ -80,8 +80,8 @@ Place WrittenPlace(const Facts& facts, const AttentionLayout& layout,
   return {};
 }
 
-// The dimensions that an edit is about: its own, then for an axis that occurs
-// twice the others that have it.
+// Returns the dimensions that an edit concerns: the dimension that it changes
+// and, for a repeated axis, the other dimensions that have the axis.
 std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
                                  const Edit& edit) {
   std::vector<size_t> dims = {static_cast<size_t>(*edit.dim)};
@@ -97,7 +97,8 @@ std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
   return dims;
 }
 
-// "axis rules `batch` and `head`", the defaults that an edit comes from.
+// Returns " (defaults of the axis rules `batch` and `head`)": the rules that an
+// edit comes from.
 std::string DefaultsText(const AttentionLayout& layout, const Edit& edit) {
   std::vector<std::string> rules;
   for (size_t dim : DimensionsOf(layout, edit)) {

@@ -15,9 +15,8 @@
 
 namespace shardc {
 
-// The place of the axes of a dimension of `tensor`: the line of `axes:` or of
-// `register:` that gives them, otherwise `otherwise`, since defaults have no
-// place.
+// Returns the place that gives a dimension of `tensor` its axes: the line in
+// `axes:` or `register:`, or `otherwise` if the axes are defaults.
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
@@ -25,7 +24,8 @@ Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
 // rule that this one takes its value from. A default does not count, nor does
 // the name of one of the five parallelism axes, which only renames an axis.
 bool Written(const Facts& facts, const NameTrace& trace);
-// The same for any rule that splits a dimension of attention.
+// Returns whether a file writes one of the axis rules that give dimension `dim`
+// of an attention tensor its axes.
 bool Written(const Facts& facts, Mode mode, std::string_view tensor,
              size_t dim);
 
@@ -40,16 +40,18 @@ struct ModeSplit {
   std::vector<Mode> modes;
 };
 
-// One for each set of axes that split the dimension in some modes; modes in
-// which it is unsharded are left out. Places as above.
+// Returns one split for each set of axes that shards the dimension in some
+// modes; modes in which it is unsharded are left out. Places are those of
+// AttentionPlace.
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
                                 AttentionDim dim, const Place& otherwise);
 // "decode", or "every mode" for all that are planned.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
-// Reports one finding for each distinct edit with this reason and line:
-// `observe` gets "attention's `key` and `value`" and the edit, and the modes
-// follow its text. Levels are those of parameters (legality.h).
+// Reports one finding for each distinct edit with this reason and line.
+// `observe` returns the message for "attention's `key` and `value`" and the
+// edit; the modes are appended to it. Levels are those of ReportEdits
+// (legality.h).
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

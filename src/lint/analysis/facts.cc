@@ -65,7 +65,7 @@ std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
   const Matches matches = matcher->Match(names, separator);
   std::vector<bool> seen(matches.begin.size());
   for (size_t i = 0; i < names.size(); ++i) {
-    // Names with the same set of patterns add nothing.
+    // Each set of patterns is visited for the first name that has it.
     if (seen[matches.set[i]]) continue;
     seen[matches.set[i]] = true;
     for (const uint32_t pattern : matches.Of(i)) {
@@ -217,7 +217,8 @@ void Facts::FindRuleFacts() {
         ++facts.won;
         continue;
       }
-      // A rule loses to few others, most often to the last one again.
+      // A rule mostly loses to the same rule as the last time: search from the
+      // end.
       auto at =
           std::find_if(facts.lost.rbegin(), facts.lost.rend(),
                        [&](const LostTo& lost) { return lost.rule == winner; });
@@ -302,8 +303,8 @@ void Facts::FindDeadCauses() {
   };
   try_with(DeadCause::kSeparator, "");
   if (!dead_rules.empty()) try_with(DeadCause::kCase, "(?i)");
-  // For rules that were written for other names no cause is reported, unless
-  // the separator is the cause.
+  // If the rules were written for other names, no cause is reported for single
+  // rules, unless the separator explains most of them.
   int64_t dead = 0;
   int64_t separated = 0;
   for (const RuleFacts& facts : rule_facts_) {

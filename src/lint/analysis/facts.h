@@ -51,8 +51,7 @@ struct ParameterGroup {
   int64_t count() const { return end - begin; }
 };
 
-// An earlier rule that is the first match of parameters which a rule matches
-// too.
+// An earlier rule that wins parameters which a later rule matches too.
 struct LostTo {
   uint32_t rule = 0;
   int64_t count = 0;
@@ -115,7 +114,8 @@ class Facts {
   }
   // The rank, or -1 if the shape is unknown.
   int Rank(const ParameterGroup& group) const;
-  // Of one parameter and of all parameters of the group; 0 if unknown.
+  // Elements and bytes of one parameter of the group, and the bytes of all of
+  // its parameters; 0 if unknown.
   int64_t Elements(const ParameterGroup& group) const;
   int64_t Bytes(const ParameterGroup& group) const;
   int64_t TotalBytes(const ParameterGroup& group) const;
@@ -123,7 +123,7 @@ class Facts {
 
   // Axes of a dimension of the train spec; none past its end.
   AxisGroup AxesAt(const ParameterGroup& group, int dim) const;
-  // The axis along which a placed parameter of this layout has its coordinate.
+  // The mesh axis along which a layout places each parameter at one coordinate.
   const std::string& PlacementAxis(const ParamLayout& layout) const;
   // The number of shards of a parameter in train, its placement included.
   int64_t Parts(const ParameterGroup& group) const;
@@ -131,8 +131,8 @@ class Facts {
   bool Replicated(const ParameterGroup& group) const;
   // Whether the spec of some mode is illegal and was not corrected.
   bool Illegal(const ParameterGroup& group) const;
-  // Whether the specs are legal, and matched or replicated by policy, so that
-  // devices use them.
+  // Whether lints can judge the group's specs: they are legal, and either a
+  // rule matches or the policy replicates unmatched parameters.
   bool Judged(const ParameterGroup& group) const;
 
   // A rule's spec in a mode before shapes are considered; empty for `like`.
@@ -140,7 +140,7 @@ class Facts {
   // All axes of a rule's spec in train, also those that the mesh lacks.
   AxisGroup AxesAsked(int32_t rule) const;
 
-  // Places; empty if there is none.
+  // The places of a rule, of a group's rule and of the mesh; empty if unknown.
   Place RulePlace(int32_t rule) const;
   Place GroupPlace(const ParameterGroup& group) const {
     return RulePlace(group.rule);
@@ -155,9 +155,10 @@ class Facts {
   int64_t applied() const {
     return applied_;
   }  // to rules other than catch-alls
-  // The tensor parallel axes of a group, which are those that an axis rule for
-  // heads, MLP or vocabulary names, and their number of shards. Weights are
-  // gathered over the others before use.
+  // Tensor parallel axes are those that an axis rule for heads, MLP or
+  // vocabulary names; weights are gathered over all other axes before use.
+  // Returns the product of the sizes of those in `group`, and the axes
+  // themselves.
   int64_t TensorParts(const AxisGroup& group) const;
   AxisGroup TensorAxes(const AxisGroup& group) const;
   // The axes over which a parameter stays split in use: all but data axes (dp,

@@ -44,8 +44,8 @@ struct Claim {
   size_t group = 0;   // index into FallThrough::groups
 };
 
-// The groups of `open` that each rule is nearest to, other than rules already
-// `named`.
+// Returns, for each dead rule that is not yet `named`, the groups of `open`
+// whose nearest rule it is.
 std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
                                                const FallThrough& fall,
                                                std::span<const size_t> open,
@@ -65,13 +65,14 @@ std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
   return claims;
 }
 
-// Sets `fall.intended`, in the order of the groups. A group that another one
-// has won a rule from gets the nearest of the rules that are left.
+// Sets `fall.intended`, in the order of the groups. If a rule is nearest to
+// several groups, it goes to the group with the fewest edits, and the others
+// get the nearest of the remaining rules.
 void Assign(const Facts& facts, FallThrough& fall) {
   std::set<int32_t> named;
   std::vector<size_t> open(fall.groups.size());
   std::iota(open.begin(), open.end(), 0);
-  // By index into the groups, so that the order is theirs.
+  // Keyed by the index of the group, so that the result has the groups' order.
   std::map<size_t, IntendedFallThrough> intended;
   for (;;) {
     const auto claims = ClaimsOf(facts, fall, open, named);
@@ -92,7 +93,7 @@ void Assign(const Facts& facts, FallThrough& fall) {
       }
     }
   }
-  // A group with a rule of its own is no second candidate of another rule.
+  // A group that got a rule is not also named as a second candidate.
   std::set<const ParameterGroup*> settled;
   for (const auto& [group, one] : intended) settled.insert(one.group);
   for (auto& [group, one] : intended) {

@@ -34,9 +34,10 @@ struct FallThrough {
   std::vector<IntendedFallThrough> intended;  // dead rules, each once
 };
 
-// One for each catch-all that replicates a fifth of the model or more, or a
-// twentieth for which a dead rule was intended: less may be intended. None if
-// the rule set has only catch-alls.
+// Returns one record for each catch-all that replicates at least a fifth of the
+// model, or at least a twentieth if a dead rule was intended for one of its
+// groups; smaller amounts may be replicated on purpose. Returns none if the
+// rule set has only catch-alls.
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc

@@ -59,7 +59,7 @@ std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
         !SameTemplate(name, entry.name, separator_)) {
       continue;
     }
-    // The next name is nearest to this one.
+    // Names come in order, so the next name differs least from this one.
     entry.name = name;
     return entry.group;
   }

@@ -46,8 +46,8 @@ void ReportEdits(const Facts& facts, const Code& code, Reason reason,
       }
       LintFinding finding =
           GroupFinding(facts, code, group, std::move(message), help);
-      // The parameter is replicated for this reason, so that other findings
-      // need not report it.
+      // This finding explains why the parameter is replicated, so findings
+      // about its replication are redundant.
       if (!illegal && facts.Replicated(group)) {
         finding.reports.push_back(WholeTopic(facts.Example(group)));
       }

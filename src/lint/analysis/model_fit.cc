@@ -110,7 +110,8 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
     const Found found = Look(facts, wanted);
     const ParameterGroup* const group = found.first;
     has_queries |= found.fits && wanted.role == Role::kQuery;
-    // If queries fit, fused projections belong to another tower.
+    // If the queries have the right size, a fused projection of another size
+    // belongs to another tower.
     const bool other = wanted.role == Role::kFusedQkv && has_queries;
     if (group == nullptr || found.fits || other) continue;
     out.push_back({true,

@@ -107,7 +107,7 @@ std::vector<Topic> NamingTopics(const Facts& facts) {
     if (facts.LayoutOf(group).unmatched) out.push_back(UnmatchedTopic(name));
     if (facts.Replicated(group)) out.push_back(WholeTopic(name));
   }
-  // An axis that nothing uses follows from the names as well.
+  // An unused axis is explained as well: rules that match nothing use no axis.
   for (const MeshAxis& axis : facts.mesh().axes) {
     out.push_back(UnusedAxisTopic(axis.name));
   }

@@ -26,15 +26,16 @@ std::string AxesHave(const Facts& facts, const AxisGroup& group);
 std::string RuleText(const Facts& facts, int32_t rule);
 // "a, b and 4 more", at most `limit` of them shown.
 std::string ListText(std::span<const std::string> items, size_t limit = 3);
-// "10 % 4 = 2", why `size` does not divide
+// Returns "10 % 4 = 2", which explains why `parts` does not divide `size`.
 std::string RemainderText(int64_t size, int64_t parts);
 // "is" or "are"
 std::string_view IsAre(int64_t count);
 
-// The facts that follow if no rule was written for these names: dead rules,
-// unmatched parameters, and parameters that the catch-all replicates.
+// Returns the topics that are explained if the rules were written for other
+// names: dead rules, catch-alls, unmatched and replicated parameters, and
+// unused axes.
 std::vector<Topic> NamingTopics(const Facts& facts);
-// Whether a wrong separator explains that.
+// Whether a wrong separator is why the rules do not match these names.
 bool SeparatorExplainsNaming(const Facts& facts);
 
 // A finding with the code's level and without a message.

@@ -22,7 +22,7 @@ struct HeadAxes {
 
 enum class ProjectionStatus : uint8_t { kAgrees, kDiffers, kUnknown };
 
-// One parameter group and the modes in which the same holds.
+// The result of comparing one parameter group, and the modes that have it.
 struct ComparedProjection {
   const ParameterGroup* group = nullptr;
   ProjectionStatus status = ProjectionStatus::kAgrees;

@@ -80,7 +80,7 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
       out->group_of_[param] = static_cast<uint32_t>(g);
     }
   }
-  // A wrong role is reported by a lint of its own.
+  // Parameters with a wrong role have a lint of their own: no step is made.
   const auto& problems = out->roles_.problems;
   const bool whole = std::all_of(
       problems.begin(), problems.end(), [](const step::RoleProblem& problem) {
@@ -149,7 +149,8 @@ void StepFacts::FindSample(step::Formulas& formulas) {
     int32_t& counts = known->second;
     if (fresh) {
       stands_for_[layer] = 1;
-      // The second layer of a class represents the rest.
+      // The first layer of a class counts once. The second, if there is one,
+      // will count for all others.
       counts = -1;
     } else {
       if (counts < 0) counts = layer;

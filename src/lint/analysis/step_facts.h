@@ -42,8 +42,8 @@ struct ModeStep {
   int64_t Sent() const { return Sent(program()); }
   int64_t Sent(const step::Program& program) const;
   int64_t Sent(const step::Instruction& instruction) const;
-  // The same with other parameter specs or sharding constraints; empty if that
-  // step has no program.
+  // Returns the bytes that a device would send with other parameter specs or
+  // sharding constraints; nullopt if that step has no program.
   std::optional<int64_t> SentWith(
       const std::vector<Spec>& specs,
       const std::vector<step::ShardingConstraintOverride>& constraints = {})
@@ -88,8 +88,8 @@ class StepFacts {
   std::vector<StepRefusal> refusals_;
 };
 
-// Reports one finding for each group of parameters with this fault; equal ones
-// are joined.
+// Reports one finding for each parameter group with this fault. Findings with
+// equal messages are joined.
 void ReportRoleFault(const Facts& facts, step::RoleFault fault,
                      const Code& code, const std::string& help,
                      FindingSink& sink);

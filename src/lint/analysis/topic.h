@@ -23,13 +23,14 @@ struct LintFinding : Finding {
       : Finding(std::move(finding)) {}
 
   std::vector<Topic> reports;
-  // The finding is redundant if findings that stay report all of these.
+  // The finding is removed if the remaining findings report all of these.
   std::vector<Topic> unless;
   // The part of `message` that names the parameters; may be empty.
   std::string subject;
-  // Findings of one code with the same cause are joined whatever their rules,
-  // and the message becomes `before`, all subjects and `after`. Empty: only
-  // findings with the same words are joined.
+  // If `cause` is not empty, findings of one code with the same cause are
+  // joined, even at different rules; the message becomes `before`, all subjects
+  // and `after`. If it is empty, findings are joined that differ only in their
+  // subjects.
   struct Several {
     std::string cause, before, after;
   };

@@ -94,8 +94,9 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
               "over that axis, or leave the projection unsharded");
 }
 
-// Blocks whose query is normed head by head. So is their key, although a single
-// KV head is as wide as all of them.
+// Returns the blocks in which the query is normalised head by head. The key
+// then is too, even if its norm has the width of the key because there is only
+// one KV head.
 std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   std::set<std::string> out;
   for (const ParameterGroup& group : facts.groups()) {

@@ -14,18 +14,20 @@ extern const Lint kMlpReshard;
 
 namespace {
 
-// At most so many weights in one number, times fused parts of one matrix.
+// The largest ratio of the two sizes: packed weights per stored number, times
+// the parts that are fused in one matrix.
 constexpr int64_t kPacked = 16;
 
-// A projection and its dimension in the middle of the block.
+// One of two consecutive projections, and the dimension that they share.
 struct Side {
   const ParameterGroup& group;
   int dim = -1;  // -1: the orientation is unknown
   int rank = 0;
 };
 
-// The dimension that leaves or enters a projection: scanned layers may stand
-// between its two sides, [in, layers, out].
+// Finds the output dimension of the first projection or the input dimension of
+// the second. A dimension that counts scanned layers is skipped, as in [in,
+// layers, out].
 Side SideOf(const Facts& facts, const LayerStacks& stacks,
             const ParameterGroup& group, int (*of)(const ParameterRole&, int)) {
   std::vector<int> dims;

@@ -1,5 +1,5 @@
-// facts.cc decides whether the names are others; this file counts and reports,
-// once for the rule set.
+// Reports, once for a rule set, that its rules were written for parameters with
+// other names. facts.cc decides whether that is so; this file counts the rules.
 //
 //   rules for kernels, torch names: 2 of 2 rules match nothing, 0 of 2 reached
 #include <string>

@@ -3,8 +3,8 @@
 // overriding rules have lints of their own. A proof decides whether it holds
 // for this tree only or for all names.
 //
-//   [0] `kernel`, [1] `o_proj/kernel`: [1] matches 1, which [0] takes, as it
-//   would any name that [1] matches
+//   rules [0] `kernel`, [1] `o_proj/kernel`: [0] wins the only parameter that
+//   [1] matches, and it wins every name that [1] can match
 #include <string>
 
 #include "lint/analysis/facts.h"

@@ -1,7 +1,8 @@
 // Groups of one name and type differ in rule or layout. The largest is taken as
 // the usual one and the others are reported.
 //
-//   up/kernel of layers 0 and 1 by one rule, of 2 to 31 by another: 0 and 1
+//   up/kernel: one rule for layers 0 and 1, another for layers 2 to 31
+//     ->  layers 0 and 1 are reported
 #include <algorithm>
 #include <map>
 #include <string_view>

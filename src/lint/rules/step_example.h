@@ -1,6 +1,6 @@
-// What the examples of lints of a model's step have in common: a model of an
-// embedding and one pair of projections, and the smallest one, a table alone.
-// Macros, so that an example is one literal.
+// Parts of the examples of lints about a model's step: a model with an
+// embedding and two projections (PAIR), and a model with only an embedding
+// (TABLE). They are macros, so that an example is one string literal.
 #ifndef SHARDC_LINT_RULES_STEP_EXAMPLE_H_
 #define SHARDC_LINT_RULES_STEP_EXAMPLE_H_
 
@@ -32,7 +32,8 @@
   "{\"hidden_size\": 256, \"intermediate_size\": 1024,\n" \
   " \"vocab_size\": 1024, \"num_hidden_layers\": 1}\n"
 
-// Roles come behind the first, the ops of its end behind the second.
+// An example appends its roles to the first macro and the ops of `end` to the
+// second.
 #define SHARDC_EXAMPLE_TABLE_SECTION          \
   "model:\n"                                  \
   "  dims: {d: hidden_size, v: vocab_size}\n" \

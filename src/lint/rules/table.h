@@ -1,5 +1,6 @@
-// The lints, one line each, by number. Read by whoever defines SHARDC_LINT;
-// each is a constant of a source in this folder.
+// The lints, one line each, by number. Include this file after defining
+// SHARDC_LINT; each name is a constant that a source file of this folder
+// defines.
 SHARDC_LINT(kCatchAllReplicates)
 SHARDC_LINT(kOtherNaming)
 SHARDC_LINT(kCatchAllTakesLarge)

@@ -121,8 +121,9 @@ StateTable::State Automaton::StepOver(State from, std::string_view name,
   return made;
 }
 
-// Steps from `at`, up to which the last name is equal, to the end or to where
-// nothing can change the result.
+// Steps over `name` from offset `at`, up to which it equals the last name, to
+// its end or until no further byte can change the result. Returns false if RE2
+// has to match the name.
 bool Automaton::Scan(std::string_view name, size_t at) {
   while (stretches_.back().at > at) stretches_.pop_back();
   const Stretch& shared = stretches_.back();

@@ -85,7 +85,8 @@ class Builder {
 };
 
 uint32_t Builder::SetNumber(CharSet set) {
-  // The separator of the names is read as that of the pattern.
+  // The names have another separator than the pattern: it belongs to the set if
+  // the pattern's separator does.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));

@@ -52,9 +52,9 @@ struct Nfa {
   std::vector<uint32_t> begin_asserted;
   std::vector<uint32_t> everywhere;  // patterns that match every text
 
-  // Builds the automaton for names with that `separator` (0: the patterns'
-  // own), which is read as each pattern's own separator. Nothing if the
-  // patterns are too large.
+  // Builds the automaton for names with that `separator`, which a pattern's own
+  // separator then matches (0: each separator matches itself). Returns nullopt
+  // if the patterns are too large.
   static std::optional<Nfa> Build(std::span<const NfaPattern> patterns,
                                   char separator, Prefixes prefixes);
 

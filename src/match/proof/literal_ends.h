@@ -21,13 +21,14 @@ struct LiteralEnds {
 // the pattern, and the texts stop before the first one.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
-// Rules added one after the other, each asked which earlier ones may match a
-// name that it matches.
+// A list of rules to which rules are added one by one, and which finds the
+// earlier rules that may match a name that the new rule matches.
 class EarlierRules {
  public:
-  // Returns the number of the rules before whose end does not exclude this one.
+  // Returns how many of the rules added so far have an end that does not
+  // exclude this rule.
   int64_t Count(const LiteralEnds& rule) const;
-  // Returns them in order, without those whose beginning excludes it.
+  // Returns these rules in order, without those whose beginning excludes it.
   std::vector<uint32_t> List(const LiteralEnds& rule) const;
   void Add(LiteralEnds rule);
 

@@ -21,7 +21,7 @@ struct ProofLimits {
   int64_t work = 300'000'000;             // of all questions
 };
 
-// An earlier rule of those that together match every name of a rule, with a
+// One of the earlier rules that together match every name of a rule, with a
 // name that this one matches and the others do not.
 struct Cover {
   uint32_t rule = 0;
@@ -66,8 +66,8 @@ class Prover {
   NameAnswer FindName(std::span<const uint32_t> all,
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
-  // The same for all rules. Their first names are matched at once, so that the
-  // work does not grow with the square of the rules that win.
+  // Proves all rules. The first example names of all rules are matched at once,
+  // so that the work does not grow with the square of the number of rules.
   std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
   // Whether work is left for further questions.
@@ -87,9 +87,10 @@ class Prover {
   ProofLimits limits_;
 };
 
-// The pairs of a list of rules, the earlier rule first, without those that are
-// apart. When the prover's work is used up, the pairs left are not proven, but
-// for those whose patterns have literal ends that exclude each other.
+// The pairs of rules of a list that match common names, the earlier rule first,
+// and the numbers of other pairs. After the prover's work is used up, a pair
+// counts as not proven unless the literal ends of its patterns exclude each
+// other.
 struct RelatedRules {
   struct Pair {
     uint32_t first = 0;
