@@ -13,7 +13,7 @@
 
 namespace shardc {
 
-// More than any real mesh has.
+// The most axes that a mesh may have; real meshes have far fewer.
 inline constexpr size_t kAxisLimit = 256;
 
 struct Counted64 {

@@ -92,7 +92,7 @@ constexpr std::array<Key, 3> kRopeBase = {"rope_theta", "rotary_emb_base",
 // Families without a scale of attention scores, and with attention sinks.
 constexpr std::array<Key, 4> kUnscaled = {"t5", "mt5", "umt5", "longt5"};
 constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
-// The ranges that settings files have.
+// The same range as for the scales of a settings file.
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
 
@@ -320,7 +320,8 @@ class ModelConfigReader {
     return value ? fields_.RealOf(*value, key) : std::nullopt;
   }
 
-  // Recent files have all of it in `rope_parameters`.
+  // Reads the settings of rotary embeddings. Recent files have all of them in
+  // `rope_parameters`.
   void ReadRope() {
     auto scaling = fields_.Find("rope_scaling");
     auto all = fields_.Find("rope_parameters");

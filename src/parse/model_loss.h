@@ -2,8 +2,8 @@
 //
 //   loss: {kind: compiled, chunk: 2048}
 //
-// Unlike the section's other settings, these are no expressions, and only costs
-// use them.
+// The values are plain words and numbers, whereas the section's other settings
+// are expressions. Only the cost model reads them.
 #ifndef SHARDC_PARSE_MODEL_LOSS_H_
 #define SHARDC_PARSE_MODEL_LOSS_H_
 

@@ -26,7 +26,8 @@ namespace {
 // Limits of a list with its blocks inserted: its ops, the blocks, empty ones
 // included, and how deep blocks are nested.
 constexpr size_t kMostOps = 1000, kMostBlocks = 10000, kMostNested = 32;
-// The entries of a mapping, which are searched one by one.
+// The most entries of a mapping. The limit is low because names are found by a
+// linear search.
 constexpr size_t kMostEntries = 2000;
 
 template <class T>
@@ -206,7 +207,8 @@ class Describer {
     }
   }
 
-  // Returns false after a finding that ends the list.
+  // Appends the ops of one entry. Returns false after a finding (a limit) that
+  // makes it pointless to read the rest of the list.
   bool Insert(const SectionOp& use, std::vector<DescribedLine>& to) {
     const auto found = blocks_.find(use.block);
     if (found == blocks_.end()) {

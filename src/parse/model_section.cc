@@ -1,5 +1,5 @@
-// Reads a `model:` section into the entries that it writes itself. What it
-// inherits is added by model_merge.cc, which also checks that names exist:
+// Reads the entries that a `model:` section contains itself. model_merge.cc
+// adds the inherited ones and checks that all names exist:
 //
 //   {extends: builtin:llama/hf, params: {norm2: null}}
 //     ->  extends `builtin:llama/hf`, role norm2 without a value
@@ -19,7 +19,8 @@
 namespace shardc {
 namespace {
 
-// Limits of a list of ops and of one op; real ones have tens and five.
+// The most ops of a list and the most operands of an op. Real models have tens
+// of ops with at most five operands.
 constexpr size_t kMostLines = 1000, kMostOperands = 64;
 
 // Keys whose value is an expression.
@@ -425,7 +426,7 @@ class SectionReader {
     return ReadOpList(*node, "`" + std::string(key) + "`");
   }
 
-  // One op serves for a list of one.
+  // Reads a list of ops. A single op is accepted as a list of one.
   SectionOps ReadOpList(const YamlNode& node, const std::string& what) {
     SectionOps out;
     if (node.IsScalar()) {

@@ -27,7 +27,7 @@ std::optional<OperationsFile> ParseOperations(
     SourceRef source, std::span<const KnownOperation> operations,
     Findings& findings);
 
-// The same for a mapping inside another file.
+// Reads settings as ReadOperations does, from a mapping inside another file.
 std::optional<OperationsFile> ReadOperationsAt(
     const Place& place, std::span<const KnownOperation> operations,
     Findings& findings);

@@ -1,9 +1,10 @@
 // Reads common manifests in one pass from the text to the manifest. Anything
-// uncommon ends the pass, so that this reader words no errors:
+// uncommon ends the pass and is left to the full parser, so that this reader
+// never has to report an error:
 //
 //   {"schema": "shardc.manifest/v1", "params": [
 //     {"name": "a/b", "shape": [8, 4], "dtype": "F32"}]}   one tensor
-//   ... {"name": "\u0061/b", ...                           the full parser's
+//   ... {"name": "\u0061/b", ...             left to the full parser
 //
 // Plain names are printable ASCII without `"` and `\`, which need no escape
 // when written as JSON.

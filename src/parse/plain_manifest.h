@@ -11,7 +11,8 @@
 namespace shardc {
 
 // Returns what ParseManifest returns for such a text, or nullopt for any other
-// text, valid or not; ParseManifest then reads it and words errors.
+// text, valid or not; the caller then runs ParseManifest, which also reports
+// errors.
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
 
 }  // namespace shardc

@@ -1,8 +1,9 @@
 // Reads common trees in one pass. An object is a leaf if its first member gives
 // a type. Any other value that is not an object, and any duplicate key, ends
-// the pass.
+// the pass. A name that is not contiguous in the text is joined from its parts
+// and stored.
 //
-//   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined in a store
+//   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined and stored
 //   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the
 //                                                     text
 #include "parse/plain_tree.h"
@@ -99,7 +100,7 @@ class TreeReader {
   PlainJson json_;
   TextStore& texts_;
   std::string path_;
-  // of the open objects that have a branch
+  // The keys of the open objects that contain at least one branch.
   std::vector<std::string_view> keys_;
 };
 

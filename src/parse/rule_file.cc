@@ -1,6 +1,6 @@
-// Reads one file section by section; files that it extends are only named. Each
-// rule gets the separator, which is derived from the patterns if the file does
-// not give it:
+// Reads one file section by section. The names of the files that it extends are
+// recorded, and those files are not read. Each rule gets the separator, which
+// is derived from the patterns if the file does not give it:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
@@ -275,7 +275,8 @@ class RuleFileReader {
       context_.findings.Add(std::move(finding));
       return;
     }
-    // What this file registered is there to be removed.
+    // This step may unregister a name that an earlier step of this file
+    // registered. The name then exists, so that its removal is no error.
     if (step.unregister) step.missing_ok = step.missing_ok || !at->unregister;
     *at = std::move(step);
   }

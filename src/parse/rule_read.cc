@@ -5,7 +5,6 @@
 //
 //   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
 //     ->  [tp, null], and [null, tp] for decode
-//     ->  [tp, null], and [null, tp] while decoding
 #include "parse/rule_read.h"
 
 #include <algorithm>

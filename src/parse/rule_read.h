@@ -9,7 +9,7 @@
 
 namespace shardc {
 
-// The caller sets the separator.
+// Reads one rule; the caller sets the rule's separator.
 std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node);
 // Reads a list of axes, or `{axes: [...], mode: decode}`, where the mode is a
 // name or the index of the dimension whose length decides it. The caller sets

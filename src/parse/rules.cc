@@ -153,7 +153,8 @@ class Collector {
     return file->model_section;
   }
 
-  // Packs have no folder: they can extend packs, or paths as written.
+  // Returns the path of `name`, which `file` extends. A pack has no folder, so
+  // a path in a pack is used as written.
   static std::string Resolve(const std::string& file, const std::string& name) {
     if (IsBuiltin(name) || IsBuiltin(file) || file == "auto") return name;
     return PathBeside(file, name);
@@ -250,7 +251,8 @@ class Collector {
   std::vector<std::string> model_names_;
   TokenSet tokens_;  // registered
   TokenSet named_;   // and those that a nearer file unregisters
-  // Unregistered with `missing_ok: false`, and registered by no file so far.
+  // Names that a file unregisters with `missing_ok: false` and that no file
+  // read so far registers.
   std::map<std::string, Registration, std::less<>> missing_;
   std::set<std::string> bundles_;
 };

@@ -15,7 +15,7 @@
 
 namespace shardc {
 
-// What to do about a path of a project that leads out of its repository.
+// The help text for a path of a project that leads out of its repository.
 inline constexpr std::string_view kOutsideHelp =
     "paths stay inside the folder that holds `.git`, or without one inside the "
     "project's folder; if you trust the project, pass `--allow-outside`";

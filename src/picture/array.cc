@@ -1,8 +1,11 @@
 // A shard's index along a dimension is a mixed-radix number over the
-// dimension's axes. The devices of a cell are the sum of what its indices
-// contribute, with the axes that shard nothing free:
+// dimension's axes. A cell of the drawing has one index per dimension, and the
+// number of its first device is the sum of one offset per index. The other
+// devices of the cell differ from the first along the axes that shard no
+// dimension:
 //
-//   dp 2, fsdp 8, tp 4; [tp, fsdp]: row 1, column 2 -> 9 along dp: 9, 41
+//   dp 2, fsdp 8, tp 4, spec [tp, fsdp]: the cell in row 1 and column 2 is on
+//   the devices 1 * 1 + 2 * 4 = 9 and, along dp, 9 + 32 = 41
 #include "picture/array.h"
 
 #include <algorithm>

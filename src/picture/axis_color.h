@@ -30,7 +30,8 @@ inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   }
   for (uint8_t& color : out) {
     if (color < kAxisColors) continue;
-    // Colours without a name first, so that a known axis keeps its own.
+    // Take the colours that no known axis has first: then dp, fsdp, tp, ep and
+    // sp have the same colours in every plan.
     uint8_t free = kKnown.size();
     while (free < kAxisColors && taken[free]) ++free;
     if (free == kAxisColors) {

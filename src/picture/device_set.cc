@@ -2,8 +2,9 @@
 // inside a slice, and then those of the slices. The stride of a digit is the
 // product of the sizes before it:
 //
-//   dp 2, tp 4           ->  tp stride 1, dp stride 4
-//   dp 2, tp 4 over 2    ->  tp inside 1 (of 2), dp 2, tp over slices 4
+//   dp 2, tp 4                  ->  tp stride 1, dp stride 4
+//   dp 2, tp 4 over 2 slices    ->  tp inside a slice: size 2, stride 1; dp:
+//                                   stride 2; tp over slices: size 2, stride 4
 #include "picture/device_set.h"
 
 #include <algorithm>

@@ -18,7 +18,8 @@
 
 namespace shardc::picture {
 
-// The numbers `first` + any sum of multiples of the strides, below each size.
+// The numbers `first` + k1 * stride1 + k2 * stride2 + ... for all 0 <= k < size
+// of each digit.
 struct DeviceSet {
   struct Digit {
     int64_t stride = 1;

@@ -1,6 +1,7 @@
-// A parameter's group is identified by two numbers: that of the template of its
-// name, and that of its entry without bytes and coordinates. The numbers in the
-// names are gathered by position and printed as ranges:
+// Parameters form a group if their names have the same template (numbers
+// replaced by `*`) and their entries in the plan are equal except for bytes and
+// coordinates. The numbers in the names are gathered by position and printed as
+// ranges:
 //
 //   h.0.up, h.1.up, h.2.up, one spec  ->  `h.{0..2}.up`, 3
 #include "picture/fold.h"
@@ -134,7 +135,7 @@ Kind KindOf(std::string_view folded, char separator) {
                                                   : Kind::kOther;
 }
 
-// The groups while their parameters are gathered.
+// Builds the groups, one parameter after the other.
 class Folder {
  public:
   explicit Folder(const PlanTable& table)

@@ -34,8 +34,10 @@ inline constexpr std::string_view kKindNames[] = {
     "router",    "norms",     "scales", "head",    "other"};
 
 struct ParamGroup {
-  // `layers.{0..31}.up`: `{0..60..6}` with a constant step, up to six other
-  // numbers are listed, more are `{0,1,...,31}`; a brace of the name is `\{`.
+  // The name with its numbers as ranges: `layers.{0..31}.up`, or `{0..60..6}`
+  // for a constant step above 1. Numbers without a constant step are listed, at
+  // most six; more are shortened to `{0,1,...,31}`. A brace that is part of the
+  // name is printed as `\{`.
   std::string shown;
   std::string folded;  // numbers as `*`
   Kind kind = Kind::kOther;
@@ -70,10 +72,11 @@ class FoldedPlan {
 
   // Bytes of one parameter on a device that holds it; nothing if unknown.
   std::optional<int64_t> Each(const ParamGroup& group, Mode mode) const;
-  // ... of all parameters of the group, on the fullest device.
+  // Bytes of all parameters of the group on the fullest device; nothing if
+  // unknown.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Bytes of all parameters. Those of unknown size are left out and counted by
-  // UnknownSizes().
+  // Bytes of all parameters of the plan. Parameters of unknown size are left
+  // out and counted by UnknownSizes().
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
   // Bytes of the group in the model: each parameter counts once.
@@ -81,7 +84,8 @@ class FoldedPlan {
   std::optional<int64_t> TotalBytes() const;
   std::optional<int64_t> TotalElements() const;
 
-  // The number of devices that hold the same bytes; all devices: replicated.
+  // The number of devices that hold the same shard of a parameter. If it is the
+  // number of all devices, the parameter is replicated.
   int64_t Copies(const ParamGroup& group, Mode mode) const;
   bool IsWhole(const ParamGroup& group, Mode mode) const {
     return mesh().devices > 1 && Copies(group, mode) == mesh().devices;

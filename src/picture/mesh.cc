@@ -1,6 +1,7 @@
-// Device numbers run through a host first. With one slice a host is therefore
-// some full rows of a panel or a part of a row. The cells of the first panel
-// decide which of these is drawn, also with several slices:
+// Device numbers fill one host after the other. With one slice, the devices of
+// a host are therefore either some full rows of a panel or a part of one row.
+// The hosts of the first panel's cells decide which of these forms is drawn, or
+// none, also with several slices:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"

@@ -43,7 +43,8 @@ std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
 
 class Compiler {
  public:
-  // `matched` has the same patterns and names, or is null.
+  // `matched` is an earlier result with the same patterns and names, whose
+  // matches are used again; null: names are matched.
   Compiler(Compiled& compiled, const Compiled* matched, Findings& findings)
       : c_(compiled), matched_(matched), findings_(findings) {}
 
@@ -76,8 +77,8 @@ class Compiler {
   std::vector<std::map<Mode, Resolved>> resolved_;
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>>;
   std::map<LayoutKey, uint32_t> layouts_;
-  // The layouts of parameters without `like`, by rule and type, and before that
-  // map a small cache of the layouts that were used last.
+  // The layouts of parameters without `like`, by rule and type. `last_layouts_`
+  // is a small cache that is searched before the map `plain_layouts_`.
   struct Known {
     uint64_t key = 0;
     uint32_t layout = kNoLayout;
@@ -167,7 +168,8 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
     out.resolved = out.why.spec;
     out.spec_rule = origin.rule;
   }
-  // Another parameter's spec is fitted to this rank, which is not a correction.
+  // A spec that is taken from another parameter by `like` gets this parameter's
+  // rank. This is not counted as a correction.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
 
   LegalizeOptions options;

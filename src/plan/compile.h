@@ -27,7 +27,7 @@ struct CompileOptions {
 };
 
 // Everything the pipeline found, owned by this value: the facts that plan,
-// explain, check and diff read. No messages are worded here.
+// explain, check and diff read. It contains no messages.
 struct Compiled {
   Mesh mesh;
   RuleSet rules;
@@ -43,7 +43,8 @@ struct Compiled {
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
   Compat CompatMode() const;
-  // A parameter's spec in some mode, or one of attention's tensors.
+  // Returns whether some parameter's spec in some mode, or the spec of an
+  // attention tensor, is illegal.
   bool HasIllegal() const;
   bool HasUnmatched() const { return plan.summary.unmatched > 0; }
 };

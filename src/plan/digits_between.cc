@@ -1,6 +1,6 @@
-// The digits are taken as far as they go. RE2 would try fewer only if the text
-// after them did not match, and since that text does not begin with a digit, it
-// cannot match earlier either:
+// Takes the longest run of digits. RE2 would try fewer digits only if the text
+// after them did not match. Since that text does not begin with a digit, it
+// cannot match before the run ends either:
 //
 //   `experts\.(\d+)\.` in `layers.3.experts.12.w1`  ->  `12`
 #include "plan/digits_between.h"

@@ -122,7 +122,8 @@ std::vector<uint32_t> SortedParams(const Plan& plan) {
   return known ? plan.by_name : CanonicalOrder(plan.names);
 }
 
-// Nothing if a term is unknown or the sum overflows.
+// Adds `times` times `term` to `sum`, which becomes nothing if a term is
+// unknown or the sum overflows.
 void AddTimes(std::optional<int64_t>& sum, std::optional<int64_t> term,
               int64_t times) {
   if (term) term = CheckedMul(*term, times);

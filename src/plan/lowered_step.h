@@ -31,7 +31,7 @@ struct StepInputs {
   int64_t batch = 0, length = 0;
   int64_t element_bytes = 2;  // of activations
   int64_t cache_bytes = 2;
-  // Of gradients; nullopt: that of their parameters.
+  // Bytes of an element of a gradient; nullopt: those of its parameter.
   std::optional<int64_t> gradient_bytes = {};
   int zero = 0;                             // the ZeRO stage, in training only
   std::optional<step::Policy> policy = {};  // default: the mode's own
@@ -45,8 +45,9 @@ struct StepInputs {
   // step::Accumulate and step::AppendOptimizer, as for a pipeline. Returns
   // false if the loss is no mean over tokens.
   std::function<bool(step::Graph&)> accumulate = {};
-  // How many of them the graph has; 0: all. If fewer, the second stands for all
-  // that are left out.
+  // The number of micro-batches that the graph contains; 0: all. If it is
+  // smaller than `microbatches`, the second micro-batch stands for all that are
+  // left out.
   int64_t built_microbatches = 0;
   const step::Roles* roles = nullptr;  // if known already
   // Override the axis rules of activations.
@@ -55,8 +56,8 @@ struct StepInputs {
 step::Policy StepPolicyOf(const StepInputs& inputs);
 std::string_view ReductionName(step::Reduction reduction);  // "sharded"
 std::string_view StepPolicyName(step::Policy policy);       // "cost"
-// At the model's real sizes. Without a batch: two rows per device; without a
-// length: 4,096 tokens a row.
+// Returns the inputs of a step at the model's real sizes. Without a batch, the
+// batch has two rows per device; without a length, a row has 4,096 tokens.
 StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
                            std::optional<int64_t> batch,
                            std::optional<int64_t> length = {});

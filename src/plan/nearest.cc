@@ -54,7 +54,7 @@ std::optional<Fit> FitAt(const PatternText& text,
       return c == Sketch::kWild || c == Sketch::kAnyChar;
     });
     if (plain == "*" || (word == "*" && IsNumber(plain))) {
-      // Numbers are equal, and show nothing.
+      // Any two numbers are equal, and are no sign that the rule was intended.
       if (word != "*") return std::nullopt;
       continue;
     }
@@ -85,8 +85,9 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
   return out.replace(at, fit.written.size(), fit.found);
 }
 
-// Names have `*` for parts that are numbers, and so do whole parts of a
-// pattern.
+// Replaces each part of the pattern that is a number by `*`, as in the names
+// that are compared with it. The first and the last part are replaced only if
+// the pattern matches them in full.
 PatternText WithoutNumbers(PatternText text) {
   for (size_t i = 0; i < text.parts.size(); ++i) {
     const bool whole = (i > 0 || text.begin_anchor) &&

@@ -1,6 +1,7 @@
 // A text is near to a name if all parts that are compared fit but one, and at
-// least two fit unless the one that differs is a typing error. Of any two parts
-// one fits therefore, and each text is listed under its two rarest parts:
+// least two fit unless the one that differs is a typing error. At least one of
+// any two parts therefore fits, and it is enough to list each text under its
+// two rarest parts:
 //
 //   layers/attn/q_proj/kernel   [0] under `attn` and `q_proj`
 //   layers/mlp/up_proj/kernel   [1] under `mlp` and `up_proj`
@@ -50,7 +51,7 @@ std::string NearestIndex::KeyOf(size_t depth, Fit fit, std::string_view text) {
   return key.append(text);
 }
 
-// Returns those of the last `compared` parts.
+// Returns the literal parts among the last `compared` parts of the text.
 std::vector<NearestIndex::LiteralPart> NearestIndex::LiteralParts(
     const PatternText& text, size_t compared) {
   std::vector<LiteralPart> out;
@@ -90,7 +91,8 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
                        return counts[KeyOf(a.depth, a.fit, *a.text)] <
                               counts[KeyOf(b.depth, b.fit, *b.text)];
                      });
-    // Parts that are compared and are in no list.
+    // Whether some part that is compared is not a literal, and so is in no
+    // list.
     const size_t last = std::min(text.parts.size(), compared);
     bool others = compared == kDepth && text.parts.size() > kDepth;
     for (size_t depth = 0; depth < last; ++depth) {

@@ -75,7 +75,8 @@ class NearestIndex {
   static void AddMisspelt(const Level& level, size_t depth,
                           std::string_view word, std::vector<uint32_t>& out);
 
-  // [i]: for names of which i + 1 parts are compared; the last for more, too.
+  // levels_[i] is for names of which i + 1 parts are compared; the last one is
+  // also for names with more parts.
   std::array<Level, kDepth> levels_;
 };
 

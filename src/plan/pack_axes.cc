@@ -16,7 +16,8 @@ void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
   const bool of_pack =
       place.source != nullptr && IsPackName(place.source->name());
   if (!of_pack || model == nullptr || (given && !given->axes.empty())) return;
-  // Removed for an earlier mesh, it may be needed for this one.
+  // The rules may have been changed for an earlier mesh: start without this
+  // axis rule, and add it again below if this mesh needs it.
   given.reset();
   const int64_t heads = model->kv_heads.value_or(1);
   const int64_t parts =

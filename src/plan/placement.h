@@ -61,8 +61,8 @@ class Placements {
 
   std::vector<std::optional<IndexPattern>> index_patterns_;  // by rule
   std::vector<int64_t> counts_;
-  // Indices by tensor, if a count was taken from the names, and by rule their
-  // number.
+  // indices_[k][tensor] is the index in the tensor's name, for each rule whose
+  // count was taken from the names; indices_of_[rule] is the rule's k.
   std::vector<std::vector<int64_t>> indices_;
   std::vector<std::optional<size_t>> indices_of_;
 };

@@ -1,4 +1,5 @@
-// Room: plan. What every device holds.
+// Room: plan. The compiled plan: for every parameter its spec, and the shard
+// and bytes that each device holds.
 // Includes: source, model, match, resolve, legalize, comm, step.
 //
 // A compiled plan is immutable and owns everything. Parameters that share

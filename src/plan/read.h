@@ -44,8 +44,8 @@ struct ReadPlan {
 };
 
 // Whether a plan that was changed since it was written is an error
-// (plan/seal.h). Where it is allowed (`--allow-edited`), only the members that
-// are read need have their form.
+// (plan/seal.h). If it is allowed (`--allow-edited`), only the members that are
+// read must be well-formed.
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
 // Findings: those of reading a file and its JSON, schema, number, dtype,

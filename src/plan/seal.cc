@@ -69,7 +69,8 @@ void WriteCanonical(JsonWriter& json, const JsonValue& value) {
   }
 }
 
-// The members of a parameter that count, sorted; of its modes only the specs.
+// The members of a parameter that the fingerprint covers, sorted; of each mode
+// only the spec.
 std::string CanonicalEntry(const JsonValue& param) {
   return TextOf([&](Sink& out) {
     JsonWriter json(out, JsonStyle::kCanonical);
@@ -178,7 +179,7 @@ class Checker {
   bool Equal(const JsonValue& object, std::string_view name,
              std::optional<int64_t> number) {
     const JsonValue written = *object.Find(name);
-    // Most numbers are as they should be and need no text.
+    // Compare as numbers first: most are equal, and then no text is built.
     if (number ? written.kind() == JsonKind::kInteger &&
                      written.integer() == *number
                : written.IsNull()) {
@@ -197,7 +198,7 @@ class Checker {
            Equal(layout, "bytes_per_device", held.bytes);
   }
 
-  // Gathers the totals on the way.
+  // Checks the sizes of every parameter and adds up the plan's totals.
   bool CheckSizes() {
     const JsonValue rules = *root_.Find("rules");
     won_.assign(rules.size(), 0);
@@ -267,7 +268,8 @@ class Checker {
         !Equal(summary, "unmatched", unmatched_)) {
       return false;
     }
-    // It counts corrections of modes that are not listed, too.
+    // `corrected` also counts parameters that were corrected only in modes that
+    // the plan does not list, so it may exceed the number found here.
     const int64_t corrected = summary.Find("corrected")->integer();
     return (corrected >= corrected_ && corrected <= params) ||
            Equal(summary, "corrected", corrected_);

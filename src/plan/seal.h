@@ -1,4 +1,4 @@
-// Whether a plan is as the compiler wrote it.
+// Detects plans that were edited after the compiler wrote them.
 #ifndef SHARDC_PLAN_SEAL_H_
 #define SHARDC_PLAN_SEAL_H_
 

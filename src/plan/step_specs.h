@@ -12,13 +12,14 @@
 
 namespace shardc {
 
-// By parameter of the graph, as stored. A parameter that is stacked from
-// several tensors has the axis of their rule's `place` in its first dimension.
-// If the plan is of representatives, `representatives` has for each tensor of
-// the graph's manifest its parameter of the plan; empty: the same number. A
-// parameter of scanned layers has its tensor's spec without the dimension that
-// counts them. If an axis shards that dimension, a device holds all of some
-// layers and nothing of others, which a step cannot have: `why` is then set.
+// Returns the spec of each parameter of the graph, as the graph stores it. A
+// parameter that is stacked from several tensors has the axis of their rule's
+// `place` in its first dimension. A parameter of scanned layers has its
+// tensor's spec without the dimension that counts the layers. If a mesh axis
+// shards that dimension, a device holds all of some layers and nothing of
+// others, which a step cannot have, and `why` is set. `representatives` maps
+// each tensor of the graph's manifest to its parameter of `plan`, for a plan
+// that contains representatives only; empty: both have the same numbers.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                             Mode mode,
                             std::span<const uint32_t> representatives = {},

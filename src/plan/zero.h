@@ -19,11 +19,11 @@ struct ZeroSpecs {
   std::vector<Spec> sums = {};
 };
 
-// Shards over those of `tokens`, the axes of batch and sequence, that a spec
-// does not use: from stage 1 on the states, from 2 on sums of gradients, in
-// stage 3 parameters. They shard the dimension of which a device holds most,
-// after its own axes; if no dimension divides by all of them, the leading ones
-// that one divides by.
+// Appends axes of `tokens`, the axes of batch and sequence, that a spec does
+// not use yet: from stage 1 on to the specs of states, from stage 2 on to those
+// of sums of gradients, in stage 3 to those of parameters. The axes are
+// appended to the dimension of which a device holds most among those that they
+// divide. If they divide none, the last axis is left out until the others do.
 ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
                             const Mesh& mesh, const AxisGroup& tokens,
                             const std::vector<Spec>& specs, int stage);

@@ -69,7 +69,8 @@ std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                        ? Tokens{"_", "KV_HEAD"}
                                        : Tokens{"HEAD"}});
   }
-  // Cumulative lengths are read whole by every device.
+  // cu_seqlens (cumulative lengths) is replicated: every device reads all of
+  // it.
   if (layout == Layout::kThd) rows.push_back({"cu_seqlens", {"_"}});
 
   std::vector<AttentionTensor> out;

@@ -24,9 +24,9 @@ struct AttentionTensor {
   Resolved resolved;
 };
 
-// In the order query3d, query, key, value, bias, mask, output,
-// q_segment_ids, kv_segment_ids, softmax_aux (when asked for); thd adds
-// cu_seqlens, which is unsharded.
+// The specs are in the order query3d, query, key, value, bias, mask, output,
+// q_segment_ids, kv_segment_ids, softmax_aux (if requested); the layout thd
+// adds cu_seqlens, which is unsharded.
 std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                             const AttentionOptions& options);
 

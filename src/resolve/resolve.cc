@@ -12,8 +12,7 @@
 //
 //   X: {rule: head}    ->  tp, and ep while tokens are generated
 //   X: {rule: HEAD}    ->  tp in every mode, as do [head] and a name that
-//   stands
-//                          for `head`
+//                          stands for `head`
 //
 // Registrations may refer to each other; circles are found once, when the
 // resolver is made, so that resolving ends.
@@ -367,7 +366,8 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
 
 const Bundle* Resolver::FindBundle(std::string_view name) const {
   auto it = bundles_.find(name);
-  // The class names are not listed, but read.
+  // FindBuiltinBundle also knows names of classes, which BundleNames does not
+  // list.
   return it == bundles_.end() ? FindBuiltinBundle(name) : &it->second;
 }
 

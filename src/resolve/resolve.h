@@ -1,10 +1,11 @@
-// Room: resolve. Semantic axes x mode to mesh axes.
+// Room: resolve. Resolves semantic axes to mesh axes in each mode.
 // Includes: source, model.
 //
-// Native semantics of CONTRACT (those of the reference systems, to the letter,
-// are tests/reference/resolve.h). A name is looked up as registered or
-// built-in token, then axis-rule name, then bundle (whole spec only), then
-// mesh axis. Resolution does not look at shapes; legality is the next room.
+// These are shardc's own semantics; tests/reference/resolve.h has those of the
+// reference systems to the letter. A name is looked up as registered or
+// built-in token, then axis-rule name, then bundle (only where the name is the
+// entire spec), then mesh axis. Resolution does not look at shapes; legalize
+// checks the result against them.
 //
 // Registered names and tokens are compared in their long form, so `X` serves
 // for `__X__`. In a registration, rule names come first, then registered
@@ -79,7 +80,8 @@ class Resolver {
   // Built in or from files; nothing if unknown.
   const Bundle* FindBundle(std::string_view name) const;
   std::vector<std::string> BundleNames() const;
-  // Parallelism axes as `axes` names them, and absent from the mesh.
+  // Returns whether the axis is one of the parallelism axes that `axes` names
+  // and the mesh lacks it.
   bool IsAbsentParallelism(std::string_view axis) const;
 
   const AxisRules& axes() const { return axes_; }

@@ -40,7 +40,8 @@ constexpr int64_t kMostLayers = 1024;
 constexpr int64_t kMostUndecided = 256;
 constexpr size_t kMostDepth = 64;
 constexpr int kMostNested = 3;
-// Stacked parameters next to others: at least so many groups.
+// The least number of parameter groups in a stack whose parameters are not a
+// subtree of their own.
 constexpr size_t kLeastFlat = 5;
 // Feed-forward blocks have at most three matrices, so that more of them with
 // vectors are a layer.
@@ -124,7 +125,8 @@ class StackFinder {
     TakeMost(left, depth);
   }
 
-  // The largest subtrees that share a size and that nothing has decided.
+  // Adds the largest subtrees that share a size and that nothing shows to be
+  // layers or something else.
   void VisitUndecided(const Indices& members, size_t depth) {
     Indices left;
     for (const uint32_t i : members) {
@@ -211,7 +213,8 @@ class StackFinder {
     }
     const bool whole = signs.vectors > 0 || members.size() == outer.members;
     if (nested && (!signs.Block() || !whole)) return {};
-    // A width, or the columns of a head, may be the last dimension of all.
+    // A size that is the last dimension of all parameters may also be a width,
+    // or the columns of a head.
     const bool front = one.dim == 0 || one.dim == 1;
     if (!nested && configured && (front || signs.narrow || named)) {
       return {StackConfidence::kSure, "the configuration has as many layers"};
@@ -299,8 +302,9 @@ class StackFinder {
     return false;
   }
 
-  // Of parameters that stand next to others, those that share a size at one
-  // position with a norm, or with the matrices and vectors of a layer.
+  // Finds stacks among parameters that are next to others in one subtree: at
+  // least half of the parameters share a size at one position, and among them
+  // is a norm, or are the matrices and vectors of a layer.
   void TakeMost(const Indices& left, size_t depth) {
     std::map<std::pair<int64_t, int>, Indices> by_size;
     for (const uint32_t i : left) {

@@ -204,7 +204,8 @@ std::vector<std::optional<bool>> OrientationsOf(
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!IsMatrix(entries[i]) || out[i]) continue;
     LayoutClass layout = LayoutClassOf(entries[i]);
-    // A leaf without a usual orientation takes that of experts, or they its.
+    // Leaves without a usual orientation: matrices of experts use the votes of
+    // other matrices if they have none of their own, and the reverse.
     if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
       std::get<2>(layout) = !std::get<2>(layout);
     }

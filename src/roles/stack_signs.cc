@@ -33,7 +33,7 @@ bool IsStackWord(std::string_view part) {
          part.starts_with("Scan");
 }
 
-// Adds what a parameter shows that is a matrix in one layer.
+// Adds the signs of a parameter that is a matrix in one layer.
 void AddMatrix(const StackMember& member, const StackDim& one,
                StackSigns& out) {
   const int at = FromFront(member.shape, one.dim);

@@ -1,6 +1,7 @@
-// best[s][b] is the shortest longest stage of the first s stages, if they have
-// the units before b; a stage from a to b extends best[s - 1][a]. Sums before
-// each unit give the time and bytes of a stage. With units of times 1 2 2 2 4
+// best[s][b] is the shortest possible time of the longest stage, if the first s
+// stages hold the units before b. It is found from best[s - 1][a] and a stage
+// from a to b, for every a. Sums over the units before each unit give the time
+// and bytes of a stage. With units of times 1 2 2 2 4 and two stages:
 // and two stages:
 //
 //   best[1] = 1 3 5 7 11, best[2][5] = min over a of max(best[1][a], rest)
@@ -41,7 +42,7 @@ std::optional<Cuts> AssignUnits(std::span<const Unit> units,
                                         std::vector<size_t>(n + 1, 0));
   best[0][0] = {0, 0};
   for (size_t s = 1; s <= stages; ++s) {
-    // The ends of the chain belong to the ends of the pipeline.
+    // The first stage has the first unit, and the last stage the last unit.
     const size_t least = s == stages ? n : 1;
     const size_t most = s == stages || stages == 1 ? n : n - 1;
     for (size_t b = least; b <= most; ++b) {

@@ -22,9 +22,10 @@ using Cuts = std::vector<int64_t>;
 
 // Returns the division whose longest stage is shortest, among the divisions
 // whose stages all have at most `capacity` bytes, counting `in_flight[s]`
-// micro-batches of activations for stage s. Of equal ones the fullest stage
-// decides as far as one pass finds it. Returns nullopt if none fits. Takes
-// stages * units^2 steps.
+// micro-batches of activations for stage s. Among divisions with equally long
+// stages it prefers the one whose fullest stage has the fewest bytes; that
+// choice is made prefix by prefix, so a better one may exist. Returns nullopt
+// if no division fits. Takes stages * units^2 steps.
 std::optional<Cuts> AssignUnits(std::span<const Unit> units,
                                 std::span<const int64_t> in_flight,
                                 std::optional<int64_t> capacity);

@@ -80,7 +80,8 @@ class Runner {
       do {
         ++next_[r];
       } while (next_[r] < program.size() && program[next_[r]].batched);
-      // All count as open before one of them completes.
+      // Count all operations of the batch as open before Post completes one of
+      // them.
       for (size_t i = first; i < next_[r]; ++i) {
         if (program[i].kind != OperationKind::kTask) ++open_[r];
       }

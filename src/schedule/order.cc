@@ -201,7 +201,7 @@ class OrderCheck {
     return table_.RankOf(task.stage - 1, task.micro);
   }
 
-  // Follows who waits for whom until a rank repeats, and words that cycle.
+  // Follows who waits for whom until a rank repeats, and reports that cycle.
   void AddCycle(int32_t rank, const std::vector<size_t>& next) {
     std::vector<int32_t> met;
     std::vector<std::string> words;

@@ -1,4 +1,4 @@
-// The table of schedules. A refused size is worded with the numbers:
+// The table of schedules. The message for a refused size has the numbers:
 //
 //   dualpipev, 4 ranks, 7 micro-batches
 //     ->  dualpipev needs at least 8 micro-batches on 4 ranks, not 7

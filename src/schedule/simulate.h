@@ -23,7 +23,8 @@ struct Times {
   std::vector<double> hop_forward = {}, hop_back = {};
   // Whether a rank computes nothing while it sends.
   bool exposed = false;
-  // What an overlapped pair takes of the sum of its tasks.
+  // The time of an overlapped pair, as a fraction of the sum of its tasks'
+  // times.
   double overlap = 1;
 };
 

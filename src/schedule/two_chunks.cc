@@ -35,13 +35,13 @@ class ChunkRow {
     weights_.push_back({TaskKind::kWeight, task.stage, task.micro});
     Put(task);
   }
-  // The oldest weight gradient whose input gradient was computed.
+  // Appends the oldest weight gradient whose input gradient was computed.
   void W() {
     if (weights_.empty()) return;
     Put(weights_.front());
     weights_.pop_front();
   }
-  // The oldest one of a chunk.
+  // Appends the oldest such weight gradient of a chunk.
   void W(size_t chunk) {
     const auto found = std::find_if(
         weights_.begin(), weights_.end(),
@@ -50,7 +50,8 @@ class ChunkRow {
     Put(*found);
     weights_.erase(found);
   }
-  // A forward task of one chunk overlapped with a backward one of the other.
+  // Appends a forward task of one chunk, overlapped with a backward task of the
+  // other chunk.
   void Pair(size_t chunk) {
     const Task forward = NextForward(chunk);
     row_.push_back({forward, NextBackward(1 - chunk, TaskKind::kBackward)});
@@ -77,8 +78,9 @@ class ChunkRow {
   std::vector<Cell>& row_;
 };
 
-// How often each phase of DualPipe runs on a rank: `half` ranks from the end of
-// the model to its middle, of which this is number `h`.
+// Fills the row of one rank with the eight phases of DualPipe. `half` is the
+// number of ranks from the end of the model to its middle; `h` is the number of
+// this rank among them, 0 at the end. `main` is the length of the main phase.
 void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
   const int32_t above = half - h - 1;
   for (int32_t i = 0; i < 2 * above; ++i) row.F(0);
@@ -92,7 +94,8 @@ void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
     row.F(1);
   }
   for (int32_t i = 0; i < main; ++i) {
-    // In the middle of the model the first two are not overlapped.
+    // On the rank in the middle of the model the first two tasks are not
+    // overlapped.
     if (i == 0 && above == 0) {
       row.F(0);
       row.B(1);

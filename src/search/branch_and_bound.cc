@@ -1,12 +1,13 @@
-// Candidates are evaluated in the order of their bounds of time. One is left
-// out if its bounds of time and memory are both worse than a point that was
-// found, and its bound of time is beyond a tie; or if its bound of time is
-// beyond the window of the front:
+// Candidates are evaluated in ascending order of their lower bounds of time. A
+// candidate is skipped if some point that was found is better than its bounds
+// of both time and memory, and its bound of time is too high for a tie with the
+// fastest point. It is also skipped if its bound of time is above the window of
+// the front (front.h):
 //
-//   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  left out
+//   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  skipped
 //
-// Several are evaluated at a time, with the limits of those before them, so
-// that the number of threads changes nothing.
+// Candidates are evaluated in blocks. Within a block only points of earlier
+// blocks count, so that the result does not depend on the number of threads.
 #include "search/branch_and_bound.h"
 
 #include <algorithm>

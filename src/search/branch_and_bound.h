@@ -32,7 +32,7 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
                         const std::vector<Candidate>& candidates,
                         ThreadPool& threads);
 
-// The same without bounds, for tests: all points of all legal candidates.
+// Evaluates all points of all legal candidates, without bounds; for tests.
 std::vector<Point> AllPoints(const Pricer& pricer,
                              const std::vector<Candidate>& candidates);
 

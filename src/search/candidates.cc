@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kMostMeshes = 100'000;
 
-// What the placement of every axis, and of every pair of axes, is.
+// Returns where the groups of every axis, and of every pair of axes, are on the
+// network. Orders of the axes with equal results are one candidate.
 std::vector<int64_t> PlacementOf(const Mesh& mesh,
                                  const std::vector<std::string>& axes,
                                  const DeviceProfile& profile) {

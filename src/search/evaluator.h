@@ -27,9 +27,9 @@ namespace shardc::search {
 struct Prepared {
   std::unique_ptr<const Compiled> compiled;
   cost::CostInputs work;
-  // Communication by formulas, which depends on the policy only by whether the
-  // output of attention is computed again: by ZeRO stage, that, and the number
-  // of micro-batches.
+  // Communication by formulas. The key is the ZeRO stage, whether the output of
+  // attention is rematerialised (the policy matters in no other way), and the
+  // number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
 };
 

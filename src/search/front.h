@@ -23,8 +23,8 @@ inline constexpr double kTieAlike = 0.02, kTieOther = 0.05;
 // Orders points by time, then memory, then in the order of the space.
 bool Before(const Point& a, const Point& b);
 
-// Returns the points that no other beats in time or memory without being worse
-// in the other, the fastest first. Of equal ones the first is taken.
+// Returns the Pareto front of time and memory, the fastest point first. Of
+// equal points the first is kept.
 std::vector<Point> FrontOf(std::vector<Point> points);
 
 // Returns the indices of a front's points for people: the fastest one in each

@@ -1,13 +1,14 @@
-// More micro-batches take longer and need less memory, and a policy takes
-// longer than one that keeps all that it keeps, and more. In the grid each
-// policy keeps all that the next but one keeps, so that of any tail of the list
-// one of the first two policies takes the least time. So the bounds of a
-// candidate are prices:
+// Bounds the time and memory of a candidate without evaluating all of its
+// settings. Two properties are used. More micro-batches take longer and need
+// less memory. A rematerialisation policy that keeps a superset of the tensors
+// of another one takes less time. In the grid, a policy keeps all that the
+// second policy after it keeps, so that of the policies from any index on, one
+// of the first two takes the least time. Bounds therefore are times and bytes
+// of single settings:
 //
-//   time:   by ZeRO stage, of the fewest micro-batches that fit, under the
-//   first
-//           two policies from the first that fits
-//   memory: of the most micro-batches, over all policies and stages
+//   time:   for each ZeRO stage, the fewest micro-batches that fit, under the
+//           first two policies from the first that fits
+//   memory: the most micro-batches, over all policies and stages
 //
 // Tests compare the search with an enumeration that uses no bound.
 #include "search/pricer.h"
@@ -20,7 +21,7 @@
 namespace shardc::search {
 namespace {
 
-// The relative error of a sum of seconds by the order of its terms.
+// The relative error of a sum of seconds that the order of its terms can cause.
 constexpr double kRounding = 1e-9;
 
 }  // namespace
@@ -95,7 +96,9 @@ Bound Pricer::BoundOf(const Candidate& candidate, int worker) const {
   return out;
 }
 
-// One micro-batch may have a program of its own, so it is bounded apart.
+// A single micro-batch may be lowered to another program than several, so that
+// their times cannot be compared. The fewest micro-batches, which may be one,
+// and all others are therefore bounded separately.
 void Pricer::BoundAt(Evaluator& evaluator, Prepared& on, const Axes& axes,
                      size_t zero, int worker, Bound& out) const {
   const auto fits = [&](size_t remat, size_t micro) {
@@ -103,7 +106,8 @@ void Pricer::BoundAt(Evaluator& evaluator, Prepared& on, const Axes& axes,
     out.bytes = std::min(out.bytes, room.bytes);
     return Fits(room);
   };
-  // Of the policies from this one on, the first two take the least time.
+  // Lowers the bound to the time of the first two policies from `from` on, one
+  // of which is the fastest of the rest.
   const auto bound = [&](size_t from, size_t micro) {
     for (size_t i = from; i < std::min(from + 2, axes.remats.size()); ++i) {
       const size_t setting = grid_.At(zero, axes.remats[i], micro);
@@ -153,7 +157,8 @@ std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
         const Room room = evaluator.RoomOf(*on, setting);
         if (!Fits(room) || excluded(least, room.bytes)) continue;
         const double seconds = evaluator.SecondsOf(*on, setting, worker);
-        // More micro-batches take longer than these, but if these are one.
+        // More micro-batches take at least as long as these. The fewest are
+        // left out, as they may be one with a program of its own.
         if (micro != axes.micros.front()) least = std::max(least, seconds);
         if (!std::isfinite(seconds) || excluded(seconds, room.bytes)) continue;
         out.push_back(

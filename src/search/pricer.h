@@ -35,7 +35,7 @@ struct Bound {
   bool Usable() const { return reasons.empty() && fits; }
 };
 
-// The points that were found, and what they make useless.
+// The points that were found, and which times and memory they exclude.
 class Incumbents {
  public:
   double fastest() const { return fastest_; }
@@ -49,7 +49,7 @@ class Incumbents {
   std::vector<Point> front_;  // the fastest first, with ever fewer bytes
 };
 
-// The settings that are evaluated; an absent index stands for all.
+// The settings that are evaluated; an absent index means all.
 struct Filter {
   std::optional<size_t> zero = {}, remat = {}, micro = {};
   // Points that take longer than this are left out.
@@ -59,7 +59,7 @@ struct Filter {
 
 class Pricer {
  public:
-  // `may`: a step fits if the least that it may take does.
+  // `may`: steps that may fit (Fit::kMayFit) are treated as fitting.
   Pricer(const Request& request, const SettingsGrid& grid,
          const RuleOptions& options, bool may)
       : request_(request), grid_(grid), options_(options), may_(may) {}
@@ -79,7 +79,7 @@ class Pricer {
   // The indices of the settings that a candidate can have.
   Axes AxesOf(const Evaluator& evaluator, const Prepared& on,
               const Filter& filter) const;
-  // Lowers the bound to that of a ZeRO stage.
+  // Lowers the bound to that of the settings with one ZeRO stage.
   void BoundAt(Evaluator& evaluator, Prepared& on, const Axes& axes,
                size_t zero, int worker, Bound& out) const;
   bool Fits(const Room& room) const {

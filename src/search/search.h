@@ -31,14 +31,15 @@ struct Sharding {
   int64_t Bytes() const { return report.memory.Expected().value_or(0); }
 };
 
-// What happens if one choice of the winner is made otherwise, and the others
-// are made again for it.
+// How the step changes if one choice of the winner is changed and the other
+// choices are optimised again.
 enum class Verdict : uint8_t { kSlower, kTie, kFaster, kExceeds, kIllegal };
 struct WhyNot {
   std::vector<std::string> changes;  // with the same outcome: "tp 4 -> 8"
   Verdict verdict = Verdict::kSlower;
   std::optional<Sharding> best;  // absent if nothing fits or is legal
-  // By which `best` takes longer than the winner; their sum is the difference.
+  // The seconds that each part of the step takes longer in `best` than in the
+  // winner; their sum is the difference.
   std::vector<cost::TimePart> parts;
   std::string because;
 };

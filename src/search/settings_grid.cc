@@ -1,7 +1,7 @@
 // The policies are points between keeping everything and keeping the input of
-// each layer. Each keeps all that the next but one keeps, which bounds rely on.
-// Micro-batches divide the rows of a replica, so each divisor of the batch is a
-// candidate:
+// each layer. Policy i keeps all that policy i + 2 keeps; the bounds of
+// pricer.cc rely on this. Micro-batches divide the rows of a replica, so each
+// divisor of the batch is a candidate:
 //
 //   --batch 128  ->  1, 2, 4, 8, 16, 32, 64 and 128 micro-batches
 #include "search/settings_grid.h"

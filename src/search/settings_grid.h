@@ -23,8 +23,8 @@ class SettingsGrid {
   const cost::Settings& operator[](size_t index) const { return all_[index]; }
   size_t size() const { return all_.size(); }
 
-  // Stages; policies, of which each keeps all that the next but one keeps;
-  // numbers of micro-batches, ascending.
+  // ZeRO stages; rematerialisation policies, of which number i keeps all that
+  // number i + 2 keeps; numbers of micro-batches, ascending.
   const std::vector<int>& zeros() const { return zeros_; }
   const std::vector<step::Remat>& remats() const { return remats_; }
   const std::vector<int64_t>& micros() const { return micros_; }

@@ -60,7 +60,7 @@ struct Outcome {
   size_t candidate = 0;
 };
 
-// The best of some candidates; lowers `out`.
+// Finds the best point of `pin`'s candidates and lowers `out` to it.
 void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
               bool measured, int worker, Outcome& out) {
   std::vector<std::pair<double, size_t>> order;

@@ -1,7 +1,7 @@
 // Findings are stored as the library has them, with their sources, so that they
 // can be written in every format; `at` copies one into the public type.
 #include "shardc/inside.h"
-// After inside.h: its comment has the reason.
+// Included after inside.h, whose first comment explains the order.
 #include "emit/findings/formats.h"
 #include "shardc/findings.h"
 #include "shardc/version.h"

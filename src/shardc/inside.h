@@ -1,6 +1,6 @@
-// The members of the public objects. It is not installed, and is included
-// before every other header: v1 is then a namespace apart from the library's
-// own names.
+// The members of the public objects. This header is not installed. Library
+// sources include it before every other header, because it defines SHARDC_V1,
+// by which v1 is a namespace apart from the library's own names (version.h).
 #ifndef SHARDC_SHARDC_INSIDE_H_
 #define SHARDC_SHARDC_INSIDE_H_
 

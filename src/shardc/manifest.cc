@@ -3,7 +3,7 @@
 //
 //   {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
 #include "shardc/inside.h"
-// After inside.h: its comment has the reason.
+// Included after inside.h, whose first comment explains the order.
 #include <set>
 #include <string_view>
 

@@ -3,7 +3,7 @@
 //
 //   placement(7, kDecode): params[7].layout -> layouts[2] -> its decode entry
 #include "shardc/inside.h"
-// After inside.h: its comment has the reason.
+// Included after inside.h, whose first comment explains the order.
 #include <algorithm>
 
 #include "emit/emit.h"

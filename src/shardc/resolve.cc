@@ -1,5 +1,5 @@
 #include "shardc/inside.h"
-// After inside.h: its comment has the reason.
+// Included after inside.h, whose first comment explains the order.
 #include "parse/rules.h"
 #include "resolve/attention.h"
 #include "shardc/resolve.h"

@@ -3,7 +3,7 @@
 //
 //   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
 #include "shardc/inside.h"
-// After inside.h: its comment has the reason.
+// Included after inside.h, whose first comment explains the order.
 #include <algorithm>
 #include <array>
 #include <optional>

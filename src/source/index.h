@@ -1,6 +1,4 @@
-// Knows no other room.
-//
-// Signed sizes as indices of standard containers.
+// Converts signed sizes to indices of standard containers.
 #ifndef SHARDC_SOURCE_INDEX_H_
 #define SHARDC_SOURCE_INDEX_H_
 

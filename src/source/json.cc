@@ -19,7 +19,6 @@
 //
 // nlohmann treats a NUL byte as the end of input, so the text after the cursor
 // must be white space.
-// walked over must be white space.
 #include "source/json.h"
 
 #include <algorithm>

@@ -136,8 +136,8 @@ struct JsonLimits {
   int depth = 200;
   bool allow_null_root = false;
   // For tests: false skips the scanner and parses with the slower parser that
-  // words errors. By default that one runs only if the scanner rejects the
-  // text.
+  // reports errors. By default the slower parser runs only if the scanner
+  // rejects the text.
   bool scan = true;
 };
 
@@ -181,7 +181,7 @@ class JsonDocument {
   std::string_view StringAt(uint32_t node) const;
   std::string_view TokenAt(uint32_t node) const;  // text of a scalar
   size_t EndOf(uint32_t node) const;  // offset after the value's text
-  // Parses by the parser that words errors.
+  // Parses with the slower parser, which reports errors.
   static bool Read(JsonDocument& document, size_t begin, size_t end,
                    const JsonLimits& limits, Findings& findings);
 

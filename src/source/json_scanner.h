@@ -1,4 +1,4 @@
-// Scans well-formed JSON into the nodes of a JsonDocument. Words no errors.
+// Scans well-formed JSON into the nodes of a JsonDocument. Reports no errors.
 #ifndef SHARDC_SOURCE_JSON_SCANNER_H_
 #define SHARDC_SOURCE_JSON_SCANNER_H_
 
@@ -18,7 +18,7 @@ class JsonScanner {
               const JsonLimits& limits, size_t most_nodes);
 
   // Returns false at the first problem. The document's content is then
-  // unusable, and the caller runs JsonReader, which words the error.
+  // unusable, and the caller runs JsonReader, which reports the error.
   bool Scan();
 
  private:

@@ -1,5 +1,5 @@
 // A scanner of common JSON for readers that take the fast path for common input
-// and fall back to the full parser, which words errors.
+// and fall back to the full parser, which reports errors.
 #ifndef SHARDC_SOURCE_PLAIN_JSON_H_
 #define SHARDC_SOURCE_PLAIN_JSON_H_
 

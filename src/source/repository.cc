@@ -1,8 +1,8 @@
 // Makes paths relative to the repository. Paths are compared as text, so that a
 // link inside the repository keeps its own name; links are resolved only if the
 // path would otherwise be outside, since the root or the working directory may
-// be reached through a link. A file of another machine is that of the longest
-// end of its path:
+// be reached through a link. For a path of another machine, the file is used
+// that has the longest end of the path in common with it:
 //
 //   root /repo, in /repo/jobs: `../rules/a.yaml`  ->  `rules/a.yaml`
 //   with /repo/src/model.py: `/home/ci/src/model.py`  ->  `../src/model.py`

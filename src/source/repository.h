@@ -18,9 +18,10 @@ class Repository {
   // path if the file is outside.
   std::string PathOf(const std::string& path) const;
 
-  // Returns the file of the repository that `path`, of another machine, names:
-  // that of its longest end of at least two parts, relative to the working
-  // directory. Returns nullopt if there is none.
+  // Finds the file of the repository that `path`, a path of another machine,
+  // means: the one whose path ends in as many parts of `path` as possible, at
+  // least two. Returns it relative to the working directory, or nullopt if
+  // there is none.
   std::optional<std::string> FileLike(const std::string& path) const;
 
  private:

@@ -1,7 +1,8 @@
 // A size, a count or a number of bytes whose arithmetic cannot overflow.
 //
-//   Size all = Size(batch) * length * heads;   // too large: all.Fits() is
-//   false return all.value();                        // then INT64_MAX
+//   Size all = Size(batch) * length * heads;
+//   if (!all.Fits()) return false;  // too large; all.value() is INT64_MAX
+//   return all.value();
 #ifndef SHARDC_SOURCE_SIZE_H_
 #define SHARDC_SOURCE_SIZE_H_
 

@@ -1,6 +1,6 @@
 // The codes SHD241 to SHD249 of pipelines: stages and schedules that cannot be
-// used. They stand between lints, but are reported while stages are made or a
-// schedule is read.
+// used. Their numbers are among those of lints, but they are reported while
+// stages are made or a schedule is read.
 #ifndef SHARDC_SOURCE_STAGE_CODE_H_
 #define SHARDC_SOURCE_STAGE_CODE_H_
 

@@ -3,9 +3,8 @@
 // micro-batches; a gradient is added to the sum of earlier ones at once.
 //
 //   count 0, count 1, their sum   forward 0, backward 0, forward 1, backward 1
-//   d:w = d:w of 0 + d:w of 1     both partial, and the sum is reduced; or,
-//   with
-//                                 `--reduce each`, each is reduced before
+//   d:w = d:w of 0 + d:w of 1     partial terms, and their sum is reduced;
+//                                 with `--reduce each`, reduced terms
 #include "step/accumulate.h"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 // the first, keys and values roll by one index.
 //
 //   4 devices, turn 1:  keys   [b, turns, rows, k, h]  ppermute
-//                       scores [b, n, turns, rows, rows'], of block r with
-//                       that of r - 1
+//                       scores [b, n, turns, rows, rows'], of the queries of
+//                       block r with the keys of block r - 1
 #include "step/attention.h"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ class Writer {
     op.in = {x};
     op.label = ring_.turns;
     const bool integral = graph().values[AsIndex(x)].integral;
-    // Positions are small enough to keep.
+    // Positions take few bytes, so they are kept and not recomputed.
     op.recompute = !integral;
     return write_.Append(std::move(op), write_.LabelsOf(x), integral);
   }

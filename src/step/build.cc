@@ -274,7 +274,8 @@ class Builder {
       c_.write.name = "total loss";
       c_.graph().loss = c_.write.Add(std::move(losses));
     }
-    // Decoding reads what the encoder made from the cache of prefill.
+    // Decoding does not run the encoder: it reads the encoder's keys and values
+    // from the cache that prefill has written.
     if (c_.mode == Mode::kDecode && description_.HasEncoder())
       Prune(c_.graph());
     FinishSizes(c_.graph(), c_.out.sizes);

@@ -1,6 +1,7 @@
-// What a description's lines are written with: the graph so far, the settings
-// of the model and of the layer at hand, and the values of the variables.
-// Filled by build.cc, read and changed by the functions of line_ops.h.
+// The state that is shared while the lines of a description are written: the
+// graph so far, the settings of the model and of the current layer, and the
+// values of the variables. Filled by build.cc, read and changed by the
+// functions of line_ops.h.
 #ifndef SHARDC_STEP_BUILD_CONTEXT_H_
 #define SHARDC_STEP_BUILD_CONTEXT_H_
 
@@ -72,8 +73,9 @@ struct BuildContext {
   int32_t layer = -1;                   // of all stacks; -1: outside of layers
   bool failed = false;
 
-  // What several lines share, each made once. Position biases: by their table
-  // and by whose queries and keys they are for.
+  // Values and labels that several lines share, each made once. `near`:
+  // position biases, by their table and by the stacks of the queries and of the
+  // keys.
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
   LabelId distance = kNoLabel;      // the distance from which rows are the last
   LabelId frames = kNoLabel;        // frames of an audio model's token

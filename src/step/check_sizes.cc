@@ -1,5 +1,5 @@
-// The ops say which sizes must fit each other: a repeat has KV heads and heads,
-// a rope a head and its rotated part. Each broken rule is reported once:
+// The ops determine which sizes must fit each other: a repeat has KV heads and
+// heads, a rope a head and its rotated part. Each broken rule is reported once:
 //
 //   repeat k [b, s, 4, h] for n 6  ->  4 KV heads cannot serve 6 heads
 #include "step/check_sizes.h"

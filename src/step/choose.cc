@@ -208,7 +208,9 @@ class Chooser {
       std::vector<int8_t> of = carried[a].options;
       if (carried[a].stays_partial) of.insert(of.begin(), kStaysPartial);
       if (of.empty()) continue;
-      // Operands that are sharded over the axis in the same way stay sharded.
+      // Unsharded is an option if the axis could shard several labels, or if it
+      // may be gathered before the op. Otherwise all operands are sharded over
+      // the axis in the same way and stay so.
       if (of.size() > 1 || MayBeWhole(a, carried[a])) of.push_back(kUnsharded);
       if (of.size() < 2) continue;
       open.push_back(a);
@@ -234,10 +236,10 @@ class Chooser {
     chosen_ = best;
   }
 
-  // Returns the axes that shard a label, as far as they divide it, in the order
-  // of the value that has most of them; of several such values the largest, as
-  // the others are cheaper to reshard, with the preferred result before the
-  // operands.
+  // Returns the axes that shard a label, as far as they divide it. Their order
+  // is that of the value that has most of them; among several such values, that
+  // of the largest, since the others are cheaper to reshard, and the preferred
+  // result before an operand of the same size.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

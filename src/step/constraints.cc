@@ -105,8 +105,9 @@ void Note(std::vector<std::string>& notes, std::string text) {
 }
 
 // Returns the leading axes that no earlier dimension uses and that divide the
-// size; reports the others in `notes`. A single query of decoding is sharded by
-// nothing, which is no surprise; a batch of one row is.
+// size; reports the others in `notes`. The dimension of a single query, in
+// decoding, is not reported, because no axis can divide it; a batch of one row
+// is reported.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  std::string_view token, AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {

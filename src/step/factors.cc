@@ -1,9 +1,9 @@
-// Splitting (n h), its axes shard n while their product divides |n|, and h once
-// each device holds one n; axes that fit neither are gathered before the split.
-// Merging is the inverse: axes of h stay only if each device holds one n. Query
-// heads that are repeated from KV heads may be sharded further than those;
-// summed back by group, the value is partial over the axes that no longer
-// divide the KV heads.
+// When a dimension (n h) is split, its axes shard n while their product divides
+// |n|, and h once each device holds one n; axes that fit neither are gathered
+// before the split. Merging is the inverse: axes of h stay only if each device
+// holds one n. Query heads that are repeated from KV heads may be sharded over
+// more axes than the KV heads. When query heads are summed to KV heads, the
+// result is partial over the axes that do not divide the KV heads.
 //
 //   n 8, (n h) sharded over tp 4          n:tp
 //   n 2, (n h) sharded over [a 2, b 2]    n:a h:b

@@ -1,7 +1,7 @@
-// Expressions are evaluated by the arithmetic of model families, with the
-// description's dimensions as a family's `let`. In `h: head_dim ?? d // n`, d
-// and n are dimensions and head_dim is a key of the config.json, or of its part
-// for text if it has one.
+// Evaluates expressions as those of model families (families/expression.h) are
+// evaluated; the dimensions of the description are defined names. In `h:
+// head_dim ?? d // n`, d and n are dimensions and head_dim is a key of the
+// config.json, or of its part for text if it has one.
 #include "step/formulas.h"
 
 #include <array>

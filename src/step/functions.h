@@ -11,7 +11,9 @@ namespace shardc::step {
 
 struct Function {
   std::string_view name;
-  // "": zero everywhere, no gradient passes; "=": the function's own result.
+  // The name of the function that is the derivative. "": the derivative is zero
+  // everywhere, and no gradient passes. "=": the derivative is the function
+  // itself.
   std::string_view derivative;
   std::string_view meaning;
 };

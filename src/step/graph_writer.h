@@ -24,7 +24,7 @@ class GraphWriter {
  public:
   explicit GraphWriter(Graph& graph);
 
-  // Of the ops that are appended next.
+  // The name, phase and layer of the ops that are appended next.
   std::string name = {};
   Phase phase = Phase::kForward;
   int32_t layer = -1;
@@ -34,7 +34,7 @@ class GraphWriter {
     return graph_.values[AsIndex(value)].labels;
   }
   bool Has(ValueId value, LabelId label) const;
-  // The op whose result it is.
+  // Returns the op whose result `value` is.
   Op& Producer(ValueId value) {
     return graph_.ops[static_cast<size_t>(producer_[AsIndex(value)])];
   }
@@ -42,7 +42,7 @@ class GraphWriter {
 
   ValueId Input(Labels labels, bool integral = false);
   ValueId Einsum(ValueId a, ValueId b, Labels out);
-  // The product, with the labels of `a`.
+  // Returns the elementwise product, with the labels of `a`.
   ValueId Times(ValueId a, ValueId b) { return Einsum(a, b, LabelsOf(a)); }
   ValueId Add(std::vector<ValueId> terms);
   ValueId Scaled(ValueId x, Scale scale);

@@ -32,9 +32,9 @@ class LabelTable {
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
   // Returns the label of a role's dimension: factors, each of which may have
-  // parts. If fused weights are sharded part by part, factors that count equal
-  // parts come after the first logical axis: contiguous shards of (n j h) are
-  // the shares of each part of (j n h).
+  // parts. If each part of a fused weight is sharded by itself, the factor that
+  // counts the parts (j) is put after the first logical axis (n): a contiguous
+  // shard of (n j h) has the same share of each part of (j n h).
   LabelId Of(const DescribedDim& dim);
 
   // Returns the label of the description's dimension at this index.

@@ -1,13 +1,13 @@
-// A run of identical layers is lowered as four: the first and the last, which
-// meet other ops, and two between them. Lowering decides by what is next to an
-// op, so that all layers between the first and the last are lowered equally
-// once two of them are: each finds its operands as the one before found them.
-// The second therefore stands for all that are left out. A block that repeats
-// may have several layers:
+// A run of identical layers is lowered as four layers: the first and the last,
+// which have other ops before or after them, and two between them. How an op is
+// lowered depends only on the ops next to it and on the shardings of its
+// operands. If the second and the third layer are lowered equally, all layers
+// up to the last are, and the second stands for all that are left out. A block
+// that repeats may have several layers:
 //
 //   layers 0 to 31, all of one kind       build 0, 1, 2, 31; 1 stands for 29
-//   5 with a window, 1 without, 10 times  build blocks 0, 1, 2, 9; 1 stands for
-//   7
+//   5 with a window, 1 without, 10 times  build blocks 0, 1, 2, 9; block 1
+//                                         stands for 7
 //
 // Sums over all layers (the gradient's norm, the losses of routers) are one op
 // each, however many operands they have. If such an op moved an operand, the

@@ -18,7 +18,7 @@
 namespace shardc::step {
 namespace {
 
-// What distinguishes a layer, as text that is compared and not read.
+// The properties that distinguish a layer, as one text that is compared only.
 class Signature {
  public:
   void Add(int64_t number) { text_ += std::to_string(number) + ","; }
@@ -56,7 +56,7 @@ void AddParameters(const Roles& roles, std::span<const uint32_t> class_of_row,
 std::optional<std::vector<int32_t>> LayerKinds(
     const ModelDescription& description, const ModelConfig* config,
     const Roles& roles, Mode mode, std::span<const uint32_t> class_of_row) {
-  // The builder of the graph reports what is wrong with a description.
+  // Findings are dropped: the builder of the graph reports the same errors.
   Findings unreported;
   const auto formulas = Formulas::Make(description, config, unreported);
   if (formulas == nullptr) return std::nullopt;

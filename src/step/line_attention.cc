@@ -2,9 +2,9 @@
 // come from earlier lines; keys and values pass through the cache if the mode
 // has one:
 //
-//   attention(q, k, v), decoding:  cache k = write(cache k before, k,
-//   positions)
-//                                  attention over all rows of the cache
+//   attention(q, k, v), decoding:
+//     cache k = write(cache k before, k, positions)
+//     attention over all rows of the cache
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@
 namespace shardc::step {
 namespace {
 
-// The labels of a ring, and of KV heads that are stored several times.
+// Makes the labels of ring attention, and of KV heads that are repeated.
 void MakeOwnLabels(BuildContext& c, ValueId key) {
   if (c.made_own_labels) return;
   c.made_own_labels = true;
@@ -39,7 +39,7 @@ void MakeOwnLabels(BuildContext& c, ValueId key) {
 int64_t RopeIndex(BuildContext& c, LabelId label) {
   Rope rope = c.layer_settings.rope;
   const int64_t size = c.labels.SizeOf(label);
-  // A number above 1 counts elements of a head.
+  // A number above 1 is not a fraction: it counts elements of a head.
   if (rope.rotary_fraction > 1) {
     rope.rotary_fraction /= static_cast<double>(std::max<int64_t>(size, 1));
   }

@@ -80,9 +80,9 @@ inline constexpr int32_t kPositionsVariable = 1;
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings);
 
-// An op for the reference: its arguments are one letter each, v a variable, r a
-// role, d a dimension, n a number, w a word. Those after `?` are optional, and
-// the one before `*` may be repeated.
+// An op for the page of the reference. Each argument is one letter: v a
+// variable, r a role, d a dimension, n a number, w a word. Those after `?` are
+// optional, and the one before `*` may be repeated.
 struct OpText {
   std::string_view name;
   std::string_view arguments;

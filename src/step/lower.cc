@@ -376,7 +376,8 @@ class Lowerer {
         to.partial = static_cast<AxisSet>(ShardingOf(slot).partial & ~to.cut());
       }
       slot = EmitCollectives(slot, to);
-      // The sharding of the constraint is the value's own, not a copy's.
+      // A slot with the sharding of the constraint is the value itself. It is
+      // not a gathered copy, which EnterPhase would drop.
       gathered_[AsIndex(slot)] = false;
     }
     copies_[AsIndex(op.out)] = {slot};

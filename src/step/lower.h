@@ -19,15 +19,16 @@ struct LowerRequest {
   Sizes sizes = {};  // real sizes: choices depend on bytes
   int64_t element_bytes = 2;
   Policy policy = Policy::kPublished;
-  // Backward uses the copies that forward has gathered.
+  // The backward pass uses the copies that the forward pass has gathered.
   bool keep_gathered = false;
   // Whether Program::conflicts is filled in, which takes as long as the rest.
   bool records_conflicts = true;
   std::vector<Spec> parameters = {};  // by Graph::parameters, as stored
-  // Of the optimizer's moments and of gradients at the end of the step, which
-  // ZeRO shards further; empty: those of the parameters.
+  // Specs of the optimizer's moments and of gradients at the end of the step,
+  // which ZeRO shards further; empty: those of the parameters.
   std::vector<Spec> states = {};
-  // Of gradients while micro-batches add them up; empty: of the parameters.
+  // Specs of gradients while micro-batches add them up; empty: those of the
+  // parameters.
   std::vector<Spec> sums = {};
   ShardingConstraints constraints = {};
 };

@@ -190,8 +190,8 @@ ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
   return write.Times(p, chosen);
 }
 
-// Phi-MoE's sparse mixer, as it is evaluated: the best expert is weighted among
-// all, the second best among all but the best.
+// Phi-MoE's sparse mixer as it is in evaluation, without sampling: the best
+// expert is weighted among all experts, the second best among all but the best.
 Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
                    const RouterSettings& settings) {
   const ValueId first = Best(write, logits, experts, settings.first);

@@ -68,12 +68,12 @@ struct OpDef {
   // A preferred sharding of the result holds for the operands too, and the
   // result may be sharded as its consumer prefers.
   bool passes_preference = false;
-  // What a label is that only operands have.
+  // The kind of a label that only operands have.
   LabelKind dropped = LabelKind::kSum;
 
   // --- derivative ---
   VjpRule vjp = nullptr;  // null: the operands get no cotangent
-  // Returns whether no gradient passes; null: one does.
+  // Returns whether no gradient passes through the op; null: one passes.
   bool (*stops_gradient)(const Op& op) = nullptr;
 
   // --- memory ---

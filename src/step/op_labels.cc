@@ -2,7 +2,7 @@
 //
 //   einsum y [b, t, d], w [f, d] -> [b, t, f]   b, t and f map, d sums
 //   max of logits [b, t, v] -> [b, t]           b and t map, v is a maximum
-//   top k of [b, t, e]                          b and t map, e is needed
+//   top k of [b, t, e]                          b and t map, e is unsharded
 #include "step/op_labels.h"
 
 #include <algorithm>

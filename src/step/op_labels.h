@@ -11,7 +11,7 @@
 
 namespace shardc::step {
 
-// What a label is, by where it is.
+// The kind of a label of an op, by the values that have the label.
 enum class LabelKind : uint8_t {
   kMap,    // in operands and result: sharded over the same axes in all of them
   kSum,    // in operands only: the result is partial over the label's axes

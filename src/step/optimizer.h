@@ -23,8 +23,8 @@ struct NormPart {
   int32_t rank = 0;
   ValueId sum = kNoValue;  // set by AppendOptimizer
 };
-// The same, where each rank adds the squares of its parts before all ranks add
-// their sums. A parameter in no part does not count.
+// Appends the optimizer for a pipeline: each rank adds the squares of its parts
+// before all ranks add their sums. A parameter in no part does not count.
 void AppendOptimizer(Graph& graph, std::vector<NormPart>& parts);
 
 }  // namespace shardc::step

@@ -61,7 +61,8 @@ class Propagation {
     return graph_.values[AsIndex(value)];
   }
 
-  // Which of a parameter's shardings a value has.
+  // The parameter's own sharding, or that of its states or of its sums under
+  // ZeRO.
   enum class As : uint8_t { kParameter, kState, kSum };
 
   // Finds the values that have the sharding of a parameter, and which.

@@ -1,5 +1,5 @@
-// The shardings that values must have, or had best have, before any op is
-// lowered.
+// The shardings that values must have (constraints) or should have
+// (preferences), computed before any op is lowered.
 #ifndef SHARDC_STEP_PREFERENCES_H_
 #define SHARDC_STEP_PREFERENCES_H_
 

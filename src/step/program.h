@@ -120,14 +120,14 @@ struct Instruction {
   int32_t op = -1;  // of the graph: what it runs, or for which it reshards
   std::vector<int32_t> in = {};  // slots
   int32_t out = -1;
-  // Of slices and collectives.
+  // The axes of a slice or of a collective.
   AxisList axes = {};
   uint8_t dim = 0;    // the dimension that is sliced, gathered or scattered
   uint8_t other = 0;  // all_to_all: the dimension that is gathered
   Collective collective = Collective::kAllGather;
   bool max = false;  // all_reduce of maxima
-  // ppermute: shards move by so many indices along `axes`; 0: to the devices
-  // that hold them when the axes are in the order that `out` has.
+  // Of a ppermute: the number of indices along `axes` by which shards move. 0:
+  // shards move to the devices that hold them under the order of axes in `out`.
   int8_t shift = 0;
 };
 

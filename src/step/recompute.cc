@@ -83,8 +83,8 @@ class Recomputer {
     return made == kNoValue ? value : made;
   }
 
-  // Finds the layer that owns each value: no layer owns inputs and values that
-  // other layers read, which are always kept.
+  // Finds the layer that owns each value. Inputs, and values that other layers
+  // read, have no owner and are always kept.
   void FindForward() {
     const size_t values = graph_.values.size();
     producer_.assign(values, -1);

@@ -38,7 +38,7 @@ constexpr auto kNames = [] {
   return out;
 }();
 
-// Names that a policy of names can ask for.
+// The names that a policy such as save_only_these_names can list.
 constexpr std::array<std::string_view, 19> kTensorNames = {
     "layer_input", "decoder_layer_input",
     "q_proj",      "query_proj",

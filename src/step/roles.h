@@ -50,13 +50,15 @@ struct RoleProblem {
 };
 
 struct Roles {
-  // Of all stacks; those of the first one, the model's own, come first.
+  // The number of layers of all stacks. Those of the first stack, the model's
+  // own, come first.
   int64_t layers = 0;
   std::vector<int64_t> stack_layers = {};
   std::vector<TensorRole> tensors = {};  // of the manifest's rows
-  // By role and layer (the first for roles outside of layers), then expert.
+  // Rows of the manifest by role, layer (the first for roles outside of layers)
+  // and expert.
   std::vector<std::vector<int64_t>> rows = {};
-  // Of the description's dimensions; 0 where no parameter has one.
+  // Sizes of the description's dimensions; 0 for one that no parameter has.
   std::vector<int64_t> sizes = {};
   std::vector<RoleProblem> problems = {};
 

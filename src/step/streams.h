@@ -19,7 +19,7 @@ namespace shardc::step {
 struct Stream {
   LabelId query = kNoLabel, key = kNoLabel;
   ValueId ids = kNoValue, positions = kNoValue;
-  // For attention; those of keys once MakeKeyPositions has made them.
+  // Positions that attention reads; key_positions is set by MakeKeyPositions.
   ValueId query_positions = kNoValue, key_positions = kNoValue;
   // Positions that are the same in all rows, once MakePlaces has made them.
   ValueId places = kNoValue, key_places = kNoValue;
@@ -41,12 +41,13 @@ class Streams {
   // Makes an input with a sharding constraint.
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
-  // Positions of a stream's keys, and places of its queries and keys, from
-  // those of its queries, outside the layers; each made once.
+  // Make the positions of a stream's keys, or the places of its queries and
+  // keys, from the positions of its queries. The ops are outside the layers. A
+  // second call does nothing.
   void MakeKeyPositions(Stream& of);
   void MakePlaces(Stream& of);
 
-  // Of training; kNoValue in other modes.
+  // The labels and weights of the training loss; kNoValue in other modes.
   ValueId labels() const { return labels_; }
   ValueId weights() const { return weights_; }
 

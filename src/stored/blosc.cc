@@ -28,7 +28,9 @@ namespace {
 
 constexpr size_t kHeaderBytes = 16;
 constexpr size_t kVersion = 2;
-// A block is one stream where the elements or the streams would be these sizes.
+// A block is stored as one stream if an element has more bytes than
+// kMaxStreams, or if each of its streams would have fewer bytes than
+// kMinStreamBytes.
 constexpr size_t kMaxStreams = 16;
 constexpr size_t kMinStreamBytes = 128;
 // Bits of the flags.

@@ -206,7 +206,8 @@ class MetadataReader {
     if (chunks.type() != Type::kList && chunks.type() != Type::kTuple) {
       return BadTensor(tensor, "the pieces are no list");
     }
-    // A list that many tensors share would grow without it.
+    // Many tensors may share one list, which is read for each of them. The
+    // limit keeps a small file from listing more pieces than it has bytes.
     pieces_ += chunks.size();
     if (pieces_ > source_->text().size()) {
       return BadTensor(tensor, "the pieces exceed what the file can list");

@@ -37,8 +37,8 @@ struct DcpValue {
   std::string name;
   std::vector<std::string> path;
   std::vector<bool> in_sequence;
-  // Where its archive is, of which the box is empty; bytes are -1 if the
-  // metadata has no place that shardc can use.
+  // Where the value's archive is. The box is empty; the number of bytes is -1
+  // if the metadata has no place that shardc can use.
   DcpPiece piece;
 };
 

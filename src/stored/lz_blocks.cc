@@ -71,7 +71,8 @@ class Output {
     if (distance == 0 || distance > written || length > end_ - out_.size()) {
       return false;
     }
-    // What follows a copy of `distance` bytes has twice the period to copy.
+    // Each copy of `distance` bytes doubles the length of the repeated text at
+    // the end of the output, so the next copy may take twice as many bytes.
     while (length > 0) {
       const size_t count = std::min(distance, length);
       out_.append(out_, out_.size() - distance, count);

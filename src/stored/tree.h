@@ -54,8 +54,8 @@ struct Array {
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
-  // Of random keys of JAX, whose words are the elements: the implementation,
-  // such as `threefry2x32`. Empty: the array is none.
+  // Set if the array holds random keys of JAX, whose words are its elements:
+  // the implementation of the keys, such as `threefry2x32`. Otherwise empty.
   std::string random_key;
   // Why the bytes cannot be read, as for a codec that shardc lacks: the message
   // of a finding. Empty if they can. Shape and dtype are known all the same.

@@ -214,8 +214,9 @@ std::optional<std::vector<Array>> DivideArrays(
 
 ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
                    int64_t processes) {
-  // A chunk belongs to the process in whose section of all bytes its middle is,
-  // as the outputs of checkpoint/ownership.h.
+  // All bytes are divided into one section per process. A chunk belongs to the
+  // process whose section contains the chunk's middle, as in
+  // checkpoint/ownership.h.
   double total = 0;
   int64_t chunks = 0;
   for (const Array& array : arrays) {

@@ -37,7 +37,7 @@ std::string TupleText(const std::vector<std::string>& path) {
   return out + ')';
 }
 
-// Of the key of a list, and of a dictionary.
+// orbax's key types: of an element of a list, and of an entry of a dictionary.
 constexpr int kSequenceType = 1;
 constexpr int kDictionaryType = 2;
 

@@ -93,7 +93,8 @@ class PartsRun {
   }
 
  private:
-  // Of one process, or that one alone.
+  // What one process writes: its range of chunks, its data file and its
+  // journal.
   struct Share {
     ChunkRange range;
     std::string file;     // in the folder
@@ -169,7 +170,7 @@ class PartsRun {
         ChunkJournal::Open(folder_->PathOf(share.journal), key_, findings_);
     if (!journal) return false;
     if (RefuseOtherRuns(share)) {
-      // The data file may be that of the other run.
+      // Leave the data file, which the other run may have written.
       if (journal->chunks().empty()) journal->Remove();
       return false;
     }
@@ -320,8 +321,11 @@ class PartsRun {
         !format_.Complete(std::move(*parts), *folder_, findings_)) {
       return false;
     }
-    // A kill between both steps leaves the journals in the checkpoint, where
-    // they do no harm, or costs the work of one process, never that of several.
+    // A single process removes its journal before it publishes the folder: a
+    // kill in between costs the work of this process. With several processes
+    // the journals are removed after publishing, so that no process's work is
+    // lost: a kill in between leaves journals in the checkpoint, where they do
+    // no harm.
     const bool alone = processes_ == 1;
     if (alone) RemoveJournals(folder_->PathOf(""), journals);
     if (!folder_->Publish(findings_)) return false;

@@ -63,7 +63,8 @@ bool IsZarr(const Folder& folder) {
       folder.Has(".zgroup")) {
     return true;
   }
-  // A set of safetensors files stays one, whatever folders are in it.
+  // A folder with safetensors files is read as such, whatever folders are in
+  // it.
   if (HasEnding(folder, ".safetensors")) return false;
   size_t tried = 0;
   return HoldsZarr(folder, 0, tried);

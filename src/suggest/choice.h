@@ -26,7 +26,7 @@ struct AxisAssignment {
   int64_t size = 1;
 };
 
-// What a mesh axis that a logical axis stands for does.
+// The purpose of the mesh axis that a logical axis resolves to.
 enum class AxisPurpose : uint8_t { kData, kExpert, kTensor };
 AxisPurpose PurposeOf(std::string_view logical_axis);
 
@@ -56,7 +56,8 @@ struct Choice {
   Reason reason = Reason::kUsual;
   bool inner_sharded = false;  // by tensor parallelism
   bool width_slices = false;
-  // SHD214 reports the spec, which is the best there is.
+  // Whether the file suppresses SHD214, which would report the spec although no
+  // better one exists.
   bool ignore_reshard = false;
 
   bool replicated() const { return IsReplicated(spec); }

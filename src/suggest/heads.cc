@@ -189,7 +189,8 @@ class HeadInference {
       if (out.head_dim == 0 && common % likely == 0) out.head_dim = likely;
     }
     if (out.head_dim == 0) out.head_dim = common;
-    // With three shards, one likely head size may divide and another may not.
+    // If the number of shards is no power of two, it may divide the heads of
+    // one likely size and not those of another.
     if (out.assumed && (parts_ & (parts_ - 1)) != 0) {
       for (const int64_t likely : kLikely) {
         if (common % likely == 0) {
@@ -206,7 +207,7 @@ class HeadInference {
   void SetPlain(AttentionBlock& block) {
     const int64_t query = QueryWidth(block);
     if (query <= 0) {
-      // Without a known number of heads no boundary between two is known.
+      // Without the number of heads, no boundary between two heads is known.
       for (const auto* groups : {&block.fused, &block.keys, &block.joined}) {
         for (const size_t k : *groups) {
           if (At(k).units.empty()) At(k).units = {1};

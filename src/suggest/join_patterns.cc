@@ -200,7 +200,8 @@ void Join(std::vector<Ending>& endings) {
 
 // ---- texts
 
-// What stands before a pattern that begins at a boundary of parts.
+// Returns the expression in front of a pattern that must begin where a part of
+// the path begins.
 std::string Boundary(char separator) {
   if (separator == 0) return "(^|[^0-9A-Za-z_])";
   return "(^|" + Escaped(std::string_view(&separator, 1)) + ")";

@@ -109,7 +109,8 @@ Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
   return out;
 }
 
-// The matrices of a mixer have widths of their own and do not vote.
+// Returns whether a matrix votes on the orientation. The matrices of a state
+// space mixer do not, since they have widths of their own.
 bool Votes(const Matrix& matrix, const InferredDims& inferred) {
   return matrix.valid() && inferred.role != Role::kStateSpace;
 }
@@ -234,7 +235,8 @@ void NameOutputs(const Tree& tree, ModelDims& dims) {
     if (inferred.role != Role::kOther && inferred.role != Role::kDown) continue;
     std::string_view path = inferred.by_name.block_path;
     auto output = outputs.find(path);
-    // The parent of a part whose name is unknown.
+    // If the last part of the block's path has an unknown name, use the path
+    // above.
     if (output == outputs.end() && inferred.role == Role::kOther) {
       const size_t end = path.rfind(tree.separator);
       if (end != path.npos) output = outputs.find(path.substr(0, end));

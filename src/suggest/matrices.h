@@ -37,10 +37,10 @@ struct Matrices {
   int64_t WidthOf(const Tree& tree, size_t k) const;
 };
 
-// Makes a parameter the output of attention if it is unknown, or a second
-// matrix of a feed-forward block by its name, and stands next to a query with
-// the query's heads and their columns in front, or is called an output and has
-// the query's transposed shape:
+// Gives a parameter the role of attention's output. It must have no known role,
+// or have the role of a second feed-forward matrix by its name. It must also be
+// next to a query, and either have the query's heads and columns in front, or
+// be called an output and have the query's transposed shape:
 //
 //   query [1024, 16, 64], out [16, 64, 1024]
 void NameOutputs(const Tree& tree, ModelDims& dims);

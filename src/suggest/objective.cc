@@ -84,7 +84,8 @@ class CostCounter {
       if (const int64_t count = inferred.Experts()) {
         share = std::min(1.0, static_cast<double>(assumed_.experts_per_token) /
                                   static_cast<double>(count));
-        // Tokens of every coordinate arrive, for few of the experts.
+        // A device receives tokens of all coordinates of the expert axis, but
+        // only for the few experts that it holds.
         share *= ExpertShards(piece, inferred);
       }
       out_.flops += 6 * share * elements / (experts * inner) *

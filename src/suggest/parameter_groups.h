@@ -31,12 +31,14 @@ struct ParameterGroup {
   uint32_t begin = 0;    // range into Tree::members
   uint32_t end = 0;
 
-  // Of scanned layers, set by InferDims for its own copy of the tree only.
+  // The number of scanned layers in one tensor. InferDims sets it, in its own
+  // copy of the tree only.
   int64_t layers = 1;
   std::optional<size_t> stack_size;  // characters of the stack's path
 
   int64_t count() const { return end - begin; }
-  // Tensors, each of its stacked layers counted.
+  // The number of tensors, where a tensor of scanned layers counts once per
+  // layer.
   int64_t instances() const { return count() * layers; }
   int64_t total_bytes() const { return bytes * count(); }
   int rank() const { return static_cast<int>(shape.size()); }

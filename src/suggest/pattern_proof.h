@@ -9,13 +9,14 @@
 
 namespace shardc::suggest {
 
-// The groups of the patterns that match a name of another rule's group, and the
-// groups with a name that no pattern matches. Empty if every name is matched
-// once, by its own rule; otherwise sets `patterns.unproven` to a name.
+// Returns the groups of the patterns that match a name of another rule's group,
+// and the groups with a name that no pattern matches. Returns an empty set if
+// every name is matched once, by its own rule; otherwise sets
+// `patterns.unproven` to a name.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
-// Sets `missed` of each pattern to the groups that linting takes for optimizer
-// states which `^` excludes.
+// Sets `missed` of each pattern that begins with `^` (patterns.h): groups that
+// lints take for optimizer states of the parameters that the pattern matches.
 void FindMissed(const Tree& tree, Patterns& patterns);
 
 }  // namespace shardc::suggest

@@ -76,7 +76,8 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
     change.sent_bytes_per_device = cost.sent_bytes_per_device;
   }
   const bool same_spec = a == b && was.placement == now.placement;
-  // Different bytes of a different type are the change of the type.
+  // If the type changed, different bytes are reported with the change of the
+  // type and are not a change of their own.
   const bool same_bytes =
       was.type != now.type || change.held_before == change.held_after;
   if (same_spec && same_bytes && !change.move) return;

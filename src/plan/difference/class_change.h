@@ -14,7 +14,8 @@
 namespace shardc {
 
 struct ClassChange {
-  // Each difference has a text that is equal for equal differences.
+  // A member of the JSON that differs. `key` is the same text for equal
+  // differences.
   struct Field {
     EntryChange change;
     bool detailed = false;
@@ -40,7 +41,7 @@ class ClassComparison {
 
   // Fills type, rule and specs; parameters by their number in their plan.
   void Compare(size_t before, size_t after, ClassChange& out);
-  // The spec of one mode of the parameter against that of another.
+  // Compares the specs of one parameter in two modes.
   void CompareModes(size_t param, Mode before, Mode after, ClassChange& out);
 
   const PlanTable& before() const { return before_; }
@@ -61,7 +62,8 @@ class ClassComparison {
   MoveCosts costs_;
 };
 
-// Marks the fields that type, rule or specs have as well.
+// Sets `detailed` of the fields whose difference `type`, `rule` or `specs`
+// describes as well.
 void MarkDetailed(bool same_axes, ClassChange& change);
 
 // "[4096, 4096] BF16"

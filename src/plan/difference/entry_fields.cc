@@ -17,7 +17,8 @@
 namespace shardc {
 namespace {
 
-// What the other members of a parameter follow from, and these others.
+// kStated: the members from which other members of a parameter follow.
+// kDerived: members that follow from these.
 constexpr std::array<std::string_view, 3> kStated = {"shape", "dtype", "spec"};
 constexpr std::array<std::string_view, 3> kDerived = {
     "shard_shape", "bytes_per_device", "corrections"};

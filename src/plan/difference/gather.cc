@@ -1,5 +1,6 @@
-// The first parameter of a name template that differs in one way begins a
-// group, and the others add their names:
+// Differences of single parameters are gathered into groups. Parameters are in
+// one group if their names have the same template (numbers replaced by `*`) and
+// they differ in the same way:
 //
 //   layers.0.up, layers.1.up: ["tp"] -> [null]  ->  one group `layers.*.up`
 #include "plan/difference/gather.h"
@@ -131,7 +132,8 @@ void Gatherer::AddSpecs(GroupKey key, std::string_view name,
   GatheredSpecs& group = specs_.Add(key, name, [&] {
     GatheredSpecs made;
     static_cast<SpecChange&>(made) = change;
-    // Of this parameter: the change is that of its class.
+    // `change` was computed once for the parameter's class, whereas the
+    // placements are those of this parameter.
     made.placed_before = was.placement;
     made.placed_after = now.placement;
     return made;

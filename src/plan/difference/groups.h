@@ -17,7 +17,8 @@
 
 namespace shardc {
 
-// Texts by number, so that what many parameters share is compared as one.
+// Gives each distinct text a number, so that a text that many parameters share
+// is stored once and compared as a number.
 class Numbers {
  public:
   uint32_t Of(const std::string& text) {

@@ -59,7 +59,7 @@ struct SpecChange : NamedGroup {
   std::optional<ReadPlacement> placed_before, placed_after;  // of the first
   // Bytes of one parameter on a device that holds it, in these modes.
   std::optional<int64_t> held_before, held_after;
-  // ... of all parameters of the group on the fullest device.
+  // Bytes of all parameters of the group on the fullest device.
   std::optional<int64_t> group_before, group_after;
   // The collective that moves one parameter, and the bytes that the busiest
   // device sends for it. Nothing if every device has what it needs, if the
@@ -126,14 +126,15 @@ struct PlanDifference {
 std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);
-// The same of plans that have been read; both have a source.
+// Compares two plans that have been read; both have a source.
 std::optional<PlanDifference> ComparePlans(const PlanTable& before,
                                            const PlanTable& after,
                                            Findings& errors);
-// Two modes of one plan.
+// Compares two modes of one plan.
 PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
 
-// Two step programs, shardc.step/v1: fills `steps`. Fails as ComparePlans does.
+// Compares two step programs (shardc.step/v1) and fills `steps`. Fails as
+// ComparePlans does.
 std::optional<PlanDifference> CompareSteps(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);

@@ -196,7 +196,8 @@ class AttentionComparison {
     }
   }
 
-  // Whether `attention` has all of the change.
+  // Returns whether an AttentionChange can represent all of the change: both
+  // specs are valid and differ, and all modes are known.
   static bool IsDetailed(const TensorChange& change) {
     return change.spec_before && change.spec_after &&
            *change.spec_before != *change.spec_after &&
@@ -215,8 +216,9 @@ class AttentionComparison {
     out.after = *change.spec_after;
   }
 
-  // One line for all tensors whose same dimensions differ in the same way: the
-  // axes of the batch are in each of them.
+  // Adds one line for all tensors whose specs differ in the same dimensions in
+  // the same way. A change of the batch axes, for example, affects every
+  // tensor.
   void AddFields() {
     std::map<std::pair<std::string, std::string>, std::vector<std::string>>
         tensors_of;

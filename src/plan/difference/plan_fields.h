@@ -12,10 +12,10 @@
 
 namespace shardc {
 
-// A plan's JSON by its members, without a judgement of their form.
+// A plan's JSON by its members, whose form has not been checked.
 struct PlanJson {
   explicit PlanJson(JsonValue of) : root(of), members(MembersOf(of)) {}
-  // Of the member, or of the plan if it is absent.
+  // Returns the place of the member, or of the plan if the member is absent.
   Place PlaceOf(std::string_view member) const;
   RulePatterns Patterns() const;
 
