@@ -60,7 +60,8 @@ class FamilyReader {
   FamilyReader(const YamlDocument& document, Findings& findings)
       : context_{document, findings} {}
 
-  // Reads the file over `out`, which holds the family that this one is like.
+  // Reads the file into `out`, which already has the content of the family that
+  // this one is `like`; what the file defines replaces it.
   void Read(const Fields& fields, Description& out) {
     if (const YamlNode* models = fields.Find("models")) {
       out.models = ReadTexts(context_, *models, "`models`")

@@ -30,7 +30,7 @@ inline constexpr int64_t kMostTensors = 1000000;
 // absurd sizes, a naming that the family lacks.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings);
-// The same for a document whose root is an object.
+// Builds the tree for a document that is read already; its root is an object.
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings);
 

@@ -1,4 +1,4 @@
-// The devices that take part in a collective together.
+// Replica groups: the devices that take part in a collective together.
 #ifndef SHARDC_HLO_GROUPS_H_
 #define SHARDC_HLO_GROUPS_H_
 
@@ -35,7 +35,8 @@ std::vector<int64_t> IotaNumbers(std::span<const int64_t> sizes,
 // has device numbers outside of `devices`.
 std::optional<Groups> ReadGroups(std::string_view text, int64_t devices);
 
-// Reads `{{0,1},{1,0}}`, the value of `source_target_pairs`; nullopt as above.
+// Reads `{{0,1},{1,0}}`, the value of `source_target_pairs`. Returns nullopt if
+// the text is no such list, or has device numbers outside of `devices`.
 std::optional<std::vector<std::pair<int64_t, int64_t>>> ReadPairs(
     std::string_view text, int64_t devices);
 

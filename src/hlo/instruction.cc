@@ -17,7 +17,8 @@ namespace {
 
 enum class Class : uint8_t { kOther, kOpens, kCloses, kQuote, kComma };
 
-// By character: long lines of constants pass through here.
+// A table of the classes of characters: it makes scanning long lines of
+// constants fast.
 constexpr auto kClasses = [] {
   std::array<Class, 256> out = {};
   for (const char c : {'(', '[', '{'}) out[size_t(c)] = Class::kOpens;

@@ -43,8 +43,9 @@ std::string_view NameOfOperand(std::string_view operand);
 // attributes.
 std::optional<std::string_view> AttributeOf(std::string_view attributes,
                                             std::string_view key);
-// The same for a member of `{op_name="..." source_line=3}`, which blanks
-// separate; quotes around the value are removed, escapes are kept.
+// Returns the value of a member of `{op_name="..." source_line=3}`, whose
+// members are separated by blanks; nullopt if there is none. Quotes around the
+// value are removed, escapes are kept.
 std::optional<std::string_view> MemberOf(std::string_view braces,
                                          std::string_view key);
 

@@ -100,7 +100,8 @@ class GgufHeaderReader {
     return true;
   }
 
-  // Reads the number of items that take at least one byte each.
+  // Reads a number of items. Each item takes at least one byte, so a number
+  // above the bytes left in the file is refused.
   bool Count(std::string_view what, uint64_t* out) {
     if (!Integer(out)) return false;
     const uint64_t left = size_ - at_;

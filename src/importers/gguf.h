@@ -33,7 +33,8 @@ std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
 // Reads the header of this file alone, and sets `split`.
 std::optional<Manifest> ReadGgufFile(const std::string& path, bool header_only,
                                      GgufSplit* split, Findings& findings);
-// The same for a complete file in memory. One of several files is refused.
+// Reads the header of a complete file in memory. A file that is one of several
+// of a set is refused.
 std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,
                                   Findings& findings);
 

@@ -25,8 +25,9 @@ struct PlainHeader {
   std::vector<uint32_t> by_name;  // indices of the entries by name
 };
 
-// Returns what the full reader makes of such a header, or nullopt for any other
-// text, valid or not. `data_size`: bytes of data, if present.
+// Returns the result of the full reader (safetensors.h) for a common header;
+// nullopt for any other text, valid or not. `data_size`: bytes of data, if
+// present.
 std::optional<PlainHeader> ReadPlainHeader(std::string_view json,
                                            std::optional<int64_t> data_size);
 

@@ -44,8 +44,8 @@ std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
                                                        bool header_only,
                                                        Findings& findings);
 
-// The same for bytes in memory, which the caller has inflated. `plain`: read
-// common headers without a JsonDocument, with the same result.
+// Reads and checks a header in memory, which the caller has inflated. `plain`:
+// read common headers without a JsonDocument, with the same result.
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(
     SourceRef source, std::optional<int64_t> file_size, Findings& findings,
     bool plain = true);

@@ -84,7 +84,8 @@ class IndexedReader {
     if (findings_.errors() > before) return std::nullopt;
     for (const std::string& name : names_) {
       const std::string path = Join(index_.directory, name);
-      // Before the header, since a message about it may quote the file.
+      // Check the path before the header is read: a message about a header may
+      // quote the file.
       if (!LiesIn(index_.directory, path, findings_)) return std::nullopt;
       Findings found;
       auto header = ReadSafetensorsHeader(path, header_only, found);

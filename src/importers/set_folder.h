@@ -17,8 +17,8 @@ namespace shardc {
 
 inline constexpr std::string_view kTensorsSuffix = ".safetensors";
 inline constexpr std::string_view kShardsName = "shards.json";
-// The schema of the index that stands for a set's index while the set's files
-// are being replaced.
+// The schema of the file that replaces a set's index while the set's files are
+// being replaced.
 inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
 
 // "model-00002-of-00003.safetensors": prefix "model-", number 2, middle "-of-",

@@ -218,8 +218,8 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
   }
   JudgeSurplus(spec, rank, mesh, policy != IllegalPolicy::kError, legal);
   if (eformer && legal.problems.empty()) {
-    // eformer pads a spec with nulls to the rank, and empties one of nulls
-    // only.
+    // eformer pads a spec with nulls to the rank; a spec of only nulls becomes
+    // [].
     legal.spec.resize(IsReplicated(legal.spec) ? 0 : rank);
   }
   return legal;

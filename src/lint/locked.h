@@ -27,10 +27,10 @@ std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
                                              Findings& errors,
                                              Committed kind = Committed::kPlan);
 
-// The same as findings: one for each difference, folded over layers, at its
-// place in the committed file; one note if the file has the same meaning in
-// another spelling; none if the bytes are equal. At most `limit` findings, and
-// a last one that counts the rest.
+// Compares as DifferenceFrom does, and returns findings: one for each
+// difference, folded over layers, at its place in the committed file; one note
+// if the file has the same meaning in another spelling; none if the bytes are
+// equal. At most `limit` findings, and a last one that counts the rest.
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind = Committed::kPlan,
                           size_t limit = 20);

@@ -20,7 +20,8 @@ namespace shardc {
 namespace {
 
 std::string MissingText(unsigned missing, unsigned has) {
-  // Heads come from the configuration: without one, that is the missing input.
+  // Head counts come from the configuration. If it is not given, it is what is
+  // missing.
   if ((missing & kNeedsHeads) != 0 && (has & kNeedsModel) == 0) {
     missing = (missing & ~unsigned{kNeedsHeads}) | kNeedsModel;
   }

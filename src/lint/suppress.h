@@ -30,7 +30,7 @@ bool IsIgnoreMark(std::string_view line);
 
 std::vector<Ignore> IgnoresIn(const SourceRef& source);
 
-// Comments that are meant as ignores but are misspelled.
+// Returns the places of comments that are meant as ignores but are misspelled.
 std::vector<Place> MalformedIgnoresIn(const SourceRef& source);
 
 // Removes suppressed findings and marks the ignores that matched them.

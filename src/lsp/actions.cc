@@ -106,7 +106,8 @@ void AddReplacement(const Document& document, const Finding& finding,
       {"Replace by `" + *meant + "`", &finding, false, {{begin, end, *meant}}});
 }
 
-// Adds the patterns that the help of a dead rule gives in place of its own.
+// Adds actions that replace the pattern of a dead rule by one of the patterns
+// that the finding's help suggests.
 void AddPatterns(const Document& document, const Finding& finding,
                  std::vector<Action>& out) {
   if (finding.code->number != kDeadRule.code.number ||

@@ -196,7 +196,7 @@ class Climb {
   std::vector<std::string> keys_;
 };
 
-// All keys at the start of a line.
+// Returns all keys that begin a line.
 std::vector<std::string> TopKeys(string_view text) {
   std::vector<std::string> out;
   const Lines lines(text);

@@ -169,8 +169,9 @@ class Formatter {
     return first < own.size() && own[first] == '#';
   }
 
-  // The column for a comment: that of the next key or dash if it is aligned
-  // with it, else it moves with the line before it.
+  // Returns the column for a comment: that of the next key or dash if the
+  // comment is aligned with it; otherwise the comment moves with the line
+  // before it.
   size_t CommentColumn(size_t line, std::ptrdiff_t shift) const {
     const auto next = columns_.upper_bound(line);
     if (next != columns_.end() && FirstOf(next->first) == FirstOf(line)) {

@@ -49,7 +49,8 @@ std::string FirstNames(const Compiled& compiled, int32_t rule) {
   return out;
 }
 
-// Which earlier rules win its parameters, or whose parameters it wins.
+// Lists the earlier rules that win parameters which this rule matches, and the
+// later rules that match parameters which this rule wins.
 std::string Shadows(const Facts& facts, size_t rule) {
   std::string out;
   size_t shown = 0;

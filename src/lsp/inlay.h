@@ -1,4 +1,4 @@
-// The texts that an editor shows at the end of each pattern.
+// Inlay hints: the counts that an editor shows at the end of each pattern.
 #ifndef SHARDC_LSP_INLAY_H_
 #define SHARDC_LSP_INLAY_H_
 

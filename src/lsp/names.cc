@@ -62,7 +62,8 @@ class NameReader {
   }
 
  private:
-  // Aliases repeat the places of what they refer to.
+  // Returns the uses without duplicates: an alias in YAML has the place of the
+  // node that it refers to.
   std::vector<NameUse> Take() {
     std::stable_sort(
         out_.begin(), out_.end(),

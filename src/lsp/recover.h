@@ -33,8 +33,8 @@ std::optional<Blanked> BlankEntries(const SourceRef& source,
 
 class Recovery {
  public:
-  // The most readings. Errors of one stage (YAML, keys, patterns, names) are
-  // found together, so few readings are needed.
+  // The maximum number of readings. Errors of one stage (YAML, keys, patterns,
+  // names) are found together, so few readings are needed.
   static constexpr int kReadings = 6;
 
   // `texts` replace the contents of files, as the editor has them.

@@ -38,7 +38,8 @@ std::string LogParams(std::string_view text);
 std::string DiagnosticsParams(const ResultForm& form, const std::string& name,
                               const std::vector<Finding>& findings);
 
-// The same for a document without findings, which removes those shown before.
+// The parameters of `textDocument/publishDiagnostics` for a document without
+// findings, which remove the findings that the editor shows.
 std::string NoDiagnosticsParams(const std::string& uri);
 
 // `lines` are those of the document of the request.

@@ -262,7 +262,7 @@ void Server::Change(const Message& message) {
     lsp::Change one{RangeBelow(change, {"range"}), text.value_or("")};
     const bool whole = !written || written->IsNull();
     if (!text || (!whole && !one.range)) {
-      // Its text is unknown until the document is opened again.
+      // The document's text is unknown until the editor opens it again.
       workspace_.documents().Close(*uri);
       check_all_ = true;
       return Log("the change cannot be parsed; the document is closed");

@@ -100,7 +100,7 @@ class Workspace {
   std::map<std::string, std::optional<std::string>> nearest_;
   std::map<std::string, std::set<std::string>> readers_;
   int64_t checks_ = 0;
-  // By project and target.
+  // By project and target: the last plan that the target compiled to.
   std::map<std::string, std::map<std::string, LastPlan>> kept_;
   // Kinds of documents; a rules file keeps its kind while it is being typed.
   std::map<std::string, FileKind> kinds_;  // by uri

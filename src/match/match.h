@@ -48,7 +48,7 @@ struct Matches {
   }
 };
 
-// The implementation; both give the same result.
+// The implementation of matching; both give the same result.
 enum class Engine : uint8_t { kAutomaton, kRe2 };
 
 struct MatchOptions {
@@ -81,8 +81,8 @@ class Matcher {
   std::optional<std::pair<size_t, size_t>> Find(size_t index,
                                                 std::string_view name,
                                                 char separator) const;
-  // The name that `rewrite` (\0..\9) makes of the match of pattern `index`. The
-  // rewrite gives the full name, in `name`'s own separator. Nothing if the
+  // Returns the full name that `rewrite` (with \0..\9 for groups) makes of the
+  // match of pattern `index`, in `name`'s own separator. Returns nullopt if the
   // pattern does not match or lacks a group.
   std::optional<std::string> Rewrite(size_t index, std::string_view name,
                                      char separator,

@@ -65,7 +65,8 @@ class Worker {
     if (tables.nfa) automaton_.emplace(*tables.nfa, sets_, limits);
   }
 
-  // By name, the number in sets() of the set of matching patterns.
+  // Sets `numbers`, for each name, to the number in sets() of the set of
+  // patterns that match it.
   void Scan(std::span<const std::string_view> names, char separator,
             std::span<uint32_t> numbers) {
     for (size_t i = 0; i < names.size(); ++i) {

@@ -66,7 +66,8 @@ std::string MeshText(const Mesh& mesh);
 enum class MeshDetail : uint8_t { kAll, kSizes };
 void WriteMesh(JsonWriter& json, const Mesh& mesh,
                MeshDetail detail = MeshDetail::kAll);
-// The same without the braces, for an object with more members.
+// Writes the members that WriteMesh writes, without braces, so that the caller
+// can add more.
 void WriteMeshMembers(JsonWriter& json, const Mesh& mesh,
                       MeshDetail detail = MeshDetail::kAll);
 

@@ -114,8 +114,9 @@ std::vector<int64_t> DeviceOrder(const Mesh& mesh) {
 }
 
 // Inside a slice, a step along the last axis adds 1 to the device number, a
-// step along the one before adds that axis's size in a slice, and so on. From
-// the last axis to the first, that gives the part of each that is in one slice.
+// step along the axis before it adds the last axis's size within a slice, and
+// so on. From the last axis to the first, the part of an axis that follows this
+// pattern is its size within a slice; the rest of the axis is over slices.
 bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh) {
   if (std::ssize(devices) != mesh.devices) return false;
   Mesh made = mesh;

@@ -24,7 +24,7 @@ std::vector<std::string_view> SplitName(std::string_view name, char separator);
 // Replaces parts that are numbers: `model/layers/0/mlp` ->
 // `model/layers/*/mlp`.
 std::string NameTemplate(std::string_view name, char separator);
-// The same, appended to `out`.
+// Appends the template of a name (NameTemplate) to `out`.
 void AppendTemplate(std::string_view name, char separator, std::string& out);
 
 }  // namespace shardc

@@ -157,8 +157,8 @@ struct Parameter {
   std::string role = {};  // `q`, with the layer apart
   int32_t layer = -1;
   ValueId value = kNoValue;
-  // Its tensors in the manifest; several where a dimension (experts, layers)
-  // is stacked from them.
+  // The parameter's tensors in the manifest; several if a dimension (experts,
+  // layers) is stacked from them.
   std::vector<int64_t> manifest_rows = {};
   bool decays = true;   // weight decay
   bool trained = true;  // has a gradient; quantised weights have none
@@ -234,7 +234,8 @@ struct Graph {
   bool dropless = false;
   ValueId loss = kNoValue;    // [] in training
   ValueId logits = kNoValue;  // [b, t, v]
-  // By parameter, after Differentiate and AppendOptimizer; empty before.
+  // The gradient of each parameter, after Differentiate and AppendOptimizer;
+  // empty before.
   std::vector<ValueId> gradients = {};
   ValueId gradient_norm = kNoValue;  // [], before clipping
   std::vector<ValueId> updated = {};

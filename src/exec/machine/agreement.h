@@ -14,14 +14,15 @@
 
 namespace shardc::exec {
 
-// Returns the sum over ranks of each number; every rank gives as many.
+// Returns the sum over ranks of each number. All ranks must pass equally many
+// numbers.
 std::vector<int64_t> SumOverRanks(Transport* transport,
                                   std::vector<int64_t> own);
 // Returns the ledger of all devices; the ranks' entries must correspond.
 Ledger SumOverRanks(Transport* transport, const Ledger& own);
 
-// Returns the error with the lowest `order`, of equal ones that of the lowest
-// rank, which holds the first devices.
+// Returns the error with the lowest `order`. If several ranks have such an
+// error, returns that of the lowest rank, which has the first devices.
 std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);

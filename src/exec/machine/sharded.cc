@@ -272,8 +272,9 @@ class Tally {
 
  private:
   int64_t count_;
-  // By number: how often it occurs outside of runs, and how many runs begin
-  // there minus how many ended before it.
+  // Indexed by an element's number. `single_`: how often the number occurs
+  // outside of runs. `begin_`: how many runs begin at the number, minus how
+  // many end just before it.
   std::vector<int64_t> single_, begin_;
 };
 

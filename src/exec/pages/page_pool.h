@@ -24,8 +24,9 @@ enum class PageFormat : uint8_t {
   kInterleaved,  // [P, ps, 2K, D]: head k's keys at 2k, its values at 2k + 1
   kSeparate,     // two pools [P, ps, K, D]
   // [P, ps, g, p, pad128(D)]: 32-bit words of p = 32/bits elements; combined
-  // head 2k or 2k + 1 is at (c / p, c mod p), g = ceil(2K/p). With D = 64 a
-  // row holds the keys and then the values of one head, g = ceil(K/p).
+  // head c, which is 2k for the keys and 2k + 1 for the values of head k, is at
+  // (c / p, c mod p); g = ceil(2K/p). With D = 64 a row holds the keys and then
+  // the values of one head, g = ceil(K/p).
   kPacked,
 };
 

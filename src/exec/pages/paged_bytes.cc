@@ -9,7 +9,8 @@
 namespace shardc::exec {
 namespace {
 
-// Packed pages hold words with elements of several heads.
+// Returns whether key heads can be sharded over the query's head axes. In
+// packed pages, no word with elements of several heads may be split.
 bool HeadsSplit(const Traffic& traffic, PageFormat format) {
   const int64_t heads = traffic.key.shape[2], dim = traffic.key.shape[3];
   const int64_t n = traffic.Parts(traffic.query.spec[2]);

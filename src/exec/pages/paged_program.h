@@ -26,9 +26,10 @@ struct RaggedBatch {
   std::vector<int64_t> lengths;     // [R]: keys, the new ones included
   Buffer table;                     // I32 [R, pages a row]: global page ids
   int64_t sequences = 0;            // requests; rows after these are padding
-  // For each shard, counted from its first request: [decode_end, prefill_end,
-  // total]. Requests before decode_end have one query, those before prefill_end
-  // no older keys, the others both. Empty: the kernel takes no distribution.
+  // For each shard, as indices counted from its first request: [decode_end,
+  // prefill_end, total]. Requests before decode_end have one query, those
+  // before prefill_end only new keys; the remaining ones have several queries
+  // and older keys. Empty if the kernel takes no distribution.
   std::vector<std::array<int64_t, 3>> distribution;
 
   int64_t Queries(int64_t r) const {

@@ -36,7 +36,8 @@ struct NamedRule {
   ImportedRule made;  // its pattern is still empty
 };
 
-// The same for rules whose specs name bundles and axis rules as well.
+// Adds rules as AddExact does for specs of mesh axes; these specs may also name
+// bundles and axis rules.
 bool AddExact(std::vector<NamedRule> params, Imported& imported,
               Findings& findings);
 

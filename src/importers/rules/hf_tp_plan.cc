@@ -217,7 +217,9 @@ class TpPlan {
   void AddRules(const Key& one) {
     const auto& [key, cut, place] = one;
     const std::string pattern = KeyPattern(key);
-    // Only experts are tensors without a module of their own.
+    // The rank of a tensor that the key names itself, without `.weight`:
+    // stacked experts have rank 3 and their biases rank 2; other such tensors
+    // are vectors.
     const size_t own_rank = !HasExperts(key)        ? 1
                             : key.ends_with("bias") ? 2
                                                     : 3;

@@ -44,7 +44,7 @@ struct Importer {
 #include "importers/rules/table.h"
 #undef SHARDC_IMPORT
 
-// In the order of the table.
+// Returns all importers, in the order of table.h.
 std::span<const Importer* const> Importers();
 const Importer* FindImporter(std::string_view name);
 

@@ -21,7 +21,8 @@ std::optional<Imported> ImportNamed(
     const Request& request, Findings& findings,
     const std::function<std::optional<Spec>(const LogicalNames&)>& resolve);
 
-// The same for an ordered list of logical axis rules.
+// Makes an exact rule for each parameter of `--names` by an ordered list of
+// logical axis rules. Returns nullopt after a finding.
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
                                       const Request& request,
                                       Findings& findings);

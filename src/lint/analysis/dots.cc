@@ -13,8 +13,9 @@ bool IsWord(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// What may precede and follow a dot of a path: a word, or the edge of a group,
-// a class or an escape such as `\d+`.
+// Return whether the character may precede or follow a dot that separates parts
+// of a path: a word, or the edge of a group, a class or an escape such as
+// `\d+`.
 bool Before(char c) { return IsWord(c) || c == ')' || c == ']' || c == '+'; }
 bool After(char c) { return IsWord(c) || c == '(' || c == '[' || c == '\\'; }
 

@@ -122,7 +122,8 @@ const StepFacts* Facts::Step() const {
   return step_.get();
 }
 
-// One pass over the parameters, then a counting sort of them by group.
+// Assigns each parameter to a group in one pass, then sorts the parameters by
+// group (a counting sort).
 void Facts::FindGroups() {
   LastGroups last(separator());
   std::unordered_map<GroupKey, uint32_t, GroupHash> ids;

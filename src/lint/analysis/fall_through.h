@@ -18,7 +18,7 @@ inline constexpr int64_t kLargeElements = 65536;
 struct IntendedFallThrough {
   NearRule intended;
   const ParameterGroup* group = nullptr;
-  // Another group that is no more than one edit further away.
+  // Another group whose name is at most one edit further from the rule, if any.
   std::optional<NearRule> also;
   const ParameterGroup* also_group = nullptr;
 };

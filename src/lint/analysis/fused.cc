@@ -37,7 +37,8 @@ std::vector<FusedPart> QkvParts(const Facts& facts, const ParameterGroup& group,
               {"keys", heads->kv_heads * heads->head_dim}};
     }
   }
-  // As many KV heads as query heads, together as wide as the model.
+  // There are as many KV heads as query heads, and the queries are as wide as
+  // the model.
   if (size == 3 * other) return {{"queries, keys and values each", other}};
   // Grouped queries: what the queries leave is keys and values.
   const int64_t queries = QueriesOf(facts, group);

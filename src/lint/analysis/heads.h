@@ -15,7 +15,8 @@ struct Heads {
   int64_t head_dim = 0;
 };
 
-// Empty if the configuration does not give them, or gives invalid sizes.
+// Returns nullopt if the configuration does not give the number and the size of
+// the heads, or gives invalid ones.
 inline std::optional<Heads> HeadsOf(const ModelConfig& model) {
   Heads out;
   out.heads = model.heads.value_or(0);

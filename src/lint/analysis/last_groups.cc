@@ -31,7 +31,7 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
 }  // namespace
 
 bool SameTemplate(std::string_view a, std::string_view b, char separator) {
-  // A part that is written `*` has the template of digits.
+  // A part `*` has the same template as a part of digits.
   const auto any = [](std::string_view part) {
     return part == "*" || AllDigits(part);
   };

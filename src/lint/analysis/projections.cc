@@ -189,7 +189,8 @@ class Comparison {
     CompareModes(group, *found, count);
   }
 
-  // Adds one result for each text, with the modes in which it holds.
+  // Adds one result for each different status and reason, with the modes that
+  // have it.
   void CompareModes(const ParameterGroup& group, const ProjectionDims& dims,
                     int64_t count) {
     const size_t begin = out_.size();

@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// FindLayerStacks of the groups, with the number of layers that the model's
-// configuration gives; LayerStacks::dims is by group.
+// Finds the layer stacks of the parameter groups, given the number of layers of
+// the model's configuration. LayerStacks::dims is indexed by group.
 LayerStacks StacksOf(const Facts& facts);
 
 }  // namespace shardc

@@ -13,7 +13,8 @@ struct Vocabulary {
   int head_dim = 0;
 };
 
-// Either is null if there is none or more than one.
+// Finds the embedding and the output head. Each is null if the model has none
+// or more than one.
 inline Vocabulary VocabularyOf(const Facts& facts) {
   Vocabulary out;
   int embeddings = 0;

@@ -26,7 +26,7 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
     *dim = own - 1;
     *axes = facts.AxesAt(*pair.other, own - 1);
     *weight_axes = facts.AxesAt(*pair.weight, out);
-    // Other axes are gathered before use.
+    // Only tensor parallel axes are compared: others are gathered before use.
     return facts.TensorParts(*axes) > 1 &&
            !SplitAlike(facts.mesh(), facts.TensorAxes(*axes),
                        facts.TensorAxes(*weight_axes));

@@ -104,9 +104,9 @@ std::set<int32_t> Intended(const Facts& facts) {
   return out;
 }
 
-// For each dead rule the name of the tree that its pattern is nearest to, and
-// the pattern with that name's part. Nothing for trees and rule sets so large
-// that comparing them takes long.
+// Returns, for each dead rule, the name in the tree that is nearest to its
+// pattern, and the pattern rewritten to match that name. Returns nothing if
+// there are so many names and rules that comparing them would take long.
 std::map<int32_t, NearName> NearNames(const Facts& facts) {
   constexpr size_t kMostComparisons = 200000;
   std::map<int32_t, NearName> out;
@@ -119,7 +119,8 @@ std::map<int32_t, NearName> NearNames(const Facts& facts) {
     const int64_t edits = EditsOf(*near);
     const auto longest = static_cast<int64_t>(
         std::max(near->written.size(), near->found.size()));
-    // Another word altogether is no typing error.
+    // If more than half of the letters differ, it is another word and not a
+    // typing error.
     if (2 * edits > longest) continue;
     NearName& best = out[near->rule];
     if (best.group == nullptr || edits < best.edits) {

@@ -17,7 +17,8 @@ extern const Lint kExpertAxis;
 
 namespace {
 
-// One tensor for each expert rather than a stack.
+// Returns whether each expert has its own tensor, rather than a part of a
+// stack.
 bool IsSingle(const ParameterGroup& group) {
   return group.name.find("experts/*") != std::string::npos ||
          group.name.find("experts.*") != std::string::npos;

@@ -53,7 +53,7 @@ void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
   const int64_t copies = facts.mesh().Parts(outside).value_or(1);
   LintFinding finding = FindingAt(kExpertsOutsideBatch.code, facts.MeshPlace());
   finding.level = Level::kNote;
-  // With default axes the finding is a note.
+  // If the batch axes are defaults, the finding is only a note.
   if (rules.axes.Given(AxisRule::kBatch)) {
     finding.level = finding.code->level;
     finding.place = rules.axes_places[static_cast<size_t>(AxisRule::kBatch)];

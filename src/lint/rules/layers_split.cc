@@ -22,7 +22,8 @@ extern const Lint kLayersSplit;
 
 namespace {
 
-// Each stage of a pipeline holds some layers.
+// Names of pipeline axes, which may split the layer dimension: each stage of a
+// pipeline has some of the layers.
 constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
 

@@ -56,7 +56,7 @@ std::span<const Lint* const> AllLints();
 // Every code there is: reading codes, then lints, by number.
 std::span<const Code* const> AllCodes();
 
-// By "SHD203", "203" or "too-long"; null if there is none.
+// Finds a code by "SHD203", "203" or "too-long"; null if there is none.
 const Code* FindCode(std::string_view text);
 const Lint* FindLint(const Code& code);
 

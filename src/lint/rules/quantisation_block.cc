@@ -71,7 +71,7 @@ void CheckQuantisationBlock(const Facts& facts, FindingSink& sink) {
     for (int dim = 0; dim < rank; ++dim) {
       const auto at = static_cast<size_t>(dim);
       const int64_t scales = (*facts.TypeOf(*pair.other).shape)[at];
-      // One scale for the entire dimension is no block.
+      // If there is one scale for the entire dimension, it has no blocks.
       if (scales <= 1) continue;
       const int64_t block =
           BlockOf((*facts.TypeOf(*pair.weight).shape)[at], scales);

@@ -31,7 +31,8 @@ bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
 bool IsShadowed(const Facts& facts, size_t index) {
   const RuleFacts& rule = facts.rule_facts()[index];
   if (rule.found == 0 || rule.won > 0 || rule.builtin) return false;
-  // A catch-all for which nothing is left is as intended.
+  // A catch-all may win no parameter: it is meant for those that other rules
+  // leave.
   if (rule.sketch.catch_all) return false;
   if (Overrides(facts, rule, index)) return false;
   for (const LostTo& lost : rule.lost) {

@@ -16,12 +16,13 @@ extern const Lint kSlowPattern;
 
 namespace {
 
-// Copies that the engine makes of a repeated part, nested counts multiplied.
-// With this many states a rule set no longer fits the fast automaton.
+// The number of copies of a repeated part, with nested counts multiplied, from
+// which a rule set may no longer fit the fast automaton.
 constexpr int64_t kManyCopies = 500;
 
-// The product of nested counts: exact for `(a{20}){30}`; in `a{20}b{30}`, whose
-// counts are not nested, only a closing parenthesis would multiply.
+// Estimates the largest product of nested counts. A count after `)` multiplies
+// the product before it, and any other count starts a new product: 600 for
+// `(a{20}){30}`, 30 for `a{20}b{30}`.
 int64_t Copies(std::string_view pattern) {
   int64_t most = 1;
   int64_t inner = 1;

@@ -29,7 +29,7 @@ class Alphabet {
 
   uint32_t symbols() const { return static_cast<uint32_t>(kinds_.size()); }
   uint32_t SymbolOf(uint32_t point) const;
-  // Of code points below 0x80.
+  // Returns the symbols of the code points below 0x80.
   const std::array<uint32_t, 128>& ascii() const { return ascii_; }
   Beside KindOf(uint32_t symbol) const { return kinds_[symbol]; }
   // Whether `symbol` is in set number `set` of the constructor's sets.

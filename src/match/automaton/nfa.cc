@@ -40,7 +40,7 @@ class Builder {
   std::optional<Nfa> Build(std::span<const NfaPattern> patterns);
 
  private:
-  // A pattern from one of its parts on.
+  // The rest of a pattern, beginning at one of its parts.
   struct Rest {
     uint32_t pattern = 0;
     char separator = 0;
@@ -280,7 +280,9 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   return rests;
 }
 
-// The nodes that are reached from the entries without reading.
+// Fills `begun` and the other lists of beginnings (nfa.h) from the nodes that
+// the entries reach without reading a character. Returns false if there are too
+// many.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
   nfa_.begun.resize(alphabet.symbols());

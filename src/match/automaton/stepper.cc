@@ -10,7 +10,8 @@
 namespace shardc {
 namespace {
 
-// In place of the bits that hold: keep assertions for the next step.
+// Passed in place of the assertions that hold: keep assertion nodes for the
+// next step.
 constexpr unsigned kLater = UINT32_MAX;
 constexpr unsigned kAsksWord = kWordEdge | kNoWordEdge;
 
@@ -31,7 +32,7 @@ void Stepper::NewRound() {
   }
 }
 
-// Adds the nodes that are reached from `start` without reading.
+// Adds the nodes that are reached from `start` without reading a character.
 void Stepper::Visit(uint32_t start, unsigned holding,
                     std::vector<uint32_t>& out, std::vector<uint32_t>& found) {
   stack_.push_back(start);

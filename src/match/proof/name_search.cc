@@ -119,7 +119,8 @@ Search::Search(const Nfa& nfa, size_t wanted, int64_t& work)
             [](const Letter& a, const Letter& b) { return a.rank < b.rank; });
 }
 
-// By pattern: it has matched and need not begin again.
+// Returns, by pattern, whether it is in `mask`: it has matched and need not
+// begin again.
 const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   std::vector<bool>& dead = dead_[mask];
   if (dead.empty()) {

@@ -221,7 +221,8 @@ RelatedRules ProvePairs(Prover& prover) {
 
 namespace {
 
-// Whether no name matches `a` and not `b`, for each of the separators `ways`.
+// Proves that no name matches `a` and not `b`, and with `both_ways` that no
+// name matches `b` and not `a`. If not, returns the shorter of the names found.
 PatternProof NoNameApart(const Pattern& a, const Pattern& b, bool both_ways) {
   Findings ignored;
   const std::array patterns = {a, b};
@@ -257,7 +258,7 @@ PatternProof Contains(const Pattern& outer, const Pattern& inner) {
 
 namespace {
 
-// A rule of the first list, of the second list (numbered after it), or none.
+// No rule. Rules of the second list are numbered after those of the first.
 constexpr uint32_t kNobody = UINT32_MAX;
 
 bool SameRule(const RuledPattern& a, const RuledPattern& b) {
