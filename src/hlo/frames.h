@@ -25,9 +25,10 @@ class Frames {
   void End() { table_ = Table::kNone; }
   bool reading() const { return table_ != Table::kNone; }
 
-  // Returns the calls that lead to an instruction with this `metadata={...}`,
-  // innermost first: of its frame, or the one line of older versions. A loop's
-  // body that was inlined repeats its callers; each line is returned once.
+  // Returns the source lines of the calls that lead to an instruction with this
+  // `metadata={...}`, innermost first: those of its stack frame or, in the text
+  // of older versions, its one line. An inlined loop body repeats its callers,
+  // so each line is returned once.
   std::vector<SourceLine> StackOf(std::string_view metadata) const;
 
  private:

@@ -171,7 +171,8 @@ class GroupsReader {
       std::iota(ids.begin(), ids.end(), int64_t{0});
     }
     if (std::ssize(ids) != *count || !AreDevices(ids)) return false;
-    // Members of a group agree in the position with all named parts set to 0.
+    // All members of a group have the same first member: the position with the
+    // indices along all named parts set to 0.
     std::vector<int64_t> group_at(ids.size(), -1);
     for (size_t place = 0; place < ids.size(); ++place) {
       const size_t first = AsIndex(FirstMember(static_cast<int64_t>(place)));

@@ -5,8 +5,8 @@
 // finding makes no other redundant:
 //
 //   no config.json  ->  SHD220 is skipped, and an ignore[SHD220] is no finding
-//   SHD101 names the dead rule of SHD105  ->  SHD105 is redundant unless SHD101
-//   is
+//   SHD101 names the dead rule of SHD105  ->  SHD105 is redundant, unless
+//   SHD101 is suppressed
 #include "lint/run.h"
 
 #include <iterator>
@@ -20,8 +20,8 @@ namespace shardc {
 namespace {
 
 std::string MissingText(unsigned missing, unsigned has) {
-  // Head counts come from the configuration. If it is not given, it is what is
-  // missing.
+  // Head counts come from the configuration: without a configuration, report
+  // only that the configuration is missing.
   if ((missing & kNeedsHeads) != 0 && (has & kNeedsModel) == 0) {
     missing = (missing & ~unsigned{kNeedsHeads}) | kNeedsModel;
   }

@@ -67,9 +67,9 @@ class Matcher {
   Matcher(Matcher&&) noexcept;
   Matcher& operator=(Matcher&&) noexcept;
 
-  // `separator` is that of the names (0: none). For a pattern that is written
-  // with the other one, it is replaced in the names before matching. The result
-  // does not depend on the number of threads.
+  // `separator` is the separator of the names (0: none). For a pattern that is
+  // written with the other separator, it is replaced in the names before
+  // matching. The result does not depend on the number of threads.
   Matches Match(std::span<const std::string_view> names, char separator,
                 const MatchOptions& options = {}) const;
 

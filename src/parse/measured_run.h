@@ -17,11 +17,11 @@ struct MeasuredRun {
   std::string name;  // the file's if it has none
   std::string mesh, manifest, model;
   std::vector<std::string> rules;
-  // Options of `cost` by name, such as {"--grad-dtype", "float32"}, and those
-  // without a value that are on.
+  // `options`: options of `cost` with their values, such as {"--grad-dtype",
+  // "float32"}. `flags`: options without a value that are on.
   std::vector<std::pair<std::string, std::string>> options;
   std::vector<std::string> flags;
-  // Exactly one is given.
+  // Exactly one of the two is given.
   std::optional<double> step_s, tokens_per_second_per_device;
   Place place;  // of the time
 };

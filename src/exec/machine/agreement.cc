@@ -209,7 +209,8 @@ Ledger SumOverRanks(Transport* transport, const Ledger& own) {
     from = end;
   }
   std::vector<int64_t> moved = {own.crossed()};
-  // A rank without devices that used a collective has no list for it.
+  // A rank none of whose devices used a collective has no list of bytes for it:
+  // fill the list with zeros, so that all ranks pass equally many numbers.
   int64_t longest = 0;
   for (const LedgerEntry& entry : own.entries()) {
     longest = std::max(longest, static_cast<int64_t>(entry.sent.size()));

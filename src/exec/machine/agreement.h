@@ -27,7 +27,8 @@ std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);
 
-// Gives the arrays of devices on other ranks their shape, without elements.
+// Sets the shapes of the arrays of devices on other ranks, which have no
+// elements here.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
                     PerDevice& local);

@@ -1,7 +1,8 @@
 // Parcels for one rank are concatenated, each after a header that names its
-// devices; ranks exchange them in one call. Elements have the width of their
-// dtype unless one of them is not a value of the dtype: then all are sent as
-// they are held, and the byte count shows it.
+// devices; ranks exchange them in one call. Elements are sent with the width of
+// their dtype. If one of them is not a value of the dtype, the block is sent
+// with the width of the host's array, and the bytes are counted with that
+// width.
 //
 //   device 0 on rank 0 sends BF16 [3] to devices 1 and 2 on rank 1
 //     ->  rank 1 receives two headers and 2 * 6 bytes

@@ -91,8 +91,9 @@ class Pieces {
     }
   }
 
-  // Returns the pieces of all devices, from their own shards where they have
-  // them. Other holders of a shard take turns.
+  // Returns the pieces that all devices need. A device takes a piece from its
+  // own shard if it has that shard; otherwise the holders of the shard take
+  // turns in sending.
   std::vector<Piece> All() const {
     std::vector<Piece> out;
     std::vector<size_t> turn(holders_.size(), 0);

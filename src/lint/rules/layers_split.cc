@@ -1,5 +1,5 @@
-// roles/layer_stacks.h finds the dimension that counts scanned layers, for this
-// lint and for suggested rules:
+// Reports scanned layers whose layer dimension is sharded. roles/layer_stacks.h
+// finds this dimension, for this lint and for suggested rules:
 //
 //   verses/q_proj/kernel [32, 4096, 4096], verses/norm/scale [32, 4096]
 //     ->  dimension 0 counts layers
