@@ -113,8 +113,8 @@ bool SettleProcesses(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
   return false;
 }
 
-// Distributes slices by the given factors, or over the first axis whose size
-// the number of slices divides.
+// Places all slices on the first axis whose size the number of slices divides.
+// Returns false after a finding if there is none.
 bool InferSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
   mesh.dcn.assign(mesh.axes.size(), 1);
   for (size_t i = 0; i < mesh.axes.size(); ++i) {

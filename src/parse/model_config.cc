@@ -72,7 +72,8 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
 
-// Families whose code decides which layers attend within a window.
+// Families whose code decides which layers attend to all tokens; the other
+// layers attend within a window.
 constexpr std::array<Key, 1> kEverySecondSeesAll = {"gemma2"};
 constexpr std::array<Key, 2> kEverySixthSeesAll = {"gemma3", "gemma3_text"};
 constexpr std::array<Key, 7> kEncoderDecoders = {
@@ -167,8 +168,8 @@ class ModelConfigReader {
 
   void ReadIntermediate() {
     config_.intermediate = fields_.Size(kIntermediate).value;
-    // Llama 4: `intermediate_size` is the experts', and dense layers have a key
-    // of their own.
+    // Llama 4: `intermediate_size` is the width of the experts, and dense
+    // layers have a key of their own.
     if (Count("intermediate_size_mlp") && !config_.moe_intermediate) {
       config_.moe_intermediate = Count("intermediate_size");
     }
@@ -249,7 +250,8 @@ class ModelConfigReader {
     if (config_.sliding_window) config_.windowed_layers = windowed;
   }
 
-  // Every P-th layer attends to all tokens.
+  // Returns the number of layers that attend within a window, if every P-th
+  // layer attends to all tokens.
   int64_t WindowedByPattern(int64_t layers) {
     if (const Number pattern = Count("sliding_window_pattern")) {
       return *pattern > 1 ? layers - layers / *pattern : layers;
@@ -314,7 +316,8 @@ class ModelConfigReader {
              "mscale_all_dim", *all);
   }
 
-  // Reads a number of `from`, or else of the file.
+  // Reads the number `key` of the object `from`. Returns nothing if there is no
+  // such object or number.
   std::optional<double> RealIn(const std::optional<JsonValue>& from, Key key) {
     const auto value = from ? from->Find(key) : std::nullopt;
     return value ? fields_.RealOf(*value, key) : std::nullopt;

@@ -1,4 +1,5 @@
-// Reads a config.json that Python may have written with words that JSON lacks:
+// Reads a config.json that Python may have written with numbers that JSON
+// lacks:
 //
 //   {"rope_theta": 1e4, "eos_token_id": NaN}  ->  "eos_token_id": 0.0
 #include "parse/model_document.h"
@@ -15,8 +16,8 @@
 namespace shardc {
 namespace {
 
-// Replaces words that Python writes and JSON lacks by values of the same
-// length, so that the places of all values stay the same.
+// Replaces words that Python writes and JSON lacks (`NaN`) by numbers of the
+// same length, so that the places of all other values stay the same.
 SourceRef ReplacePythonNumbers(const SourceRef& source) {
   struct Word {
     std::string_view word;

@@ -23,8 +23,8 @@
 namespace shardc {
 namespace {
 
-// Limits of a list with its blocks inserted: its ops, the blocks, empty ones
-// included, and how deep blocks are nested.
+// Limits of a list after its blocks are inserted: the number of ops, the number
+// of insertions (empty blocks included), and how deep blocks are nested.
 constexpr size_t kMostOps = 1000, kMostBlocks = 10000, kMostNested = 32;
 // The most entries of a mapping. The limit is low because names are found by a
 // linear search.

@@ -23,7 +23,7 @@ namespace {
 constexpr IntegerRange kBlocks = {1, int64_t{1} << 20};
 constexpr IntegerRange kPages = {1, 4096};
 constexpr IntegerRange kGlobals = {0, int64_t{1} << 20};
-// Within float32's range for values and squares.
+// The range in which float32 holds both values and their squares.
 constexpr RealRange kScales = {1e-6, 1e6};
 constexpr RealRange kCaps = {0, 1e6};
 constexpr RealRange kProbabilities = {0, 1, true};

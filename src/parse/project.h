@@ -26,7 +26,8 @@ std::optional<Project> ReadProject(const std::string& path, Findings& findings,
 // Returns nullopt after a finding.
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings);
-// The same for a document whose root is an object.
+// Reads a config.json as the function above does, from a document whose root is
+// an object.
 std::optional<ModelConfig> ReadModelConfig(const JsonDocument& document,
                                            Findings& findings);
 

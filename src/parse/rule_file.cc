@@ -364,7 +364,7 @@ class RuleFileReader {
   const YamlContext& context_;
   const ModelBase& base_;
   RuleFile file_;
-  // Canonical name to the name as written, and to its registration's index.
+  // By canonical name: the name as written, and the index of its registration.
   std::map<std::string, std::string> tokens_;
   std::map<std::string, size_t> steps_;
 };

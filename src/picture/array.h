@@ -26,7 +26,7 @@ struct ArrayDim {
 
   // Length of the largest shard.
   std::optional<int64_t> Piece() const;
-  // Where the shard of that index begins and ends.
+  // The first index and the end (exclusive) of the shard number `piece`.
   std::optional<std::pair<int64_t, int64_t>> Range(int64_t piece) const;
 };
 
@@ -51,7 +51,7 @@ class ArrayPicture {
   int64_t RowCount() const { return rows_ ? dims_[*rows_].parts : 1; }
   int64_t ColumnCount() const { return columns_ ? dims_[*columns_].parts : 1; }
   int64_t PanelCount() const;
-  // The shard indices of `panels()` in that panel.
+  // Returns the shard index of each of the dimensions `panels()` in that panel.
   std::vector<int64_t> PanelPieces(int64_t panel) const;
 
   // Axes along which shards are replicated, and the number of copies.
@@ -63,7 +63,8 @@ class ArrayPicture {
   DeviceSet At(int64_t panel, int64_t row, int64_t column) const;
 
  private:
-  // What a shard's index along a dimension adds to the numbers of its devices.
+  // Returns the offset that a shard's index along a dimension adds to the
+  // numbers of its devices.
   int64_t Offset(size_t dim, int64_t piece) const;
   void Choose(const std::optional<std::pair<size_t, size_t>>& drawn);
 

@@ -13,9 +13,9 @@ namespace shardc::picture {
 
 inline constexpr uint8_t kAxisColors = 8;
 
-// By axis of the mesh: dp, fsdp, tp, ep and sp have colours 0 to 4 in every
-// plan, other axes the remaining colours in the mesh's order, and all further
-// axes the last one.
+// Returns the colour of each axis of the mesh. dp, fsdp, tp, ep and sp have the
+// colours 0 to 4 in every plan. Other axes have the remaining colours in the
+// mesh's order; if there are not enough, all further axes have the last one.
 inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   constexpr std::array<std::string_view, 5> kKnown = {"dp", "fsdp", "tp", "ep",
                                                       "sp"};

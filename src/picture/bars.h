@@ -17,8 +17,8 @@ int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width);
 std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
                              int64_t width);
 
-// The bytes that a bar's full width stands for: 4 % more than the larger of
-// both.
+// Returns the bytes that a bar's full width stands for: 4 % more than the
+// larger of budget and peak.
 int64_t ScaleOf(int64_t budget, int64_t peak);
 
 }  // namespace shardc::picture

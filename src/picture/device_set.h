@@ -40,7 +40,7 @@ class MeshDigits {
  public:
   explicit MeshDigits(const Mesh& mesh);
 
-  // What one coordinate of an axis adds to a device's number.
+  // Returns the offset that a coordinate of an axis adds to a device's number.
   int64_t Offset(size_t axis, int64_t coordinate) const;
   // The devices from `first` on along the axes that are `free`, by axis.
   DeviceSet Along(const std::vector<bool>& free, int64_t first) const;

@@ -11,7 +11,7 @@
 namespace shardc::picture {
 namespace {
 
-// The number of cells that are looked at to find the form of the hosts.
+// The most cells that are compared to find the form of the hosts.
 constexpr int64_t kMostCells = int64_t{1} << 16;
 
 }  // namespace
@@ -78,7 +78,7 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // The first cell of the frame that would contain this cell.
+      // The first cell of the host that would contain this cell in that form.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);

@@ -40,7 +40,7 @@ class MeshPicture {
   int64_t RowCount() const;
   int64_t ColumnCount() const;
   int64_t PanelCount() const;
-  // The coordinates of the axes of `panels()` in that panel.
+  // Returns the coordinate of each of the axes `panels()` in that panel.
   std::vector<int64_t> PanelCoordinates(int64_t panel) const;
 
   int64_t At(int64_t panel, int64_t row,

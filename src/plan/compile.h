@@ -1,5 +1,4 @@
-// Compiles a target's inputs: match, resolve and legalize, in this order. The
-// other files of this room include none of those rooms.
+// Compiles a target's inputs: match, resolve and legalize, in this order.
 #ifndef SHARDC_PLAN_COMPILE_H_
 #define SHARDC_PLAN_COMPILE_H_
 

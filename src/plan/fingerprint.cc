@@ -130,7 +130,7 @@ void AddTimes(std::optional<int64_t>& sum, std::optional<int64_t> term,
   sum = sum && term ? CheckedAdd(*sum, *term) : std::nullopt;
 }
 
-// The order of names visits parameters in random order of memory, so they are
+// In the order of names, parameters are at random places in memory, so they are
 // prefetched while earlier ones are written.
 void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   constexpr size_t kNear = 48;
@@ -144,7 +144,8 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   __builtin_prefetch(near.data() + near.size());
 }
 
-// Nothing if a parameter's bytes are unknown.
+// Returns the bytes of the fullest device, or nothing if a parameter's bytes
+// are unknown.
 std::optional<int64_t> FullestDevice(const Plan& plan) {
   HeldBytes held;
   for (const PlannedParam& param : plan.params) {

@@ -70,8 +70,8 @@ std::optional<Fit> FitAt(const PatternText& text,
   return fit;
 }
 
-// Returns whether the text may replace another in a pattern: `*` stands for the
-// numbers of a template.
+// Returns whether the text may replace another one in a pattern. `*` may not:
+// it stands for the numbers of a template.
 bool IsPlain(std::string_view text) { return IsLiteral(text) && text != "*"; }
 
 std::string Rewrite(const std::string& pattern, const Fit& fit) {

@@ -37,11 +37,12 @@ class NearestRules {
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
-  // The rule that shares most parts of its path with the name: all but one, and
-  // at least two unless that one is a typing error. Parts of digits alone are
-  // equal to any number. Dead rules come first, then typing errors by edits,
-  // more equal parts, also from the end on, fewer edits, rules that no other
-  // name has `taken`, and the earlier rule. A catch-all is never near.
+  // Returns the rule whose path has the most parts in common with the name: all
+  // but one, and at least two unless the other part is a typing error. Any two
+  // numbers are equal. Preferred are, in this order: dead rules; typing errors
+  // with few edits; many equal parts, also counted from the end; few edits;
+  // rules that no other name has `taken`; earlier rules. Never returns a
+  // catch-all.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 

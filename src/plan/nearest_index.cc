@@ -23,7 +23,8 @@ namespace shardc {
 namespace {
 
 constexpr int64_t kMostEdits = 2;
-// An edit replaces one letter by another at most.
+// An edit changes the counts of at most two letters: it removes one and adds
+// another.
 constexpr int kMostOtherLetters = 2 * kMostEdits;
 
 uint64_t LettersOf(std::string_view word) {
@@ -80,7 +81,7 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
       ++counts[KeyOf(part.depth, part.fit, *part.text)];
     }
   }
-  // By depth and word: where it is in `out.words`.
+  // places[depth][word]: the word's index in out.words[depth][length].
   std::array<std::unordered_map<std::string, size_t>, kDepth> places;
   for (size_t t = 0; t < texts.size(); ++t) {
     const PatternText& text = texts[t];

@@ -29,8 +29,8 @@ class NearestIndex {
   // Takes time linear in the sizes of the texts.
   explicit NearestIndex(std::span<const PatternText> texts);
 
-  // Returns, ascending, the texts that may differ from the name in one part;
-  // each that does is among them. `parts` are those of the name.
+  // Returns, ascending, the texts that may differ from the name in one part.
+  // All texts that do are among them. `parts` are the parts of the name.
   std::vector<uint32_t> Candidates(
       std::span<const std::string_view> parts) const;
 
@@ -57,11 +57,11 @@ class NearestIndex {
 
   // The texts as they are compared with names of a certain number of parts.
   struct Level {
-    // By depth, fit and literal part.
+    // Numbers of texts, by a key of depth, fit and literal part.
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
-    // By depth and fit: the lengths of these parts.
+    // The lengths of the literal parts, by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
-    // By depth and length.
+    // The words of the texts, by depth and length.
     std::array<std::map<size_t, std::vector<Word>>, kDepth> words;
     std::vector<uint32_t> always;
   };

@@ -33,10 +33,10 @@ class Placements {
   static Placements Compile(std::span<const Rule> rules,
                             const Manifest& manifest, Findings& findings);
 
-  // index * size / count for tensor `number` of the manifest under `rule`,
-  // which is rule number `at`. Nothing if the rule places nothing or the mesh
-  // lacks its axis; a finding if the name has no index or one that is not below
-  // `count`.
+  // Returns the coordinate, index * size / count, of tensor `number` of the
+  // manifest under `rule`, which is rule number `at`. Returns nothing if the
+  // rule places nothing or the mesh lacks its axis, and after a finding if the
+  // name has no index or one that is not below `count`.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
@@ -54,8 +54,8 @@ class Placements {
     Regex regex;
     std::optional<DigitsBetween> digits;
 
-    // The number that it captures of the name, with the rule's separator in the
-    // name; -1 if there is none.
+    // Returns the number that the pattern captures in the name, whose
+    // `separator` is replaced by that of the rule; -1 if there is none.
     int64_t In(const Rule& rule, std::string_view tensor, char separator) const;
   };
 

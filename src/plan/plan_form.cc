@@ -1,6 +1,6 @@
-// The same rules as schemas/plan.schema.json, which the Python package reads:
-// for each kind of object a table of its members. A test changes plans at
-// random and compares the verdicts of both.
+// Implements the rules of schemas/plan.schema.json, which the Python package
+// reads, by a table of members for each kind of object. A test changes plans at
+// random and compares the verdicts of both implementations.
 //
 //   {"shape": [8], "dtype": "F32", "spec": ["tp"], "shard": [4]}
 //     ->  `shard` is not a member of a parameter
@@ -22,7 +22,7 @@ using Check = bool (*)(const JsonValue& value);
 struct Field {
   std::string_view name;
   Check has_form;
-  // What the value must be, for messages.
+  // The form that the value must have, as messages print it.
   std::string_view form;
   bool required = true;
 };

@@ -1,4 +1,5 @@
-// One parameter for each group of parameters that every mesh plans equally.
+// One parameter for each group of parameters that have the same plan on any
+// mesh.
 #ifndef SHARDC_PLAN_REPRESENTATIVES_H_
 #define SHARDC_PLAN_REPRESENTATIVES_H_
 
@@ -16,10 +17,12 @@ namespace shardc {
 struct Representatives {
   Manifest manifest;  // the representatives, in the order of the whole tree
   RuleSet rules;      // with the counts of `place` that names gave
-  // By tensor of `manifest`: the number of parameters that it stands for; 0 if
-  // it is there only because another one takes its spec by `like`.
+  // The number of parameters that each tensor of `manifest` stands for. It is 0
+  // for a tensor that is there only because another one takes its spec by
+  // `like`.
   std::vector<int64_t> counts;
-  // By tensor of `manifest`: where `place` puts its group.
+  // For each tensor of `manifest`, where `place` puts the parameters of its
+  // group.
   struct Placed {
     int64_t count = 0;                           // of indices, from 0
     std::map<int64_t, int64_t> parameters = {};  // by index: their number
@@ -27,7 +30,7 @@ struct Representatives {
     std::map<int64_t, int64_t> Along(int64_t axis_size) const;
   };
   std::vector<Placed> placed;
-  // By tensor of the whole tree: its representative.
+  // For each tensor of the complete tree, the number of its representative.
   std::vector<uint32_t> of;
 };
 

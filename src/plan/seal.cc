@@ -128,7 +128,8 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   return "sha256:" + digest.Hex();
 }
 
-// What one device holds of a parameter in one mode; nothing where unknown.
+// What one device holds of a parameter in one mode; members are nothing if they
+// are unknown.
 struct Held {
   std::optional<Shape> shape;
   std::optional<int64_t> bytes;

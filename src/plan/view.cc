@@ -199,7 +199,7 @@ class PlainLines {
     return out;
   }
 
-  // Whether the lines were one parameter each, and there are no others.
+  // Returns whether `plan` has the first parameter of each class and no others.
   bool IsOfClasses(const ReadPlan& plan) const {
     if (plan.params.size() != first_.size()) return false;
     for (size_t i = 0; i < first_.size(); ++i) {

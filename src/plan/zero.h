@@ -13,9 +13,9 @@ namespace shardc {
 // Specs by parameter of a graph.
 struct ZeroSpecs {
   std::vector<Spec> parameters = {};
-  // Of moments and of gradients at the end of a step.
+  // Specs of the moments, and of gradients at the end of a step.
   std::vector<Spec> states = {};
-  // Of gradients while micro-batches add them up.
+  // Specs of gradients while micro-batches add them up.
   std::vector<Spec> sums = {};
 };
 

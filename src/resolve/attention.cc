@@ -1,5 +1,5 @@
 // Each tensor of attention is a list of tokens in the order of the layout,
-// resolved as a rule's spec would be; only these lists are written down here.
+// which is resolved like the spec of a rule. This file has only these lists.
 //
 //   query in bhtd  ->  BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
 //   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]

@@ -32,7 +32,7 @@ constexpr std::string_view kRegistered = "registered";
 constexpr std::string_view kAxisRuleKind = "axis rule";
 constexpr std::string_view kMeshAxis = "mesh axis";
 
-// The one spelling that a token or a registered name is kept under:
+// Returns the spelling under which a token or a registered name is stored:
 // `__BATCH__` for BATCH, `__X__` for X.
 std::string LongForm(std::string_view name) {
   if (const Token* token = FindToken(name)) {
@@ -48,8 +48,8 @@ bool IsBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-// A mesh axis that a spec names twice; one that only arises by resolution is
-// for legalize to judge.
+// Reports a mesh axis that a spec names twice. If a repetition only arises by
+// resolution, legalize reports it.
 void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
                        Findings& findings) {
   std::set<std::string_view> seen;
@@ -132,7 +132,7 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
     return;
   }
   auto [it, added] = registered_.try_emplace(LongForm(name), registration);
-  // Of two files the nearer one, which comes first, wins.
+  // Registrations of two files: the nearer file, which is read first, wins.
   if (!added && it->second.place.source == registration.place.source) {
     findings.Add(code::kDuplicateKey, registration.place,
                  "token `" + name + "` is registered twice",
@@ -222,7 +222,7 @@ AxisGroup Resolver::OfRegistration(const Registration& registration,
   if (registration.generation) {
     return OfRegisteredRule(*registration.generation);
   }
-  // The inferred decode rule holds even where it is null.
+  // The inferred decode rule replaces the rule even if it is null.
   if (auto twin = InferredGeneration(rule)) return axes_.Value(*twin).axes;
   return OfRegisteredRule(rule);
 }

@@ -42,13 +42,15 @@ struct NameTrace {
   bool decode_fallback = false;
 };
 
-// The rule that a registration without a generation rule is resolved by in
-// decode and insert: the decode twin of an axis rule that its rule names, bare.
-// Nothing where its own rule holds in every mode.
+// Returns the axis rule by which a registration without a generation rule is
+// resolved in decode and insert: the decode twin of the axis rule that its rule
+// names, if the rule is that name alone. Returns nothing if its own rule holds
+// in every mode.
 std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 
-// Decode where dimension `dim` of the shape is 1, else train. A negative
-// dimension counts from the end. Nothing where the shape has no such dimension.
+// Returns decode if dimension `dim` of the shape is 1, else train. A negative
+// dimension counts from the end. Returns nothing if the shape has no such
+// dimension.
 std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 
 struct Resolved {

@@ -77,8 +77,9 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
   }
 }
 
-// Of the parts that decide wherever they stand, a position overrides an adapter
-// and both override a norm or a sink.
+// Returns the role of the parts that decide wherever they stand. If there are
+// several, positions have priority over adapters, and adapters over norms and
+// sinks.
 Role RoleBelowAny(const Parts& parts) {
   Role best = Role::kOther;
   for (const std::string_view part : parts) {

@@ -25,9 +25,8 @@ struct ParameterRole {
   bool attention = false;      // below a part that names attention
   bool conv1d = false;         // GPT-2's Conv1D, whose `weight` is [in, out]
   bool packed_blocks = false;  // the last dimension holds one block's values
-  // Whether the last two dimensions are [in, out]: by the leaf's name at first,
-  // by sizes where roles/orientation.h finds them to decide. Empty if neither
-  // does.
+  // Whether the last two dimensions are [in, out]: first by the leaf's name,
+  // later by sizes if they decide (roles/orientation.h). Empty if neither does.
   std::optional<bool> in_first;
   // The path with the part that names the role replaced by `?`: the projections
   // of one module share it.

@@ -242,8 +242,9 @@ class StackFinder {
     return {};
   }
 
-  // Shared by matrices of unknown use: layers or experts. The last dimension of
-  // kernels may be their taps, so that vectors have to share it as well.
+  // Returns whether matrices of unknown role share a size that counts layers or
+  // experts. The last dimension of kernels may be their taps, so vectors have
+  // to share it as well.
   bool MayBeStack(const Indices& members, size_t depth,
                   const Candidate& one) const {
     const StackSigns signs = SignsOf(members_, members, one);

@@ -40,7 +40,8 @@ struct ScannedDim {
 
 struct LayerStacks {
   std::vector<LayerStack> stacks;
-  // By parameter, ascending by dimension; empty for one that is in no stack.
+  // The scanned dimensions of each parameter, ascending; empty for one that is
+  // in no stack.
   std::vector<std::vector<ScannedDim>> dims;
 };
 

@@ -1,5 +1,5 @@
-// Where a parameter is along a model: in a layer, before the layers or after
-// them.
+// Whether a parameter belongs to a layer (and to which), or comes before or
+// after the layers.
 #ifndef SHARDC_ROLES_LAYER_UNITS_H_
 #define SHARDC_ROLES_LAYER_UNITS_H_
 

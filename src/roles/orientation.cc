@@ -66,8 +66,8 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(ends.first - a.begin());
 }
 
-// By the side that has the width. Routers do not vote: a projection of unknown
-// kind may have the same name.
+// Returns the orientation by the side that has the width. Routers do not vote,
+// since a projection of unknown kind may have the same name.
 std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   const Sides sides = SidesOf(entry);
   const Role role = entry.role->module_role;

@@ -18,7 +18,8 @@ int64_t BlockOf(int64_t size, int64_t scales) {
     if ((size + block - 1) / block == scales) return block;
     if (block > size / 2) break;
   }
-  // Not a power of two: a group size such as 100, or one scale for all.
+  // The block is no power of two: it is a group such as 100 elements, or all
+  // elements share one scale.
   return size % scales == 0 ? size / scales : 1;
 }
 

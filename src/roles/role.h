@@ -47,7 +47,7 @@ enum class Role : uint8_t {
 
 // Projections between the model's width and attention heads.
 bool IsAttention(Role role);
-// Those of attention that hold KV heads only.
+// Attention projections that hold KV heads only.
 bool IsKeyOrValue(Role role);
 // Projections of a feed-forward block, a gate included.
 bool IsMlp(Role role);

@@ -1,5 +1,5 @@
-// What the names and sizes of a subtree's parameters show about a dimension
-// that may count layers (layer_stacks.h decides).
+// Evidence from the names and sizes of a subtree's parameters on whether a
+// dimension counts layers. layer_stacks.h draws the conclusion.
 #ifndef SHARDC_ROLES_STACK_SIGNS_H_
 #define SHARDC_ROLES_STACK_SIGNS_H_
 
@@ -37,7 +37,8 @@ int FromFront(const Shape& shape, int dim);
 // The size at a position; 0 if the shape has no such position.
 int64_t SizeAt(const Shape& shape, int dim);
 
-// What the members of a subtree show if a dimension of theirs counts layers.
+// The signs that a dimension of the members of a subtree counts layers, or does
+// not.
 struct StackSigns {
   bool contradiction = false;  // a norm or bias would be a number a layer
   bool numbers = false;        // some parameter would be
@@ -49,14 +50,16 @@ struct StackSigns {
   bool narrow = true;            // each matrix has a larger dimension
   int matrices = 0, vectors = 0;
 
-  // Parts of a layer that are matrices in it.
+  // Whether the matrices are those of a block: a query and a feed-forward
+  // weight.
   bool Block() const { return query && feed_forward; }
 };
 StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
                    const StackDim& one);
 
-// The parts of the path that all members have in common, and words among them.
-// A word that a counter follows names layers that are tensors of their own.
+// What the words in the common part of all members' paths name: experts, or
+// layers (surely or weakly). Words in front of a counter are left out, since
+// the layers that they name have tensors of their own; `counted` is then set.
 struct StackPath {
   bool counted = false, experts = false, word = false, weak_word = false;
 };

@@ -13,7 +13,7 @@ namespace shardc {
 // The leaf that the last part of a name is; kOther for any other word.
 Leaf LeafOfWord(std::string_view part);
 
-// Where in a name a word stands.
+// The place of a word in a name.
 struct WordPlace {
   bool in_attention = false;  // some part of the path names attention
   bool before_leaf = false;   // the part is the last before the leaf
@@ -32,7 +32,8 @@ bool NamesAttention(std::string_view part);
 bool NamesNorm(std::string_view part);
 bool NamesExperts(std::string_view part, Confidence least);
 bool NamesSharedExpert(std::string_view part);
-// A state space mixer, and its packed parameters.
+// Return whether the part names a state space mixer, or one of its packed
+// parameters.
 bool NamesMixer(std::string_view part);
 bool NamesMixerWeight(std::string_view part);
 

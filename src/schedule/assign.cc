@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The longest stage first, then the fullest one.
+// The time of the longest stage, then the bytes of the fullest one.
 using Score = std::pair<double, int64_t>;
 
 }  // namespace

@@ -187,7 +187,8 @@ std::optional<int64_t> LeastCapacity(const Programs& programs,
                                      ChannelScope scope) {
   const ChannelRun unbounded = RunChannels(programs, kUnbounded, scope);
   if (!unbounded.passes) return std::nullopt;
-  // More room never blocks a rank that ran with less.
+  // A rank that runs with some capacity runs with every larger one, so
+  // bisection finds the least capacity.
   int64_t low = 0, high = unbounded.most_waiting;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;

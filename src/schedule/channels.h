@@ -18,11 +18,11 @@
 
 namespace shardc::schedule {
 
-// Where the receives of a rank stand in its program.
+// The order of the receives in a rank's program.
 enum class Receives : uint8_t {
-  // Where the sender's turn puts them: ranks take turns of one task; a task
-  // that sends appends the receive to the other rank's program. PyTorch's
-  // pipelines do so.
+  // In the order of the sends: ranks take turns of one task, and a task that
+  // sends appends the receive to the other rank's program. PyTorch's pipelines
+  // do so.
   kSendersTurn,
   kAtUse,         // before the task that reads the message
   kAtUseBatched,  // the same, posted together with the sends before them

@@ -114,13 +114,13 @@ class CsvReader {
                        : lines_[static_cast<size_t>(fault.rank)]);
   }
 
-  // Whether the rest of the file is not read.
+  // Whether reading stops: too many findings, or too many cells.
   bool IsFull() const { return findings_.Full() || cells_ > kMostTasks; }
 
   void ReadLines() {
     std::string_view text = source_->text();
     size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-    // Empty lines at the end are no ranks.
+    // Empty lines at the end of the file do not count as ranks.
     const size_t last = text.find_last_not_of(" \t\r\n");
     text = text.substr(0, last == text.npos ? 0 : last + 1);
     while (begin < text.size() && !IsFull()) {

@@ -16,10 +16,11 @@
 
 namespace shardc::schedule {
 
-// Without the ticks that have no task.
+// Returns the table as CSV. Ticks without a task are left out: a line has the
+// rank's tasks only.
 std::string CsvText(const Table& table);
 
-// What a file must have; 0: anything.
+// The numbers that a file must have; 0: any number.
 struct Expected {
   int32_t ranks = 0;
   int32_t microbatches = 0;

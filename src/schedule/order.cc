@@ -21,7 +21,7 @@ namespace {
 constexpr int32_t kNever = -1;
 
 struct Seen {
-  // By TaskKind: the position in the owner's row.
+  // The position of each kind of task (TaskKind) in the owner's row.
   std::array<int32_t, 4> at = {kNever, kNever, kNever, kNever};
 };
 

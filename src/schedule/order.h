@@ -11,7 +11,7 @@
 
 namespace shardc::schedule {
 
-// What is wrong in a table, and the cell.
+// A fault of a table, and the cell that has it.
 struct Fault {
   int32_t rank = 0;
   int32_t position = 0;  // in the row, from 0; the row's size: at its end

@@ -17,8 +17,8 @@ struct Schedule {
   int32_t virtual_stages = 1;  // the default
   bool fixed_virtual = true;   // whether no other number is accepted
   Placement placement = Placement::kLoop;
-  // Returns why the sizes are refused besides the number of virtual stages, or
-  // an empty text; null if there is no other reason.
+  // Returns why the sizes are refused, or an empty text; the number of virtual
+  // stages is checked elsewhere. Null if all sizes are accepted.
   std::string (*refuses)(std::string_view name, const Extent&) = nullptr;
   // Fills the row of one rank.
   void (*fill)(const Extent&, int32_t rank, std::vector<Cell>& row) = nullptr;

@@ -17,9 +17,10 @@ struct StageTimes {
 
 struct Times {
   std::vector<StageTimes> stages;  // by stage
-  // From the end of a task to the arrival of its message at stage s + 1, and of
-  // a gradient from stage s + 1 at stage s, by s. Empty: no time. Stages on one
-  // rank send nothing.
+  // hop_forward[s]: the time from the end of a task of stage s to the arrival
+  // of its message at stage s + 1. hop_back[s]: the same for a gradient from
+  // stage s + 1 to stage s. Empty: messages take no time. Stages on one rank
+  // send nothing.
   std::vector<double> hop_forward = {}, hop_back = {};
   // Whether a rank computes nothing while it sends.
   bool exposed = false;
@@ -45,8 +46,8 @@ struct Timeline {
 
   // The longest time from a rank's own first task to its last.
   double LongestRank() const;
-  // The parts of a step, and of the longest rank's time, in which ranks do not
-  // compute, averaged over the ranks: 0.25 is a quarter.
+  // The fraction of a step, and of the longest rank's time, in which ranks do
+  // not compute, averaged over the ranks: 0.25 is a quarter.
   double StepBubble() const;
   double RankBubble() const;
 };

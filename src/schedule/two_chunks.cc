@@ -108,7 +108,8 @@ void FillEightPhases(int32_t half, int32_t h, int32_t main, ChunkRow& row) {
     row.B(1);
     row.Pair(1);
   }
-  // From the middle of this phase on, weight gradients are computed later.
+  // From the middle of this phase on, a backward task computes input gradients
+  // only, and the weight gradients follow later.
   bool split = false;
   const auto back = [&](size_t chunk) {
     if (split) {

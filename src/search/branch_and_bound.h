@@ -1,4 +1,5 @@
-// The points of a space that may matter, without evaluating all of it.
+// Finds the points of a space that may be on the front or may be the winner,
+// without evaluating all of it.
 #ifndef SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 #define SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 

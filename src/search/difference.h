@@ -1,4 +1,4 @@
-// What makes one sharding slower than another.
+// Compares the times of two shardings part by part.
 #ifndef SHARDC_SEARCH_DIFFERENCE_H_
 #define SHARDC_SEARCH_DIFFERENCE_H_
 

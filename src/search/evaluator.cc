@@ -19,8 +19,8 @@
 namespace shardc::search {
 namespace {
 
-// The share of a device's parameters that replicas have to hold to be worth a
-// ZeRO stage: routers and the weights of norms are less.
+// The least share of a device's parameters that must be replicated for a ZeRO
+// stage to be tried. Routers and the weights of norms are less.
 constexpr double kFewReplicas = 0.01;
 
 }  // namespace
@@ -97,8 +97,7 @@ bool Evaluator::HasReplicas(const Prepared& on) const {
 
 Room Evaluator::RoomOf(const Prepared& on, size_t setting) const {
   const cost::Memory memory = cost::MemoryOf(on.work, grid_[setting]);
-  // What has no bytes, or no time, because sizes do not fit in 64 bits is
-  // larger than any device.
+  // Bytes or seconds that do not fit in 64 bits exceed those of any device.
   return {memory.Expected().value_or(INT64_MAX),
           memory.taken ? memory.Verdict().value_or(cost::Fit::kExceeds)
                        : cost::Fit::kExceeds};

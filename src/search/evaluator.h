@@ -1,4 +1,5 @@
-// Prices of shardings under one rules file, by the room cost.
+// Computes time and memory of shardings under one rules file by the cost model
+// (cost/).
 #ifndef SHARDC_SEARCH_EVALUATOR_H_
 #define SHARDC_SEARCH_EVALUATOR_H_
 
@@ -39,8 +40,9 @@ struct Room {
   cost::Fit fit = cost::Fit::kFits;
 };
 
-// What does not depend on the mesh is done once. Threads may use one evaluator
-// at the same time if each gives its own number, `worker`.
+// Evaluates meshes and settings under one rules file. Work that does not depend
+// on the mesh is done once. Threads may use one evaluator at the same time if
+// each passes a number of its own, `worker`.
 class Evaluator {
  public:
   // Returns null if the rules do not compile or leave parameters without a
@@ -85,7 +87,7 @@ class Evaluator {
   const Representatives representatives_;
   // The representatives; null if they cannot be compiled.
   std::unique_ptr<const Compiled> few_;
-  // By worker, then by setting; made when it is first needed.
+  // By worker, then by setting; each is made when it is first needed.
   std::vector<std::vector<std::unique_ptr<cost::StepTraffic>>> traffic_;
 };
 

@@ -1,6 +1,6 @@
-// Which choices measured runs support. A search finds what the model of the
-// step does not charge, so a choice without a measured run only wins if the
-// user allows it.
+// Which choices are supported by measured runs. A search exploits every cost
+// that the model of the step leaves out. A choice without a measured run
+// therefore wins only if the user allows it.
 #ifndef SHARDC_SEARCH_EVIDENCE_H_
 #define SHARDC_SEARCH_EVIDENCE_H_
 

@@ -1,5 +1,5 @@
-// What is best of the points that fit: those that no other beats in both time
-// and memory, and among ties the one to take.
+// Selects from the points that fit: the Pareto front of time and memory, and
+// the winner among those that tie with the fastest.
 #ifndef SHARDC_SEARCH_FRONT_H_
 #define SHARDC_SEARCH_FRONT_H_
 
@@ -27,11 +27,12 @@ bool Before(const Point& a, const Point& b);
 // equal points the first is kept.
 std::vector<Point> FrontOf(std::vector<Point> points);
 
-// Returns the indices of a front's points for people: the fastest one in each
-// twelfth of the memory between the ends.
+// Returns the indices of the points of a front that are printed: the fastest
+// one in each twelfth of the memory between the ends.
 std::vector<size_t> Thinned(const std::vector<Point>& front, int64_t capacity);
-// The index of the point from which the next twelfth of memory costs most of
-// the time; the front's size if it has none.
+// Returns the index of the knee: the printed point after which the next one
+// costs the most time per byte saved. Returns the front's size if there is
+// none.
 size_t KneeOf(const std::vector<Point>& front,
               const std::vector<size_t>& thinned);
 

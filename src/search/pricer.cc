@@ -39,7 +39,7 @@ void Incumbents::Add(const Point& point) {
 bool Incumbents::Exclude(double seconds, int64_t bytes) const {
   if (seconds > fastest_ * kFrontWindow) return true;
   if (seconds <= fastest_ * (1 + kTieOther)) return false;
-  // Of the points that are faster the last one has the fewest bytes.
+  // Of the points that are faster, the slowest one has the fewest bytes.
   const auto at = std::lower_bound(
       front_.begin(), front_.end(), seconds,
       [](const Point& one, double value) { return one.seconds < value; });

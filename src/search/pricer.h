@@ -1,4 +1,5 @@
-// The bounds and the prices of one candidate under all settings.
+// Computes the lower bound of one candidate, and its points: time and memory
+// under each setting.
 #ifndef SHARDC_SEARCH_PRICER_H_
 #define SHARDC_SEARCH_PRICER_H_
 
@@ -25,7 +26,7 @@ struct Point {
   int64_t bytes = 0;  // that a step is expected to take of a device
 };
 
-// No setting of a candidate takes less.
+// Lower bounds of time and bytes over all settings of a candidate.
 struct Bound {
   std::vector<std::string> reasons;  // why it is illegal; empty: it is legal
   double seconds = 0;
@@ -40,8 +41,8 @@ class Incumbents {
  public:
   double fastest() const { return fastest_; }
   void Add(const Point& point);
-  // Whether no point of at least such time and memory can be on the front or
-  // tie with the fastest.
+  // Returns whether a point with at least this time and memory can neither be
+  // on the front nor tie with the fastest.
   bool Exclude(double seconds, int64_t bytes) const;
 
  private:

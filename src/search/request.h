@@ -43,8 +43,9 @@ struct Request {
   std::optional<ModelConfig> model;
   CompileOptions options;  // of the plans; training only
   int64_t devices = 1;
-  // With a profile, a batch and a length. `remat`, `microbatches` and `zero`
-  // are those of the cheapest meshes of `fit`, and fixed if the flags are set.
+  // The settings have a profile, a batch and a length. `remat`, `microbatches`
+  // and `zero` are those of the cheapest meshes of `fit`; a flag that sets one
+  // makes it fixed.
   cost::Settings settings;
   bool remat_fixed = false, microbatches_fixed = false, zero_fixed = false;
 
@@ -55,7 +56,7 @@ struct Request {
   std::optional<Mesh> mesh;  // search no other
   Device device;             // of every mesh
   suggest::Preferences preferences;
-  // What suggested rules extend, for the description of the model.
+  // The files that suggested rules extend, because they describe the model.
   std::vector<std::string> description;
 
   // Whether choices that no measured run supports may win.

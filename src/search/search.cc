@@ -58,7 +58,8 @@ const Point* RunnerUp(const std::vector<Point>& points,
   return out;
 }
 
-// What does not fit: the candidate of the least memory, or a reason.
+// Describes why nothing fits: the candidate that needs the least memory, or the
+// reason why a mesh is illegal.
 void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
                     const std::vector<Candidate>& candidates,
                     const Searched& searched, Found& out) {

@@ -31,7 +31,7 @@ struct Pin {
   std::string excluded = {};  // why it is not evaluated; empty: it is
 };
 
-// The bounds that the search has computed.
+// Looks up the bounds that the search has computed.
 class KnownBounds {
  public:
   KnownBounds(const std::vector<Candidate>& candidates,
@@ -304,8 +304,8 @@ Verdict VerdictOf(double ratio, bool alike) {
   return ratio <= 1 + tie ? Verdict::kTie : Verdict::kSlower;
 }
 
-// Why an alternative has other settings than the winner: with those it does not
-// fit.
+// Returns that an alternative would not fit with the winner's settings; empty
+// if it has them, or if this is not why it has others.
 std::string NeedText(const RuleOptions& options, const Candidate& candidate,
                      uint32_t of_winner, uint32_t setting) {
   if (setting == of_winner) return "";

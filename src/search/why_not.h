@@ -20,11 +20,10 @@ Sharding Described(const Candidate& candidate, uint32_t setting,
 Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
                  const Candidate& candidate);
 
-// `point` is the winner, and `bounds` are those of the candidates. Changes one
-// choice of the winner at a time and makes the others again: the
-// size of an axis, the policy, the number of micro-batches, the ZeRO stage, the
-// rules, the order of the axes. Alternatives that no measured run supports are
-// among them.
+// Changes one choice of the winner `point` at a time and optimises the others
+// again: the size of an axis, the policy, the number of micro-batches, the ZeRO
+// stage, the rules, the order of the axes. Alternatives that no measured run
+// supports are among them. `bounds` are those of the candidates.
 std::vector<WhyNot> WhyNotOf(const Request& request, const SettingsGrid& grid,
                              RuleOptions& options, const Pricer& pricer,
                              const std::vector<Candidate>& candidates,

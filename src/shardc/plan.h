@@ -1,4 +1,5 @@
-// What every device holds of a model: the compiled mesh, rules and manifest.
+// The plan that is compiled from mesh, rules and manifest: what every device
+// holds of a model.
 #ifndef SHARDC_SHARDC_PLAN_H_
 #define SHARDC_SHARDC_PLAN_H_
 
@@ -24,7 +25,7 @@ enum class IfIllegal {
   kDrop,    // leave the dimension unsharded
   kShrink,  // keep the longest legal prefix of the dimension's axes
 };
-// Follows a reference system exactly where it differs.
+// Whether to follow a reference system exactly where it differs from shardc.
 enum class Compat { kNone, kEformer, kFjformer };
 
 // Each option, if given, overrides that of the rules.

@@ -18,7 +18,7 @@ using AxisGroup = std::vector<std::string>;
 // May be shorter than a tensor's rank: the remaining dimensions are unsharded.
 using Spec = std::vector<AxisGroup>;
 
-// What a program runs under a spec; rules may differ by mode.
+// The kind of program that runs; rules may give each mode other specs.
 enum class Mode { kTrain, kPrefill, kDecode, kInsert };
 
 // In the form of a plan's JSON: `[["fsdp", "sp"], "tp", null]`.

@@ -13,8 +13,8 @@ namespace shardc {
 // time quadratic in the lengths.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The same for parts of names: of parts with more than 64 bytes, the length of
-// the longer one.
+// Returns the edit distance of two parts of names. If a part has more than 64
+// bytes, returns the length of the longer part instead.
 int64_t PartEdits(std::string_view a, std::string_view b);
 
 }  // namespace shardc

@@ -31,7 +31,7 @@ std::string Printable(std::string_view text);
 // Returns the text as a Markdown code span, made printable; backticks inside
 // are handled.
 std::string CodeSpan(std::string_view text);
-// The same for a table cell, with `|` escaped.
+// Returns a Markdown code span for a table cell, with `|` escaped.
 std::string CodeCell(std::string_view text);
 
 // Returns "`text`".

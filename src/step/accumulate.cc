@@ -249,7 +249,7 @@ class Accumulator {
 
   ValueId AddChain(const std::vector<GradientTerm>& chain, size_t parameter) {
     ValueId sum = Of(chain[0].micro, chain[0].value);
-    // The only term has the layout of the gradient.
+    // A single term is the gradient and gets its sharding constraint.
     if (chain.size() == 1) {
       const int32_t at = place_[AsIndex(chain[0].micro)]
                                [AsIndex(producer_[AsIndex(chain[0].value)])];

@@ -32,12 +32,12 @@ struct GradientTerm {
 // How the ranks of a pipeline add gradients: each adds what its own tasks
 // compute, in their order, and the sums of several ranks are added at the end.
 struct GradientSums {
-  // By parameter: the terms of each rank's sum, in order.
+  // of[parameter][rank]: the terms of each rank's sum, in order.
   std::vector<std::vector<std::vector<GradientTerm>>> of = {};
   // Gradients that are not written, because their terms are in sums.
   std::vector<ValueId> replaced = {};
-  // By value of the graph of all micro-batches: the term that a sum adds to the
-  // sum before it. Set by Accumulate.
+  // For a value of the graph of all micro-batches that is a sum: the term that
+  // it adds to the sum before it. Set by Accumulate.
   std::map<ValueId, GradientTerm> adds = {};
 };
 

@@ -151,10 +151,11 @@ class Writer {
     const bool shared =
         std::any_of(heads_.begin(), heads_.end(),
                     [&](LabelId head) { return Holds(labels, head); });
-    // Labels are batch, blocks, keys, heads and the contracted one.
+    // A value to repeat has the labels batch, blocks, keys, heads and the
+    // contracted one.
     if (labels.size() < Leading().size() + 3 || shared) return x;
     const bool global = settings_.form.view == AttentionView::kGlobal;
-    // Gathered before they are repeated, keys are fewer bytes.
+    // Gather before repeating: keys then have fewer bytes.
     if (global) x = Resharded(x, "kgather");
     Op op;
     op.kind = OpKind::kRepeat;

@@ -1,5 +1,5 @@
-// Cotangents are gathered term by term and added once. A forward value that the
-// forward pass does not keep is computed again from what it is made of:
+// The terms of a cotangent are gathered and added once. A forward value that is
+// not kept is computed again by the ops that made it:
 //
 //   e = exp(scores), not kept: its derivative reads exp(scores) again, and with
 //   it the ops that make the scores, each of them once
@@ -13,8 +13,9 @@
 namespace shardc::step {
 namespace {
 
-// Constraints that only say where the forward pass gathers. The transpose of
-// that gather is a reduce_scatter, whose place is left to the lowering.
+// Returns whether a constraint only determines where the forward pass gathers.
+// The transpose of the gather is a reduce_scatter, and the lowering decides
+// where to place it.
 bool IsForwardOnly(const std::string& constraint) {
   return constraint == "krep" || constraint == "kgather" ||
          constraint == "op_krep" || constraint == "kcache";

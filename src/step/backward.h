@@ -1,5 +1,5 @@
-// What the derivative rules of ops work on: the cotangents that values have
-// been given so far, and the forward values as the backward pass has them.
+// The state of the derivative rules of ops: the cotangents of values so far,
+// and the forward values as the backward pass has them.
 #ifndef SHARDC_STEP_BACKWARD_H_
 #define SHARDC_STEP_BACKWARD_H_
 
@@ -17,7 +17,7 @@ namespace shardc::step {
 
 class Backward {
  public:
-  // Of a graph that has forward ops only; ops are appended to it.
+  // The graph must have forward ops only; ops are appended to it.
   explicit Backward(Graph& graph);
 
   GraphWriter& write() { return write_; }

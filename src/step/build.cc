@@ -233,7 +233,8 @@ class Builder {
     }
   }
 
-  // x = linear(x, w) leaves x as it is in a layer without w.
+  // Returns whether the line's result is its first operand: x = linear(x, w)
+  // has no effect in a layer without w.
   static bool IsFirstOperand(const Line& line, int32_t variable) {
     const auto& first = line.arguments[0].variables;
     return first.size() == 1 && first[0] == variable;

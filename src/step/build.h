@@ -27,7 +27,8 @@ namespace shardc::step {
 
 struct StepModel {
   Graph graph = {};
-  // By LabelId: sizes of the description's dimensions and counts; 0 for tokens.
+  // The size of each label: of the description's dimensions and counts; 0 for
+  // labels of tokens.
   Sizes sizes = {};
   // Slots of an expert's queue, as a factor of tokens * top_k / experts; 0: no
   // limit.

@@ -17,7 +17,7 @@
 namespace shardc::step {
 namespace {
 
-// Bytes of an element, and room for copies in other shardings.
+// Bytes of an element, times a margin for copies in other shardings.
 constexpr int64_t kBytesAndRoom = 16;
 
 std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {

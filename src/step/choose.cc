@@ -20,7 +20,8 @@
 namespace shardc::step {
 namespace {
 
-// What an axis does in an op: a label's index, or one of these.
+// What an axis does in an op: it shards the label of this index, or one of the
+// following.
 constexpr int8_t kUnsharded = -1;     // it shards nothing
 constexpr int8_t kStaysPartial = -2;  // operand and result are partial over it
 using Assignment = std::array<int8_t, kMaxAxes>;

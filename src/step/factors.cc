@@ -36,8 +36,8 @@ struct Context {
   }
 };
 
-// Returns the axes of `list` that shard each factor, and in `placed` those of
-// them that fit.
+// Returns the axes of `list` that shard each factor. `placed` receives those
+// that fit some factor.
 std::vector<AxisList> Distribute(const Context& at, LabelId whole,
                                  const AxisList& list, AxisList& placed) {
   const std::vector<LabelId>& factors = at.Factors(whole);
@@ -103,9 +103,10 @@ void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
   to.dims[DimOf(to_labels, op.label)] = Join(at, op.label, from_labels, from);
 }
 
-// Returns the axes of the repeated heads: those of the preferred sharding if
-// they extend the axes of the KV heads, or whatever they are in a kernel that
-// sees slices of the heads; else the axes of the KV heads.
+// Returns the axes of the repeated heads. These are the axes of the preferred
+// sharding if they extend those of the KV heads, or if the op is part of a
+// kernel, which sees slices of the heads. Otherwise they are the axes of the KV
+// heads.
 AxisList Repeated(const Context& at, const Op& op, const Sharding& from,
                   const AxisList& kv, const Sharding* wanted,
                   size_t heads_dim) {

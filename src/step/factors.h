@@ -19,8 +19,8 @@ struct Structural {
 Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
                        const Sizes& sizes, const Sharding& operand,
                        const Sharding* wanted);
-// Returns the sharding of the operand that gives the result the sharding
-// `wanted`, as far as there is one.
+// Returns the sharding of the operand from which the result gets the sharding
+// `wanted`, or as much of it as is possible.
 Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
                   const Sizes& sizes, const Sharding& wanted);
 

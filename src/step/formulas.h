@@ -21,8 +21,8 @@ namespace shardc::step {
 
 class Formulas {
  public:
-  // Without a configuration, only expressions that need none have a value.
-  // Keeps a reference to `findings` alone.
+  // Without a configuration, an expression that needs it has no value. Only the
+  // reference to `findings` is kept.
   static std::unique_ptr<Formulas> Make(const ModelDescription& description,
                                         const ModelConfig* config,
                                         Findings& findings);

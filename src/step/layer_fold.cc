@@ -34,9 +34,9 @@ size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
   return (end - begin) / period;
 }
 
-// By op: the layer that it belongs to, -1 for none or several. An op outside
-// of the layers, such as a gradient's square for the norm, belongs to a layer
-// if all its operands do.
+// Returns the layer of each op; -1 if it belongs to none or several. An op
+// outside of the layers, such as a gradient's square for the norm, belongs to a
+// layer if all its operands do.
 std::vector<int32_t> LayersOfOps(const Graph& graph,
                                  std::vector<int32_t>& layer_of_value) {
   layer_of_value.assign(graph.values.size(), -1);

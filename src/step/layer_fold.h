@@ -1,4 +1,4 @@
-// A step of few layers that stands for one of many identical layers.
+// Builds a step of few layers in place of many identical layers.
 #ifndef SHARDC_STEP_LAYER_FOLD_H_
 #define SHARDC_STEP_LAYER_FOLD_H_
 
@@ -18,7 +18,8 @@ struct LayerFold {
     int32_t second = 0, third = 0, period = 1;
   };
   std::vector<int32_t> layers = {};  // that are built, ascending
-  // By layer of the model: how many layers it stands for; 0: it is left out.
+  // The number of layers that each layer of the model stands for; 0: it is not
+  // built.
   std::vector<int64_t> times = {};
   std::vector<Run> runs = {};  // empty: every layer is built
 };

@@ -1,5 +1,5 @@
-// One function for each op of the model section; what labels a result has
-// follows from the graph's ops. A line that does not fit is reported at its
+// One function for each op of the model section; the labels of a result follow
+// from the graph's ops. A line whose operands do not fit is reported at its
 // place:
 //
 //   q = linear(y, q)   y [b, t, d], weight [(n h), d]  ->  [b, t, n, h]
@@ -87,7 +87,8 @@ ValueId Frames(BuildContext& c, const Line& line) {
                            "tokens");
 }
 
-// Returns the label (tokens frames) of a value, or kNoLabel.
+// Returns the label of the tokens of a value, each of which has several frames
+// (audio); kNoLabel if it has no such label.
 LabelId TokensOf(BuildContext& c, ValueId x) {
   for (const LabelId label : c.write.LabelsOf(x)) {
     const auto& factors = c.labels[label].factors;

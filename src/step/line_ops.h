@@ -20,7 +20,7 @@ std::vector<ValueId> WriteLine(BuildContext& c, const Line& line);
 ValueId WriteAttention(BuildContext& c, const Line& line);
 // rope(x): x [.., h] rotated by the positions of its tokens.
 ValueId WriteRope(BuildContext& c, ValueId x);
-// moe(x, ..) and moe_fused(x, ..).
+// Writes a mixture of experts: moe(x, ..) or moe_fused(x, ..).
 ValueId WriteExperts(BuildContext& c, const Line& line, ValueId x);
 
 // x times the weight of the argument `role`, plus the role's bias if it has

@@ -1,10 +1,13 @@
 // Every slot is stored in a buffer: its own, or an operand's for views, for
-// updates in place, and for elementwise ops whose operand is read last there. A
-// buffer is live from the instruction that fills it to the last that reads any
-// of its slots; the bytes at each instruction are sums over live buffers.
+// updates in place, and for elementwise ops that are the last to read their
+// operand. A buffer is live from the instruction that fills it to the last that
+// reads any of its slots; the bytes at each instruction are sums over live
+// buffers.
 //
-//   t = x * w   a buffer of its own    u = tanh(t)   t's, if t is read last
-//   v = split u   u's                  p' = adamw(p, ...)   p's
+//   t = x * w               a buffer of its own
+//   u = tanh(t)             the buffer of t, if no later op reads t
+//   v = split u             the buffer of u
+//   p' = adamw(p, ...)      the buffer of p
 #include "step/liveness.h"
 
 #include <algorithm>

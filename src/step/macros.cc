@@ -1,5 +1,5 @@
-// Macros know nothing of shardings: what a sharded dimension costs follows from
-// the ops. For example, a norm over a sharded hidden size:
+// These functions do not depend on shardings: the cost of a sharded dimension
+// follows from the ops. For example, a norm over a sharded hidden size:
 //
 //   einsum(x, x -> b t)   partial over d's axes
 //   scale 1/d, rsqrt      not linear, so that the sum is reduced before rsqrt

@@ -1,6 +1,6 @@
 // Records of ops that reshape: dimensions are split, merged, divided into
-// parts, indexed, renamed and rolled. The derivative of each is its inverse,
-// with zeros where the inverse has no element:
+// parts, indexed, renamed and rolled. The derivative of each is the inverse op,
+// which writes zeros where it has no element:
 //
 //   part c of (c+r)  ->  unpart: g at c, zeros at r
 #include <utility>

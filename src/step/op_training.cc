@@ -9,8 +9,8 @@
 namespace shardc::step {
 namespace {
 
-// The same elements are dropped and the others scaled as in the forward pass:
-// both draw by the key and the global index.
+// The backward pass drops the same elements as the forward pass and scales the
+// others as it does, because both draw by the key and the global index.
 void DropoutVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   backward.Give(x, backward.Like(op, OpKind::kDropout, {g}, x));

@@ -45,7 +45,7 @@ void Parameters::Make(std::span<const int32_t> only_layers,
   write_.layer = -1;
 }
 
-// Returns whether layers without a parameter of their own share this one.
+// Returns whether layers that lack this parameter share the one of this layer.
 bool Parameters::Serves(size_t role, int64_t layer) const {
   const DescribedRole& described = description_.roles[role];
   return described.shared && layer == roles_.BeginOf(described.stack);

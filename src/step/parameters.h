@@ -47,7 +47,8 @@ class Parameters {
   std::map<int32_t, int32_t> biases_;  // by role
 };
 
-// Returns whether a layer is named, or none is.
+// Returns whether the inputs of a layer are written: `only_layers` names the
+// layer or is empty.
 bool IsWritten(std::span<const int32_t> only_layers, int32_t layer);
 
 }  // namespace shardc::step

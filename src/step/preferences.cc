@@ -65,7 +65,8 @@ class Propagation {
   // ZeRO.
   enum class As : uint8_t { kParameter, kState, kSum };
 
-  // Finds the values that have the sharding of a parameter, and which.
+  // Finds the values that have the sharding of a parameter, and which of its
+  // shardings they have.
   void FindParameterOf() {
     parameter_of_.assign(graph_.values.size(), -1);
     sharded_as_.assign(graph_.values.size(), As::kParameter);
@@ -103,7 +104,7 @@ class Propagation {
   }
 
   // With `--reduce each`, the gradients of each micro-batch get the sharding of
-  // the whole step's, and without it that of a sum.
+  // the gradients of the complete step; otherwise they get that of a sum.
   void FindMicroGradients() {
     std::map<std::pair<std::string_view, int32_t>, int32_t> known;
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
@@ -180,8 +181,8 @@ class Propagation {
                                ValueOf(op.out).labels, notes_);
   }
 
-  // Gives the operands for which the op is the only consumer the sharding from
-  // which the result comes out as preferred.
+  // Gives each operand that only this op reads the sharding with which the op's
+  // result has its preferred sharding.
   void PassOn(const Op& op, const PreferredSharding& own) {
     const OpDef& def = DefOf(op.kind);
     if (!def.passes_preference) return;

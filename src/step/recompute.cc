@@ -222,7 +222,7 @@ class Recomputer {
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;
   std::vector<char> recompute_;  // by op
-  // By layer: its ops of the forward and of the backward phase.
+  // By layer: its ops of the forward pass, and its ops of the backward pass.
   std::vector<std::vector<size_t>> forward_, backward_;
 };
 

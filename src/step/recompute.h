@@ -10,8 +10,8 @@ namespace shardc::step {
 
 // Changes a graph with its backward phase (vjp.h) and without the optimizer.
 // The ops of a layer are recomputed together, before the first op of the
-// layer's backward. Values from outside the layer are kept, and those of its
-// own values that the policy keeps and backward reads.
+// layer's backward. Kept are values from outside the layer, and those values of
+// the layer that the policy keeps and the backward phase reads.
 void Recompute(Graph& graph, const Remat& policy);
 
 }  // namespace shardc::step

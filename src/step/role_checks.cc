@@ -1,7 +1,9 @@
-// Every shape is compared with the sizes of its role's dimensions, and every
-// layer with the roles that it needs:
+// Compares every shape with the sizes of its role's dimensions, and every layer
+// with the roles that it needs. Problems are, for example:
 //
-//   q is [n h, d] = [4096, 4096]; layer 3 has no `k`; no op takes `extra`
+//   q is [n h, d] = [4096, 4096], and the tensor has another shape
+//   layer 3 has no `k`
+//   no op takes `extra`
 #include "step/role_checks.h"
 
 #include <algorithm>

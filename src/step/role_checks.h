@@ -7,7 +7,7 @@
 
 namespace shardc::step {
 
-// Adds to the problems of the tree, whose rows and sizes are known.
+// Appends to the tree's list of problems. Its rows and sizes must be known.
 void CheckRoles(RoleTree& tree);
 
 }  // namespace shardc::step

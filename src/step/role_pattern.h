@@ -19,10 +19,11 @@ struct RolePattern {
 };
 RolePattern MakePattern(const std::string& text);
 
-// Returns the pattern for a role's tensor of all layers, from the role's own
-// pattern: the layer's number is left out, or a part of the path that is no
-// number stands for it. `separator` is that of the description's names. Empty
-// if the number is no part of a path.
+// Returns the pattern for the tensor that holds a role's parameter of all
+// scanned layers, made from the role's own pattern: the part with the layer's
+// number is left out, or replaced by a part that is no number. `separator` is
+// that of the description's names. Returns an empty text if the number is no
+// part of a path.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
 // Returns the number of a group in a name that the pattern matches; -1 for

@@ -133,8 +133,8 @@ class Assigner {
     return false;
   }
 
-  // Tensors of layers beyond the last belong to another model, such as layers
-  // that predict additional tokens.
+  // Counts the layers. Tensors of layers beyond the last belong to another
+  // model, such as layers that predict additional tokens.
   bool CountLayers() {
     for (size_t stack = 0; stack < description_.stacks.size(); ++stack) {
       if (!CountStack(stack)) return false;

@@ -13,9 +13,9 @@ namespace shardc::step {
 
 struct RoleTree;
 
-// Gives tensors without a role the role whose parameters of all layers they
-// hold: by names without the layer's number, and one dimension more. Returns
-// false after findings about patterns.
+// Finds the role of tensors that hold a parameter of all layers: their name is
+// that of the role without the layer's number, and they have one dimension
+// more. Returns false after findings about patterns.
 bool MatchScanned(RoleTree& tree, Findings& findings);
 
 // Returns the number of layers of a stack's scanned tensors: the size that they

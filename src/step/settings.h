@@ -61,7 +61,8 @@ class SettingsReader {
                                          CommonLabels& common,
                                          LabelTable& labels);
 
-  // Single settings that lines or the loss need; `otherwise` if absent.
+  // Return single settings that lines or the loss need; `otherwise` is the
+  // value of an absent condition.
   std::optional<double> Number(std::string_view key);
   bool Holds(std::string_view key, bool otherwise);
   // A constant of the description, or a key of the configuration.

@@ -48,8 +48,8 @@ class Sorter {
   }
 
  private:
-  // Of a value: its op's stage, and whether a layer's op of the same phase
-  // leads to it.
+  // The stage of a value's op, and whether an op of a layer in the same phase
+  // leads to the value.
   struct Reached {
     OpStage what = {};
     bool by_layer = false;
@@ -127,7 +127,7 @@ std::vector<OpStage> StagesOfOps(const Graph& graph,
 
 std::vector<std::vector<int32_t>> StagesOfParameters(
     const Graph& graph, const std::vector<OpStage>& ops) {
-  // By value made of parameters alone: those parameters.
+  // The parameters of each value that is made of parameters alone.
   std::map<ValueId, std::set<size_t>> made_of;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     made_of[graph.parameters[i].value] = {i};

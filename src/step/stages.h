@@ -14,7 +14,7 @@ namespace shardc::step {
 // stage, and those after them to the last.
 struct StageDivision {
   int32_t stages = 1;
-  // By layer's number: its stage; -1: in none.
+  // The stage of each layer, by the layer's number; -1: in none.
   std::vector<int32_t> of_layer = {};
 };
 
@@ -32,9 +32,9 @@ struct OpStage {
   bool outside = false;
 };
 
-// Returns the stage of each op. `given` has stages of values by themselves,
-// such as sums of gradients. Without `accumulated` all ops of the forward and
-// backward phase belong to one micro-batch.
+// Returns the stage of each op. `given` has stages of values that do not follow
+// from their ops, such as sums of gradients. Without `accumulated` all ops of
+// the forward and backward phase belong to one micro-batch.
 std::vector<OpStage> StagesOfOps(const Graph& graph,
                                  const StageDivision& division,
                                  const std::map<ValueId, int32_t>& given,

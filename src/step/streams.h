@@ -30,8 +30,8 @@ class Streams {
  public:
   explicit Streams(GraphWriter& write) : write_(write) {}
 
-  // `per_row`: a row has one label, not one for each token. A kernel, unlike
-  // the global view, gets positions of queries and keys of its own.
+  // `per_row`: a row has one label instead of one for each token. For a kernel,
+  // unlike in the global view, queries and keys have separate positions.
   void Make(size_t stacks, Mode mode, bool per_row, AttentionView view);
 
   Stream& operator[](size_t stack) { return streams_[stack]; }

@@ -98,7 +98,7 @@ class Checker {
     const AxisSet axes = step.axes.set();
     switch (step.collective) {
       case Collective::kAllGather:
-        // Slicing the result gives the operand.
+        // The result of an all_gather, sliced, must be its operand.
         want = to;
         want.dims[step.dim] = Joined(to.dims[step.dim], step.axes);
         Expect(from, want, "an all_gather");

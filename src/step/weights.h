@@ -1,5 +1,6 @@
-// Values that count as weights: parameters, and values made of parameters
-// alone, such as the halves of a fused weight or `1 + scale` of a norm.
+// Finds the values that count as weights: parameters, and values made of
+// parameters alone, such as the halves of a fused weight or `1 + scale` of a
+// norm.
 #ifndef SHARDC_STEP_WEIGHTS_H_
 #define SHARDC_STEP_WEIGHTS_H_
 

@@ -1,6 +1,7 @@
-// Widths follow the flow of values: what is made of parameters alone is a
-// weight, what becomes a gradient by adding and reshaping is one, and what is
-// read from a cache by reshaping belongs to it.
+// The width of a value follows from those before and after it. A value that is
+// made of parameters alone is a weight; a value that is only added and reshaped
+// on the way to a gradient is a gradient; a value that is only reshaped after
+// it is read from a cache has the width of the cache.
 //
 //   parameters F32, activations BF16, gradients F32:
 //     all_gather of q 2 bytes, reduce_scatter of d:q 4, all_reduce of x 2

@@ -18,9 +18,10 @@ bool IsTrained(Dtype dtype);
 struct ElementWidths {
   int64_t activations = 2;
   int64_t cache = 2;
-  // By parameter, as stored; 0: unknown.
+  // Bytes of an element of each parameter as stored; 0: unknown.
   std::vector<int64_t> parameters = {};
-  // Of gradients while they are reduced; nullopt: that of their parameter.
+  // Bytes of an element of gradients while they are reduced; nullopt: those of
+  // their parameter.
   std::optional<int64_t> gradients = {};
   bool trains = false;
 };

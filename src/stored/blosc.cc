@@ -164,7 +164,7 @@ bool AppendBlock(const Header& header, std::string_view bytes, size_t size,
   return true;
 }
 
-// Returns why the header cannot be followed; empty if it can.
+// Returns why a chunk with this header cannot be decoded; empty if it can.
 std::string Refusal(const Header& header, std::string_view bytes,
                     int64_t limit_bytes) {
   const auto text = [](size_t count) {

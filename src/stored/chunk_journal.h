@@ -26,7 +26,8 @@ struct WrittenChunk {
   std::string held;
 };
 
-// What decides the bytes of the chunks. A journal with another key is ignored.
+// The values that determine the bytes of the chunks. A journal with another key
+// is ignored.
 struct JournalKey {
   std::string chunks;  // sources and chunks; the same in all processes
   std::string state;   // of the source files as this process sees them

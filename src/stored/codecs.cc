@@ -24,7 +24,7 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 17;
-// What a compressor may add to bytes that it cannot compress.
+// The most bytes that a compressor adds to data that it cannot compress.
 constexpr int64_t kSlackBytes = 1 << 16;
 constexpr size_t kChecksumBytes = 4;
 
@@ -159,7 +159,7 @@ std::string EncodeZstd(std::string_view bytes, int level) {
   std::string out(ZSTD_compressBound(bytes.size()), '\0');
   const size_t size =
       ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
-  // With room for the worst case only memory can be missing.
+  // The output has room for the worst case, so only a lack of memory can fail.
   if (ZSTD_isError(size) != 0) throw std::bad_alloc();
   out.resize(size);
   return out;

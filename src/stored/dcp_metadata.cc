@@ -46,7 +46,8 @@ std::vector<PickleGlobal> MetadataGlobals() {
       {"torch.serialization", "_get_layout", Use::kCall},
       {kModule, "_MEM_FORMAT_ENCODING", Use::kEnumeration},
       {kOlder, "MEM_FORMAT_ENCODING", Use::kEnumeration},
-      // Python 3.11.0 to 3.11.3 take members of enumerations by name.
+      // Python 3.11.0 to 3.11.3 pickle a member of an enumeration as a call of
+      // getattr.
       {"builtins", "getattr", Use::kMember},
       {"__builtin__", "getattr", Use::kMember},
       {kOlder, "TensorProperties", Use::kRecord},
@@ -97,7 +98,7 @@ class MetadataReader {
   }
 
  private:
-  // Where a name leads: to a tensor, or to a value of another type.
+  // The target of a name: a tensor, or a value of another type.
   struct Target {
     size_t number = 0;
     bool is_tensor = false;
@@ -245,7 +246,8 @@ class MetadataReader {
     return true;
   }
 
-  // By offset; equal boxes become one.
+  // Sorts pieces by offset and removes duplicates. Returns false after a
+  // finding if two different boxes begin at one offset.
   bool SortPieces(DcpTensor& tensor) {
     auto& pieces = tensor.pieces;
     std::sort(
@@ -389,8 +391,9 @@ class MetadataReader {
     return true;
   }
 
-  // DCP joins the keys of a path by dots; what a planner of another kind has
-  // stored there is left out.
+  // Reads the paths of the tensors, whose keys joined by dots are the tensor's
+  // name. Paths of another form, which other planners may have stored, are left
+  // out.
   void ReadPaths(const PickleValue& paths) {
     for (DcpTensor& tensor : out_.tensors) tensor.path = {tensor.name};
     for (DcpValue& other : out_.others) other.path = {other.name};
@@ -446,7 +449,7 @@ class MetadataReader {
   DcpMetadata out_;
   size_t pieces_ = 0;
   std::unordered_map<std::string_view, Target> names_;
-  // By the id of the text in the pickle.
+  // By the id of the name's text in the pickle.
   std::unordered_map<uint32_t, const Target*> targets_;
   std::unordered_map<uint32_t, uint32_t> files_;
   std::unordered_map<std::string, uint32_t> file_names_;

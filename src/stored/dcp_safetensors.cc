@@ -38,7 +38,7 @@ constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 constexpr int64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
-// The length of the header as the first eight bytes give it.
+// Returns the length of the header, which the first eight bytes of a file hold.
 uint64_t HeaderLength(std::string_view head) {
   return LittleEndian(head.substr(0, AsIndex(kLengthBytes)));
 }

@@ -1,5 +1,5 @@
-// What a format of stored trees provides: a constant of this type in the
-// format's source file, and a line in table.h.
+// The interface of a format of stored trees. A format is a constant of this
+// type in its source file, and a line in table.h.
 #ifndef SHARDC_STORED_FORMAT_H_
 #define SHARDC_STORED_FORMAT_H_
 

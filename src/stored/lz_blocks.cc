@@ -37,7 +37,8 @@ class Input {
   size_t Number(size_t bytes) { return LittleEndian(Take(bytes)); }
   size_t Byte() { return Number(1); }
 
-  // The sum of bytes up to the first that is not 255.
+  // Reads bytes up to and including the first that is not 255. Returns their
+  // sum.
   size_t Extension() {
     size_t out = 0;
     for (size_t byte = 255; byte == 255;) {

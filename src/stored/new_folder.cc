@@ -144,7 +144,7 @@ NewFolder::~NewFolder() {
   if (!temporary_.empty() && use_ == FolderUse::kAlone) {
     fs::remove_all(temporary_, ignored);
   } else if (!temporary_.empty()) {
-    // A folder with files cannot be removed in this way.
+    // rmdir() does not remove a folder that contains files.
     const auto names = NamesIn(temporary_, ignored);
     for (const std::string& name : names.value_or(std::vector<std::string>())) {
       (void)::rmdir(PathOf(name).c_str());

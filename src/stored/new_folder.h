@@ -21,18 +21,18 @@ enum class FolderUse : uint8_t {
 
 class NewFolder {
  public:
-  // Creates the folder PATH + `ending`, which Publish renames to PATH. One that
-  // a killed run has left is kept with its files. Returns nullopt after the
-  // finding `write`, as when PATH exists and is not an empty folder, or another
-  // run writes the same folder.
+  // Creates the folder PATH + `ending`, which Publish renames to PATH. A folder
+  // of that name that a killed run has left is kept with its files. Returns
+  // nullopt after the finding `write`, as when PATH exists and is not an empty
+  // folder, or another run writes the same folder.
   static std::optional<NewFolder> Create(const std::string& path,
                                          std::string_view ending,
                                          Findings& findings,
                                          FolderUse use = FolderUse::kAlone);
   NewFolder(NewFolder&& other) noexcept;
   NewFolder& operator=(NewFolder&& other) = delete;
-  // Unless it was published or left: removes the folder and what is in it if
-  // one process wrote it alone, else only if no file is left in it.
+  // Removes the folder unless it was published or left: with all its files if
+  // one process wrote it alone, otherwise only if it is empty.
   ~NewFolder();
 
   // The path of a file in the folder until it is published.
@@ -46,8 +46,8 @@ class NewFolder {
                     Findings& findings) const;
   // Keeps the folder, unfinished, for a later run.
   void Leave() { temporary_.clear(); }
-  // Gives the folder its name. All files in it must have been synced. Returns
-  // false after the finding `write`.
+  // Renames the folder to its final name. All files in it must have been
+  // synced. Returns false after the finding `write`.
   bool Publish(Findings& findings);
 
  private:

@@ -24,14 +24,14 @@ class BlockCursor {
   explicit BlockCursor(std::string_view body) : body_(body) {}
 
   uint8_t Byte();
-  // Low seven bits first; at most ten bytes.
+  // Reads an unsigned integer, low seven bits first, of at most ten bytes.
   uint64_t Varint();
   uint64_t Little(size_t bytes);
   std::string_view Bytes(uint64_t count);
-  // A count of records, each of which takes at least one more byte: larger
-  // counts than bytes are left fail.
+  // Reads a count of records. Each record takes at least one more byte, so a
+  // count above the number of bytes left is malformed.
   size_t Count();
-  // One number for each record.
+  // Reads one integer for each record.
   std::vector<uint64_t> Varints(size_t count);
 
   bool Failed() const { return failed_; }
@@ -64,7 +64,8 @@ struct DataFile {
   std::string path;  // from the folder of the database
   std::string base;  // paths inside a block that is read from it begin here
 };
-// `base` is that of the block.
+// Reads a block's table of files. `base` is DataFile::base of the file that the
+// block is in.
 std::vector<DataFile> ReadDataFiles(BlockCursor& cursor,
                                     const std::string& base);
 

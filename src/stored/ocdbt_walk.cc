@@ -29,13 +29,13 @@ constexpr size_t kKeyLimitBytes = 65'535;  // as tensorstore
 constexpr size_t kKeysLimit = 4'000'000;
 constexpr size_t kTextsLimitBytes = size_t{1} << 30;
 constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;
-// Limits for all nodes that are not leaves together: a node is kept while the
-// walk is below it.
+// A limit on all inner nodes together, because each is in memory while the walk
+// is below it.
 constexpr size_t kChildrenLimit = 1'000'000;
 constexpr size_t kInnerLimitBytes = size_t{256} << 20;
 constexpr uint64_t kAbsent = UINT64_MAX;
 
-// Where a node is, as another block refers to it.
+// The place of a node, as another block refers to it.
 struct NodeRef {
   DataFile file;
   uint64_t offset = 0;
@@ -422,7 +422,7 @@ class OcdbtWalk {
     return true;
   }
 
-  // The store's numbers of the files that values are in.
+  // Returns the number that the store has for each value's file.
   std::optional<std::vector<uint32_t>> FilesOf(
       const NodeRef& node, const std::vector<DataFile>& files,
       const std::vector<uint64_t>& file_ids) {

@@ -58,7 +58,8 @@ class OrbaxTree {
     if (!metadata_) return std::nullopt;
     const auto store = OpenStore();
     if (store == nullptr) return std::nullopt;
-    // A part of an unfinished save may be absent as a whole.
+    // In an unfinished save, all chunks of a process may be absent: they are
+    // lost and do not stand for fill values.
     const bool all_stored =
         metadata_->stores_fill_values ||
         (!folder_.Has(kOcdbtManifest) && !PartsOf(folder_).empty());
@@ -108,7 +109,8 @@ class OrbaxTree {
     return OcdbtStore::Open(folder_.path, parts, findings_);
   }
 
-  // A process that wrote a file of `array_metadatas` must have its part.
+  // Each process that has written a file of `array_metadatas` must have its
+  // database in the folder. Adds a finding and returns true if one is missing.
   bool RefuseMissingParts(const std::vector<std::string>& parts) {
     std::error_code error;
     const auto written = NamesIn(folder_.PathOf(kArrayMetadatas), error);

@@ -33,14 +33,15 @@ struct OrbaxMetadata {
 // Return nullopt after a finding.
 std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
                                                Findings& findings);
-// By the names in the storage; arrays on a single device are left out.
+// Returns the shardings by the arrays' names in the storage. Arrays on a single
+// device are left out.
 std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
     const std::string& path, Findings& findings);
-// The implementations of the random keys that a file of `array_metadatas`
-// lists, by the names in the storage.
+// Returns the implementations of the random keys that a file of
+// `array_metadatas` lists, by the arrays' names in the storage.
 std::optional<std::map<std::string, std::string>> ReadOrbaxRandomKeys(
     const std::string& path, Findings& findings);
-// The texts of string leaves by their names in the storage.
+// Returns the texts of string leaves by the leaves' names in the storage.
 std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(
     const std::string& path, Findings& findings);
 

@@ -78,7 +78,7 @@ class PickleParser {
     at_ += count;
     return true;
   }
-  // The same for a two's complement of at most 8 bytes.
+  // Reads a signed integer (two's complement) of at most 8 bytes.
   bool Signed(size_t count, int64_t* out) {
     uint64_t value = 0;
     if (!Unsigned(count, &value)) return false;
@@ -109,7 +109,7 @@ class PickleParser {
     uint32_t id = 0;
     return Add(node, &id) && Push(id);
   }
-  // Pushes a value that is kept once, as pickles repeat it often.
+  // Pushes a value that is stored once, because pickles repeat it often.
   bool PushShared(Node node, uint32_t* shared) {
     if (*shared == kAbsent && !Add(node, shared)) return false;
     return Push(*shared);
@@ -165,8 +165,8 @@ class PickleParser {
   }
 
   bool PushContainer(Type type) {
-    // Three of twenty values are containers in real files, and each costs as
-    // much as two other values.
+    // In real files three of twenty values are containers, and a container
+    // takes as much memory as two other values. A higher share is refused.
     if (out_.lists_.size() >= options_.max_values / 4) {
       return Refuse("the pickle holds too many lists and dictionaries");
     }

@@ -81,8 +81,8 @@ class PickleValue {
   const PickleGlobal* Global() const;
   // Whether Global() has this name, in any module.
   bool Is(std::string_view name) const;
-  // Of a call: the tuple of arguments. Of kPersistent: the identifier. Of a
-  // record: the state that it was built with, kAbsent if none.
+  // Returns the tuple of arguments of a call, the identifier of a kPersistent,
+  // or the state with which a record was built (kAbsent if it has none).
   PickleValue Content() const;
   // The field of a record whose state is a dictionary.
   PickleValue Field(std::string_view name) const;
@@ -116,7 +116,8 @@ class Pickle {
   friend class PickleParser;
   struct Node {
     PickleValue::Type type = PickleValue::Type::kNone;
-    // Bytes of a text, elements of a tuple; of a record and a call the global.
+    // The bytes of a text or the elements of a tuple. For a record or a call:
+    // the number of its global.
     uint32_t count = 0;
     // A number; the offset of a text in the bytes, of a tuple in `items_`, of a
     // list in `lists_`; the id of a record's state or a call's arguments.

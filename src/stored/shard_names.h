@@ -23,10 +23,10 @@ struct ShardName {
 // Returns nullopt for names that do not end in "-NUMBER-of-COUNT.safetensors".
 std::optional<ShardName> ParseShardName(std::string_view name);
 
-// Adds the finding `missing` and returns true if the names of the folder show
-// that a rank's file is absent, that a numbered file is absent of all ranks, or
-// that the files are of two saves. The files of the highest ranks cannot be
-// missed by their names.
+// Adds the finding `missing` and returns true if the names in the folder show
+// that a rank's file is absent, that a numbered file is absent for all ranks,
+// or that the files are of two saves. Names do not show whether files of the
+// highest ranks are absent.
 bool RefuseMissingShards(const Folder& folder, Findings& findings);
 
 // Returns whether the folder has the files of rank 1 and of no other: all of a

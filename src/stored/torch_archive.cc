@@ -268,7 +268,7 @@ std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
       arguments.size() > needed + 1) {
     return std::nullopt;
   }
-  // Lazy conjugation and negation, which the bytes do not show.
+  // Lazy conjugation or negation: the bytes are not the tensor's values.
   if (arguments.size() > needed && arguments[needed].size() > 0) {
     return std::nullopt;
   }

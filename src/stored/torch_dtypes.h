@@ -19,7 +19,7 @@ struct TorchDtype {
 };
 
 std::span<const TorchDtype> TorchDtypes();
-// Return null if there is none.
+// Returns null if there is no such type.
 const TorchDtype* TorchDtypeByName(std::string_view name);
 const TorchDtype* TorchDtypeByStorage(std::string_view storage);
 

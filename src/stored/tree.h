@@ -37,8 +37,8 @@ struct Array {
   // name that the format itself gives.
   std::string name;
   std::vector<std::string> path;  // keys from the root of the tree
-  // For each key of `path`, whether it is a number of an element of a list or a
-  // tuple. Empty: not known, as in formats that do not record it.
+  // For each key of `path`, whether it is the index of an element of a list or
+  // a tuple. Empty: unknown, as in formats that do not record it.
   std::vector<bool> in_sequence;
   std::string key;  // name in the storage; two arrays may share it
   Shape shape;
@@ -83,12 +83,12 @@ struct Leaf {
   enum class Kind : uint8_t { kString, kEmpty, kNumber, kOpaque };
   std::string name;
   Kind kind = Kind::kOpaque;
-  // Of kString: the string; of kNumber: its bytes as one element of `dtype`; of
-  // others: what it is.
+  // kString: the string. kNumber: its bytes as one element of `dtype`. Other
+  // kinds: a description of the leaf.
   std::string text;
   std::vector<std::string> path = {};  // as in Array; empty: not known
   std::vector<bool> in_sequence = {};  // as in Array
-  // Of kOpaque: where the value is, as an archive of `torch.save`.
+  // kOpaque: where the value is, as an archive of `torch.save`.
   std::optional<ChunkPlace> place = {};
   Dtype dtype = Dtype::kI64;  // of kNumber: I64, F64 or BOOL
 };
@@ -141,15 +141,15 @@ std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
 // The elements that ChunkReader::Read returns for a chunk: with its padding.
 Region StoredRegionOf(const Array& array, int64_t chunk);
 
-// Copies what `held` has of a chunk from the bytes that ChunkReader::Read
-// returned to `out`, which holds `held` in row-major order. The chunk overlaps
-// it. Returns the number of elements copied.
+// Copies the elements that a chunk and `held` share. `bytes` is what
+// ChunkReader::Read returned for the chunk, and `out` holds `held` in row-major
+// order. The chunk must overlap `held`. Returns the number of elements copied.
 int64_t CopyOfChunk(const Array& array, int64_t chunk, const char* bytes,
                     const Region& held, char* out);
 
-// Calls `visit` for the number of each chunk that overlaps the box, which must
-// be inside the array and have elements, until `visit` returns false; then
-// returns false.
+// Calls `visit` for the number of each chunk that overlaps the box. The box
+// must be inside the array and have elements. Stops when `visit` returns false,
+// and then returns false.
 bool ForEachChunk(const Array& array, const Box& box,
                   const std::function<bool(int64_t chunk)>& visit);
 

@@ -35,8 +35,9 @@ struct ArrayToWrite {
   Shape chunk;
   // How the array was sharded; orbax records it.
   std::optional<Sharding> sharding;
-  // As in Array: which keys are of lists. orbax compares them with those of a
-  // target. Empty: all keys are of dictionaries.
+  // Which keys of the path are of lists or tuples, as in Array. orbax compares
+  // them with those of the tree into which it restores. Empty: all keys are of
+  // dictionaries.
   std::vector<bool> in_sequence = {};
   std::string random_key = {};  // as in Array; orbax records it
 };
@@ -70,9 +71,10 @@ struct WriteOptions {
   int64_t memory_bytes = int64_t{256} << 20;
   int threads = 1;
   bool compress = true;  // chunks of orbax, by zstd
-  // Which process of how many this is. Each of several writes a share of the
-  // chunks; after all, one call with `finalize` completes the checkpoint. That
-  // call finds the number of processes by itself if it is 1.
+  // The number of this process, and how many processes there are. Each of
+  // several processes writes a share of the chunks. When all have ended, one
+  // call with `finalize` completes the checkpoint; that call may leave
+  // `processes` at 1, and then finds the number itself.
   int64_t process = 0;
   int64_t processes = 1;
   bool finalize = false;

@@ -27,7 +27,8 @@ constexpr size_t kNameLimitBytes = 4096;
 constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
 constexpr size_t kBatchLimit = 1024;
 
-// Checks that the paths are distinct in every form that a reader sees.
+// Checks that no two paths have the same name, in any form in which readers see
+// names.
 class PathCheck {
  public:
   PathCheck(const WriteOptions& options, Findings& findings)
@@ -129,7 +130,7 @@ class Batches {
         chunk_ -= array.Chunks();
         continue;
       }
-      // The elements and the encoded chunk, which may be padded.
+      // Memory for the elements and for the encoded chunk, which may be padded.
       bytes += 2 * ChunkBytes(array);
       if (!out.empty() && bytes > memory_bytes_) break;
       --left_;

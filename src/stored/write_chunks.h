@@ -21,9 +21,9 @@ namespace shardc::stored {
 // The keys of a leaf's path: its own, or else the parts of its name.
 std::vector<std::string> PathOf(const Leaf& leaf);
 
-// Returns the arrays with the grid of chunks in which they are stored, each of
-// a few chunks' share of options.memory_bytes. Returns nullopt after a finding:
-// duplicate-key, name, overflow.
+// Returns the arrays with the grid of chunks in which they are stored. Chunks
+// are small enough that a few fit in options.memory_bytes. Returns nullopt
+// after a finding: duplicate-key, name, overflow.
 std::optional<std::vector<Array>> DivideArrays(
     std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
     WriteForm form, const WriteOptions& options, Findings& findings);
@@ -36,7 +36,7 @@ using EncodeChunk = std::function<std::string(
 // a finding.
 using StoreChunk =
     std::function<bool(size_t array, int64_t chunk, std::string_view encoded)>;
-// Chunks by their numbers through all arrays.
+// A range of chunks, which are numbered consecutively through all arrays.
 struct ChunkRange {
   int64_t begin = 0;
   int64_t end = 0;

@@ -1,6 +1,6 @@
-// A file of each process holds an archive of torch for each of its chunks, the
-// first one also those of the values, and `.metadata`, which is written last,
-// the places of all:
+// Each process has a file with an archive of torch for each of its chunks. The
+// first process also has the archives of the values that are not tensors.
+// `.metadata` is written last and lists where all of them are:
 //
 //   __0_0.distcp   archive of w[0:2, :], archive of w[2:4, :], ...
 //   .metadata      tensor `w` of shape [4, 2], chunks [0, 0] and [2, 0];
@@ -37,7 +37,7 @@ const TorchDtype* TorchDtypeOf(Dtype dtype) {
   return found == types.end() ? nullptr : &*found;
 }
 
-// Where a piece or a value is.
+// The place of a piece or a value in the files.
 struct Piece {
   Shape offset;
   Shape shape;
@@ -194,7 +194,7 @@ class MetadataPickle {
     out_.Op(pickle::kTuple);
   }
 
-  // `number`: of the piece among those of its tensor.
+  // `number` is the number of the piece among the pieces of its tensor.
   void AddPlace(const std::string& name, const Piece& piece,
                 std::optional<int64_t> number) {
     Begin(kModule, "MetadataIndex");

@@ -60,7 +60,9 @@ class OcdbtWriter {
   std::string LeafBody(size_t begin, size_t end) const;
   std::string InnerBody(const std::vector<Node>& children, size_t begin,
                         size_t end, int height) const;
-  // Writes nodes until one is left; nullopt after a finding.
+  // Writes the leaves and then each level of nodes above, until a level has one
+  // node. Returns this root, and its level in `*height`; nullopt after a
+  // finding.
   std::optional<Node> WriteTree(int* height, Findings& findings);
   bool WriteNode(std::string_view body, Node& node, Findings& findings);
 

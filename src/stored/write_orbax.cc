@@ -113,7 +113,7 @@ std::string Zarray(const Array& array, bool compress) {
   });
 }
 
-// The elements of a box at the end of an array, in a full chunk.
+// Returns the elements of a box at the end of an array, padded to a full chunk.
 std::string Padded(const Array& array, const Box& box, std::string elements) {
   if (box.shape == array.chunk) return elements;
   const Region part = RegionOf(WholeBox(box.shape));

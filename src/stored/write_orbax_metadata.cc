@@ -20,7 +20,8 @@
 namespace shardc::stored {
 namespace {
 
-// The path as Python prints a tuple of strings. orbax takes it as a label only.
+// Returns the path as Python prints a tuple of strings. orbax uses it as a
+// label only.
 std::string TupleText(const std::vector<std::string>& path) {
   std::string out = "(";
   for (size_t i = 0; i < path.size(); ++i) {

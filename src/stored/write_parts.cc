@@ -35,7 +35,7 @@ namespace {
 constexpr int64_t kMostProcesses = 1'000'000;
 constexpr size_t kMostListed = 20;
 
-// A digest of what decides the bytes of every process's data file.
+// Returns a digest of everything that determines the bytes of the data files.
 std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
                   WriteForm form, int64_t processes) {
   if (options.sources.empty()) return {};

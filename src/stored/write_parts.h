@@ -26,7 +26,7 @@ struct WrittenParts {
   NewFile first;  // files[0], to which more can be appended
 };
 
-// What differs between the formats.
+// The steps of writing in which the formats differ.
 class PartsFormat {
  public:
   virtual ~PartsFormat() = default;

@@ -1,6 +1,6 @@
-// An archive is read in torch_archive.cc and zip_directory.cc. Its members are
-// stored uncompressed, each at a multiple of 64 bytes, for which a field of the
-// header is filled up as torch does:
+// Writes archives of `torch.save`; torch_archive.cc and zip_directory.cc read
+// them. Members are stored uncompressed, each at a multiple of 64 bytes. For
+// this, torch and shardc pad an extra field of the member's header:
 //
 //   archive/data.pkl    the call that makes the tensor from its storage
 //   archive/byteorder   "little"
@@ -69,7 +69,7 @@ class ZipWriter {
   }
 
  private:
-  // What local headers and entries of the directory have in common.
+  // Appends the fields that local headers and entries of the directory share.
   static void AppendHead(std::string& out, uint32_t crc, size_t bytes,
                          size_t name) {
     AppendLittle(out, 20, 2);  // version of the format

@@ -190,7 +190,7 @@ class ZarrParser {
     return out;
   }
 
-  // The first reason is kept.
+  // Records why the array cannot be read; only the first reason is kept.
   void SetUnreadable(std::string why) {
     if (out_.unreadable.empty()) out_.unreadable = std::move(why);
   }

@@ -19,8 +19,9 @@ namespace shardc::stored {
 
 struct ZarrArray {
   Shape shape;
-  // The grid of values: each value of the store holds this much. With
-  // `sharding_indexed` it is divided into inner chunks and an index of them.
+  // The shape of the array's part in one value of the store. With
+  // `sharding_indexed` a value is divided into inner chunks and an index of
+  // them.
   Shape outer;
   Shape chunk;  // what is decoded at once; equals `outer` without inner chunks
   bool indexed = false;

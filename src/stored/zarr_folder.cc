@@ -16,7 +16,7 @@
 namespace shardc::stored {
 namespace {
 
-// How many names of a folder are looked into for an array's metadata.
+// The most names in a folder that are searched for an array's metadata.
 constexpr size_t kNamesTried = 1000;
 constexpr int kDepthTried = 8;
 
@@ -26,8 +26,8 @@ std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,
   Tree tree;
   tree.path = folder.path;
   tree.form = form;
-  // zarr takes the fill value for a chunk that is absent, but nothing shows
-  // that it was not lost.
+  // zarr uses the fill value for an absent chunk. Here nothing shows whether
+  // the chunk was lost, so an absent chunk is an error.
   ZarrTree zarr(folder.path, std::move(store), AbsentChunks::kLost);
   if (!zarr.AddAll(tree, findings)) return std::nullopt;
   return tree;

@@ -24,7 +24,7 @@ namespace shardc::stored {
 namespace {
 
 constexpr int64_t kMetadataLimitBytes = int64_t{1} << 20;
-// Fill values take memory without being in any file.
+// A limit on fill values, which take memory without being in any file.
 constexpr int64_t kFillLimitBytes = int64_t{1} << 30;
 constexpr int64_t kEntryBytes = 16;
 constexpr int64_t kChecksumBytes = 4;
@@ -186,8 +186,8 @@ class ZarrTree::Chunks : public ChunkReader {
     return true;
   }
 
-  // The index of the shard that was read last is kept: its chunks are read one
-  // after the other.
+  // Returns the index of a shard. The last one is kept, because the chunks of a
+  // shard are read one after the other.
   std::shared_ptr<const Index> IndexOf(const Member& member, int64_t count,
                                        const Part& part,
                                        Findings& findings) const {

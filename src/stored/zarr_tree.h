@@ -13,8 +13,8 @@
 
 namespace shardc::stored {
 
-// What it means that the store has no value for a chunk: an error, if the
-// writer has stored all chunks, or fill values.
+// How to read a chunk for which the store has no value: as an error, if the
+// writer stores all chunks, or as fill values.
 enum class AbsentChunks : uint8_t { kLost, kFilled };
 
 // Adds arrays to a tree and makes the reader of their chunks.

@@ -162,8 +162,8 @@ class ZipReader {
     return true;
   }
 
-  // Replaces sizes that do not fit in 32 bits by those of the extra field 1,
-  // which holds them in the order: size, compressed size, offset.
+  // Replaces sizes that do not fit in 32 bits by those of the extra field with
+  // number 1, which holds them in the order: size, compressed size, offset.
   static void TakeWide(std::string_view extra, uint64_t (&sizes)[3]) {
     while (extra.size() >= 4) {
       const uint64_t id = Number(extra, 0, 2);

@@ -13,8 +13,8 @@
 namespace shardc::suggest {
 
 struct Preferences {
-  // Vocabularies that tp does not divide stay replicated over it, which takes
-  // memory and saves traffic.
+  // Vocabularies that tp does not divide stay replicated over tp, which takes
+  // more memory and less communication.
   bool prefer_traffic = false;
   ScanAxis scan_axis = {};
   bool place_experts = false;  // experts over fsdp if the mesh has no ep

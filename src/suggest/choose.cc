@@ -16,7 +16,7 @@
 namespace shardc::suggest {
 namespace {
 
-// Tokens are sharded over the expert axis as well.
+// Returns the axes of the batch with the expert axis, which shards tokens too.
 AxisGroup BatchOverExperts(const AxisRules& axes) {
   AxisGroup batch;
   for (AxisRule rule : {AxisRule::kFullyShardedDataParallel,

@@ -43,7 +43,7 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
   if (!weight.column || !choice.inner_sharded) return;
   const size_t inner = AsIndex(weight.inner);
-  // If the columns of a head are a dimension, the heads stand before it.
+  // If heads and their columns are two dimensions, the heads come first.
   const std::vector<size_t> own = bias.OfOneLayer();
   for (size_t i = 0; i < std::min<size_t>(2, own.size()); ++i) {
     const size_t at = own[own.size() - 1 - i];
@@ -54,8 +54,8 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
 }
 
-// Whether the query of a block is normed head by head. Then so is the key,
-// although one KV head may be as wide as all of them.
+// Returns whether the query of a block is normed head by head. The key is then
+// normed in the same way, although one KV head may be as wide as all of them.
 bool QueryIsNormedByHead(const ModelDims& dims, const std::string& block) {
   int64_t query = 0;
   for (const InferredDims& one : dims.groups) {

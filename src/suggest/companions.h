@@ -1,5 +1,5 @@
-// What belongs to a weight: its bias, its scales, and the blocks of elements
-// that share a scale.
+// Finds what belongs to a weight: its bias, its scales, and the blocks of
+// elements that share a scale.
 #ifndef SHARDC_SUGGEST_COMPANIONS_H_
 #define SHARDC_SUGGEST_COMPANIONS_H_
 

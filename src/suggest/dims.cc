@@ -50,8 +50,9 @@ ModelDims NameRoles(const Tree& tree) {
   return out;
 }
 
-// A gate that another projection of its block has the shape of is no router:
-// `gate` [1024, 4096] next to `up` [1024, 4096].
+// Corrects the role of gates: a gate with the shape of another projection of
+// its block is no router, such as `gate` [1024, 4096] next to `up` [1024,
+// 4096].
 void NameGates(const Tree& tree, ModelDims& dims) {
   std::set<std::pair<std::string_view, Shape>> inward;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
@@ -157,7 +158,8 @@ class SideFinder {
   }
 
  private:
-  // A bias is as long as its weight's output.
+  // Returns the orientation by the bias, which is as long as its weight's
+  // output.
   std::optional<bool> InFirstByBias(size_t k,
                                     const InferredDims& inferred) const {
     const Shape& sides = matrices_.groups[k].sides;

@@ -246,7 +246,8 @@ class HeadInference {
     }
   }
 
-  // From projections in which heads are a dimension of their own.
+  // Returns the heads by projections in which heads are a dimension of their
+  // own.
   std::optional<Heads> Unfolded(const AttentionBlock& block) {
     Heads out;
     for (const auto* groups : {&block.queries, &block.outputs}) {

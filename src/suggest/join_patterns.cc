@@ -1,7 +1,8 @@
-// Each suffix becomes an ending: its parts as words, and the numbers of a
-// counter if they are written. Endings of norms are shortened to `norm` where
-// no other rule group has such an ending; any two endings that differ in one
-// word are joined, until none are left:
+// Joins the suffixes of a rule group to few patterns. Each suffix becomes an
+// ending: a list of words (the parts of the path) and, for a counter, its
+// numbers if the pattern lists them. Endings of norms are shortened to `norm`
+// if no other rule group has such an ending. Then two endings that differ in
+// one word are joined, until no such pair is left:
 //
 //   input_layernorm.weight, norm.weight           ->  norm\.weight$
 //   q_proj.weight, k_proj.weight, v_proj.weight   ->  (q|k|v)_proj\.weight$
@@ -222,7 +223,8 @@ std::string EndingText(const Ending& ending, char separator) {
   if (ending.counter >= 0) {
     ReplaceCounter(text, ending.counter, ending.numbers);
   }
-  // Numbers at the beginning would match the end of longer ones.
+  // A pattern that began with a number would also match the end of a longer
+  // number.
   const bool number_first = ending.counter >= 0 &&
                             ending.words.front().find('*') != std::string::npos;
   std::string start;

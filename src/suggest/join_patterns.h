@@ -11,8 +11,8 @@
 
 namespace shardc::suggest {
 
-// Patterns that together match the suffixes of these groups, in the order of
-// the tree; those that list names come last.
+// Returns patterns that together match the suffixes of these groups, in the
+// order of the tree; patterns that list names come last.
 std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
                                       const std::vector<uint32_t>& group,
                                       const std::vector<Suffix>& suffixes);

@@ -21,16 +21,16 @@ namespace {
 
 // Bytes in the last dimension of a packed block hold two values each.
 constexpr int64_t kValuesPerByte = 2;
-// At most as many projections (query, key and value) stand in a leading
-// dimension.
+// The most projections (query, key and value) in one leading dimension.
 constexpr int64_t kMostJoined = 3;
 
 void SetUnsharded(InferredDims& inferred, int dim) {
   inferred.dims[AsIndex(dim)].use = DimUse::kUnsharded;
 }
 
-// A projection of [width, heads, columns], [width in the middle] or, for an
-// attention output, [heads, columns, width]. Joined projections stand in front.
+// Returns a projection of [width, heads, columns], a projection with the width
+// in the middle, or an attention output of [heads, columns, width] as a matrix.
+// Leading dimensions may hold joined projections.
 Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
                    InferredDims& inferred) {
   const auto size = [&](int dim) { return shape[AsIndex(dim)]; };
@@ -125,7 +125,7 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
     const InferredDims& inferred = dims.groups[k];
     const Matrix& matrix = out.groups[k];
     shapes[k] = matrix.valid() ? matrix.sides : group.shape;
-    // Stacked matrices are oriented apart from others.
+    // Matrices of experts are stacked and get an orientation of their own.
     if (inferred.experts >= 0 && matrix.valid()) {
       shapes[k].insert(shapes[k].begin(), 1);
     }

@@ -62,7 +62,7 @@ class MeshSearch {
  private:
   void Try(const ModelDims& model_dims, int64_t dp, int64_t fsdp, int64_t ep,
            int64_t tp) {
-    // Replicas alone shard no parameter.
+    // A mesh with replicas only shards no parameter.
     if (dp > 1 && fsdp * ep * tp == 1) return;
     MeshAxes axes;
     axes.dp = dp;

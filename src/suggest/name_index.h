@@ -27,11 +27,12 @@ class NameIndex {
   // The last parts of a name, joined.
   std::string Suffix(uint32_t k, size_t parts) const;
 
-  // Whether the name of a group of another rule group, if it differs from k's,
-  // ends with this text.
+  // Returns whether the name of a group of another rule group ends with this
+  // text. Names equal to k's do not count.
   bool OthersEndWith(std::string_view text, uint32_t k) const;
 
-  // Groups of k's name (other shapes) in other rule groups, or in k's own.
+  // Returns groups with k's name and another shape: those in other rule groups,
+  // or those in k's own rule group.
   std::vector<uint32_t> SameNameElsewhere(uint32_t k) const;
   std::vector<uint32_t> SameNameHere(uint32_t k) const;
 

@@ -106,7 +106,8 @@ class CostCounter {
 
   void AddWeights(const InferredDims& inferred, const ShardedGroup& piece,
                   double used, double data, double slices) {
-    // The expert axis shards tokens as well, but not those of one expert.
+    // The expert axis shards tokens as well, but all tokens of an expert are on
+    // one of its coordinates.
     double shards = static_cast<double>(mesh_.fsdp * mesh_.sp);
     if (ExpertShards(piece, inferred) <= 1) {
       shards *= static_cast<double>(mesh_.ep);
@@ -151,7 +152,8 @@ class CostCounter {
       case Role::kGate:
       case Role::kUp:
       case Role::kFusedGateUp:
-        // Backward, once for all projections of the same input.
+        // Backward, the sum is communicated once for all projections of the
+        // same input.
         if (by_tensor && FirstReader(inferred, layers)) out_.tensor += sum;
         break;
       case Role::kKey:
@@ -180,7 +182,7 @@ class CostCounter {
         .second;
   }
 
-  // Shards that end inside a head or a part: the output is resharded.
+  // Adds the resharding of outputs whose shards end inside a head or a part.
   void AddStraddling(const InferredDims& inferred, double layers,
                      double inner) {
     if (inner <= 1 || !(IsAttention(inferred.role) || IsMlp(inferred.role))) {

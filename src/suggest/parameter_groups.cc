@@ -17,12 +17,12 @@
 namespace shardc::suggest {
 namespace {
 
-// Fewer numbers after a stem separate parts of one layer.
+// A stem with fewer numbers separates parts of one layer, such as fc1 and fc2.
 constexpr size_t kFewestCounted = 4;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Where the digits at the end of a part begin.
+// Returns where the digits at the end of a part begin.
 size_t StemEnd(std::string_view part) {
   size_t end = part.size();
   while (end > 0 && IsDigit(part[end - 1])) --end;

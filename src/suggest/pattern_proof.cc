@@ -1,6 +1,7 @@
-// Since each name is matched by one pattern only, the order of rules does not
-// matter and no rule is dead or shadowed. A pattern that matches a foreign name
-// has to become narrower, and so does the pattern of a name that none matches:
+// Every name must be matched by one pattern only. Then the order of rules does
+// not matter, and no rule is dead or shadowed. A pattern that matches a name of
+// another rule has to become narrower, and so does the pattern of a name that
+// no pattern matches:
 //
 //   `norm\.weight$` matches layers.0.q_norm.weight, of another rule
 //       ->  the groups of `norm\.weight$`
@@ -20,7 +21,7 @@ bool Has(const std::vector<uint32_t>& groups, uint32_t k) {
   return std::find(groups.begin(), groups.end(), k) != groups.end();
 }
 
-// All patterns against all names.
+// The matches of all patterns with all names.
 struct AllMatches {
   std::vector<PatternOf*> patterns;
   std::vector<std::string_view> names;

@@ -27,7 +27,8 @@ std::string KeyOf(const SpecChange& change) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);
   out += TypeKey(change.type);
-  // Coordinates differ between the layers of a group, axes do not.
+  // Only the axis is compared: coordinates differ between the layers of a
+  // group.
   if (change.placed_before != change.placed_after) {
     out += change.placed_before ? change.placed_before->axis : "";
     out += ">";

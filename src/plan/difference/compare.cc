@@ -1,13 +1,12 @@
-// The JSON of both plans decides what differs, and every member counts, also
-// those that no other part of the program reads. Parameters are paired by
-// name; the differences of a pair are computed once for all pairs with the
-// same two entries:
+// Compares the JSON of both plans, including members that no other part of the
+// program reads. Parameters are paired by name; the differences of a pair are
+// computed once for all pairs with the same two entries:
 //
 //   "layers.0.up": {..1..}   "layers.0.up": {..2..}   computed
 //   "layers.1.up": {..1..}   "layers.1.up": {..2..}   the same two entries
 //
-// Where both files are valid plans, the same pairs give the bytes that devices
-// hold and what moves.
+// If both files are valid plans, the bytes that devices hold before and after,
+// and the collectives that move parameters, are computed for the same pairs.
 #include <memory>
 #include <set>
 #include <string_view>
@@ -71,7 +70,8 @@ void AddHeld(Mode mode, std::optional<int64_t> before,
   to.held.push_back({{mode}, before, after});
 }
 
-// The same names in the same order: nothing needs looking up.
+// Returns whether both plans have the same names in the same order, so that no
+// name has to be looked up.
 bool SameNames(const JsonValue& a, const JsonValue& b) {
   if (a.size() != b.size()) return false;
   auto other = b.members().begin();

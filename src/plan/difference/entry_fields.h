@@ -18,8 +18,8 @@ struct EntryChange {
   std::optional<std::string> before, after;  // JSON; nothing: absent
   std::string subject;  // what precedes the name: "the spec of "
   std::string verdict;  // what follows it: " was ["tp"] and is [null]"
-  // The place in the first entry, from its beginning; nothing if the entry
-  // has no such member.
+  // The byte range in the first entry, counted from the entry's beginning;
+  // nothing if the entry has no such member.
   std::optional<size_t> begin, end;
 };
 

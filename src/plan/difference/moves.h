@@ -33,8 +33,8 @@ class MoveCosts {
  public:
   MoveCosts(const Mesh& before, const Mesh& after);
 
-  // Nothing if no device lacks anything, if the meshes have different numbers
-  // of devices, or if a spec does not divide the shape.
+  // Both members are nothing if no device lacks anything, if the meshes have
+  // different numbers of devices, or if a spec does not divide the shape.
   const MoveCost& Of(const TensorType& type, const Spec& before,
                      const Spec& after);
 
@@ -50,7 +50,8 @@ class MoveCosts {
   std::unordered_map<std::string, MoveCost> known_;
 };
 
-// The same axes in the same order with the same sizes.
+// Returns whether both meshes have the same axes in the same order with the
+// same sizes.
 bool SameAxes(const Mesh& a, const Mesh& b);
 
 }  // namespace shardc

@@ -117,8 +117,8 @@ std::string DimensionsText(const std::optional<Spec>& before,
   return out;
 }
 
-// A spec of an attention tensor that differs, with the modes in which it does
-// so in the same way.
+// A change of the spec of an attention tensor, and the modes that have the same
+// change.
 struct TensorChange {
   Place place;
   std::string tensor, before, after;  // JSON
