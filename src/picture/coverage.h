@@ -29,8 +29,9 @@ struct Coverage {
   int64_t bytes = 0;  // of all parameters
   int64_t most = 0;   // of the rule with the most
 
-  int64_t Dead() const;  // rules that match nothing; without searched names,
-                         // that win nothing
+  // Rules that match nothing; if names were not searched, rules that win
+  // nothing.
+  int64_t Dead() const;
   int64_t Shadowed() const;  // rules that match parameters and win none of them
 };
 

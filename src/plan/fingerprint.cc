@@ -3,8 +3,8 @@
 // and ECMAScript's text of doubles; the JSON writer's canonical style has the
 // latter two, so this file orders the members:
 //
-//   {"dtype": "BF16", "modes": {..}, "placement": {..}, "shape": [8], "spec":
-//   []}
+//   {"dtype": "BF16", "modes": {..}, "placement": {..}, "shape": [8],
+//    "spec": []}
 #include "plan/fingerprint.h"
 
 #include <algorithm>

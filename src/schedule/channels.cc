@@ -139,7 +139,7 @@ class Runner {
 
   void AddBlocked(int32_t rank) {
     const auto r = static_cast<size_t>(rank);
-    // The last operation posted belongs to the batch that is open.
+    // The rank is blocked in the batch of the operation that it posted last.
     size_t at = next_[r];
     while (at > 0 && programs_[r][at - 1].kind == OperationKind::kTask) --at;
     const Operation& operation = programs_[r][at - 1];

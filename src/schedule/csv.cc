@@ -236,7 +236,8 @@ class CsvReader {
       return false;
     }
     micros = std::max(micros, expected_.microbatches);
-    // A file of few tasks may name a large stage and a large micro-batch.
+    // Limit the table before it is made: a file of few tasks may name a large
+    // stage or a large micro-batch.
     if (int64_t{table_.stages} * micros > kMostTasks) {
       Add(PlaceOf(last),
           "the file has " + CountText(tasks_) + " tasks, fewer than the " +
@@ -250,8 +251,8 @@ class CsvReader {
     return true;
   }
 
-  // A stage and micro-batch is on the rank of its first forward task; those
-  // without one are on a rank that has a task of the stage.
+  // Finds the rank of each stage and micro-batch: that of its first forward
+  // task, or, if it has none, a rank that has a task of the stage.
   void Place() {
     table_.owners.assign(table_.At(table_.stages, 0), -1);
     std::vector<int32_t> any(static_cast<size_t>(table_.stages), 0);

@@ -12,7 +12,7 @@
 namespace shardc::search {
 namespace {
 
-// One point for each share of a device's memory.
+// A printed front has one point for each of these equal shares of memory.
 constexpr int64_t kMemoryShares = 12;
 
 struct Ties {

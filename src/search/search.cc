@@ -1,11 +1,11 @@
-// The space is enumerated, its bounds are computed, the rest is evaluated, and
-// of what is found the winner, the front and the ties are described:
+// Enumerates the candidates, computes their bounds, evaluates those that the
+// bounds do not exclude, and describes the winner, the front and the ties:
 //
 //   Llama 3 8B on 64 H100s  ->  fsdp:64, 1 micro-batch, dots kept: 1.7 s
 //
 // The winner is never slower than what `fit` or `suggest` would choose for the
-// same settings, because their shardings are in the space, and no tie is taken
-// that is slower than the fastest of them.
+// same settings, because their shardings are candidates, and a tie is taken
+// only if it is not slower than the fastest of them.
 #include "search/search.h"
 
 #include <algorithm>

@@ -160,13 +160,14 @@ class JsonDocument {
 
  private:
   friend class JsonValue;
-  friend class JsonScanner;  // JsonScanner and JsonReader (json.cc) build the
-                             // nodes.
+  // JsonScanner and JsonReader (json.cc) build the nodes.
+  friend class JsonScanner;
   friend class JsonReader;
   struct Node {
     uint32_t offset;  // offset of the value's first byte
-    uint32_t next;    // of containers: index of the next sibling, after all
-                      // children; of escaped strings: offset in `strings_`
+    // Of a container: the index of the next sibling, after all children. Of an
+    // escaped string: its offset in `strings_`.
+    uint32_t next;
     uint32_t length;  // bytes of a string, or number of children
     JsonKind kind;
     bool escaped;  // the string has escapes: its value is in `strings_`

@@ -39,8 +39,9 @@ enum class JsonStyle : uint8_t {
 
 enum class JsonLayout : uint8_t {
   kInline,  // members on one line
-  kLines,   // one member a line, indented by two spaces for each enclosing
-            // kLines container
+  // One member a line, indented by two spaces for each enclosing kLines
+  // container.
+  kLines,
 };
 
 class JsonWriter {

@@ -13,9 +13,11 @@ namespace shardc::step {
 
 enum class AttentionView : uint8_t {
   kGlobal,  // the compiler inserts collectives wherever ops need them
-  kLocal,   // a kernel: operands are resharded for it (op_q, op_k) and its
-            // result after it (op_out)
-  kRing,    // the same, and keys and values pass from device to device
+  // A kernel: operands are resharded for it (op_q, op_k) and its result after
+  // it (op_out).
+  kLocal,
+  // A kernel as kLocal, and keys and values pass from device to device.
+  kRing,
 };
 struct AttentionForm {
   AttentionView view = AttentionView::kGlobal;

@@ -3,9 +3,9 @@
 //   02 01 21 04 | 00001000 00000400 xxxxxxxx   version 2; shuffled, lz4;
 //     elements of 4 bytes; 1 MiB in blocks of 256 KiB; bytes of the chunk
 //
-// A block is one stream, or a stream for each byte of an element; a stream is
-// its length and its compressed bytes, or as many bytes as it decodes to, which
-// are then not compressed. Shuffling puts the first bytes of a block's elements
+// A block is one stream, or a stream for each byte of an element. A stream is
+// its length and its bytes, which are not compressed if there are as many as
+// the stream decodes to. Shuffling puts the first bytes of a block's elements
 // in front, then the second ones; bit shuffling does the same with bits.
 //
 // The format is published in README_CHUNK_FORMAT.rst of c-blosc 1. It is

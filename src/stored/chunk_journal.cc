@@ -218,8 +218,8 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
     out.Parse(std::string_view(text).substr(out.first_line_.size()));
     return out;
   }
-  // From here on other processes can compare their key with this one, and the
-  // line stays until the journal is removed.
+  // Write the key first: other processes compare their key with it for as long
+  // as the journal exists.
   if (::ftruncate(out.fd_, 0) == 0 && WriteAll(out.fd_, out.first_line_)) {
     return out;
   }

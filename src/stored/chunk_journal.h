@@ -46,7 +46,7 @@ class ChunkJournal {
                                           const JournalKey& key,
                                           Findings& findings);
   // Reads the journal of a process; nullopt if it is absent or has another key.
-  // The state is not compared.
+  // JournalKey's state is not compared.
   static std::optional<ChunkJournal> Read(const std::string& path,
                                           const JournalKey& key);
   // Whether a running process has locked a journal of another key.

@@ -105,7 +105,8 @@ bool NewFolder::RemoveOthers(std::span<const std::string> names,
                              Findings& findings) const {
   std::error_code error;
   std::vector<std::string> others;
-  // `folder` is empty, or ends with a slash.
+  // Gathers what is to be removed below `folder`, which is empty or ends with a
+  // slash.
   const auto gather = [&](const auto& self, const std::string& folder) -> void {
     const auto found = NamesIn(PathOf(folder), error);
     if (!found) return;

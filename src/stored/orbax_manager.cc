@@ -1,6 +1,7 @@
-// The folders above a tree: the root of a CheckpointManager holds one folder
-// for each step, named by its number, a step holds one for each item, and the
-// v1 API keeps a tree in `state`, or each of several in an item.
+// Finds trees in the folders that orbax puts around them. The root folder of a
+// CheckpointManager holds one folder for each step, named by its number, and a
+// step holds one folder for each item. The v1 API stores a single tree in the
+// folder `state` of a step, and several trees in one item each.
 //
 //   run/5, run/10/params, run/10/extra  ->  run/10/params
 //
