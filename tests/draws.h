@@ -1,5 +1,5 @@
-// Where random tests draw from: a generator of a seed, or bytes that a fuzzer
-// chooses, and where these end a generator again.
+// The random numbers of tests: from a seeded generator, or from the bytes of a
+// fuzzer and, after these, from a generator.
 #ifndef SHARDC_TESTS_DRAWS_H_
 #define SHARDC_TESTS_DRAWS_H_
 
@@ -19,11 +19,11 @@ class Draws {
   }
 
   explicit Draws(uint64_t seed) : random_(seed) {}
-  // The bytes stay the caller's.
+  // The caller keeps `bytes` alive.
   explicit Draws(std::string_view bytes)
       : bytes_(bytes), random_(bytes.size()) {}
 
-  // Of the bytes two each time, so that a few decide much.
+  // Each draw takes two bytes, so that few bytes determine an entire case.
   result_type operator()() {
     if (bytes_.size() < 2) return random_();
     const auto low = static_cast<unsigned char>(bytes_[0]);

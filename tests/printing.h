@@ -281,7 +281,8 @@ void Print(std::string* out, const T& value, bool nested) {
   } else if constexpr (std::is_convertible_v<const T&, int64_t>) {
     Print(out, static_cast<int64_t>(value), nested);
   } else if constexpr (!std::equality_comparable<T> || std::input_iterator<T>) {
-    // Only its presence can have been checked, or its position.
+    // Such a value cannot be compared, so a check can only be about its
+    // presence or position.
     *out += doctest::toString<T>().c_str();
   } else {
     static_assert(std::is_aggregate_v<T>,

@@ -1,4 +1,4 @@
-// Whether two readings of a text are one.
+// Compares two parsed JSON values, with their places in the text.
 #ifndef SHARDC_TESTS_SAME_JSON_H_
 #define SHARDC_TESTS_SAME_JSON_H_
 

@@ -1,4 +1,4 @@
-// Whether two readings of a manifest are one.
+// Compares two manifests.
 #ifndef SHARDC_TESTS_SAME_MANIFEST_H_
 #define SHARDC_TESTS_SAME_MANIFEST_H_
 

@@ -1,4 +1,4 @@
-// A folder of a test's own, gone with all that is in it when the test ends.
+// A temporary folder, removed with its contents at the end of a test.
 #ifndef SHARDC_TESTS_TEMPORARY_FOLDER_H_
 #define SHARDC_TESTS_TEMPORARY_FOLDER_H_
 

@@ -72,8 +72,9 @@ std::vector<std::string> SplitAlternatives(const std::string& part) {
   }
 }
 
-// The length of the common beginning (ending) of all words, up to an
-// underscore.
+// Returns the length of the longest prefix that all words share and that is
+// empty or ends with an underscore. CommonTail does the same for suffixes,
+// which begin with an underscore.
 size_t CommonHead(const std::vector<std::string>& words) {
   size_t head = words[0].size();
   for (const std::string& word : words) {

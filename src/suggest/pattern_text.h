@@ -12,7 +12,8 @@ namespace shardc::suggest {
 // by `|`: "gate_proj|up_proj".
 using PartWords = std::vector<std::string>;
 
-// Escapes what is not literal, and writes `\d+` for `*`.
+// Returns a pattern for the part: characters with a meaning in regular
+// expressions are escaped, and `*` becomes `\d+`.
 std::string Escaped(std::string_view text);
 // Escapes `*` as well.
 std::string EscapedName(std::string_view name);

@@ -18,7 +18,8 @@
 namespace shardc::suggest {
 namespace {
 
-// Names have fewer parts than this, so that more rounds change nothing.
+// In each round the suffixes of patterns that match a foreign name become
+// longer. Names have fewer than 12 parts, so more rounds change nothing.
 constexpr int kMostRounds = 12;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Patterns for groups of parameter groups: short, ending with `$`, and proven
-// to match each name once, by the pattern of its own rule.
+// Generates the `match:` patterns of suggested rules: short, ending with `$`,
+// and proven to match each name once, by the pattern of its own rule.
 #ifndef SHARDC_SUGGEST_PATTERNS_H_
 #define SHARDC_SUGGEST_PATTERNS_H_
 
@@ -14,8 +14,9 @@ namespace shardc::suggest {
 struct PatternOf {
   std::string text;              // RE2
   std::vector<uint32_t> groups;  // that it matches, all of one rule group
-  // Groups whose names end with a name that this pattern, which begins with
-  // `^`, matches, so that linting takes them for its optimizer states.
+  // Parameter groups that linting would take for optimizer states of the groups
+  // above: the ends of their names equal names that the pattern matches, but
+  // the pattern begins with `^` and does not match them.
   std::vector<uint32_t> missed = {};
 };
 

@@ -2,9 +2,8 @@
 // spec of a role needs no reason; its text explains the sharding:
 //
 //   q_proj [HEAD, FSDP]            ->  Queries: heads over tp.
-//   q_proj [null, [FSDP, SP, TP]]  ->  Queries: tp does not divide the heads,
-//   so
-//                                      it is stored in slices of the width ...
+//   q_proj [null, [FSDP, SP, TP]]  ->  Queries: tp does not divide the
+//                                      heads, so it is stored in slices ...
 #include "suggest/rule_titles.h"
 
 namespace shardc::suggest {
@@ -45,7 +44,7 @@ std::string UsualText(Title title, const Choice& choice) {
   }
 }
 
-// What tp would shard if it divided it.
+// Returns the name of the dimension that tp shards if it divides it.
 std::string InnerText(Title title) {
   switch (title) {
     case Title::kEmbedding:

@@ -1,4 +1,5 @@
-// The comment of each rule: what it is for, and why its spec is what it is.
+// Writes the comment above each suggested rule: what its parameters do, and the
+// reason for its spec.
 #ifndef SHARDC_SUGGEST_RULE_TITLES_H_
 #define SHARDC_SUGGEST_RULE_TITLES_H_
 
@@ -11,7 +12,8 @@
 
 namespace shardc::suggest {
 
-// What a rule is for, in the order of the file.
+// What the parameters of a rule do, in the order in which the file lists the
+// rules.
 enum class Title : uint8_t {
   kEmbedding,
   kHead,

@@ -109,8 +109,8 @@ class BlockStrategies {
     return best;
   }
 
-  // Whether tp divides the number of experts, rows of one tensor or tensors
-  // that are placed.
+  // Returns whether tp divides the experts: the dimension of experts, together
+  // with ep, or the number of tensors where each expert is a tensor of its own.
   bool DividesExperts(const InferredDims& inferred) const {
     if (inferred.experts >= 0) {
       return inferred.Experts() % (mesh_.ep * mesh_.tp) == 0;

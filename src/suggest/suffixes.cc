@@ -28,7 +28,9 @@ size_t CountersIn(std::string_view text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '*'));
 }
 
-// The least number of last parts that contain this counter and one part before.
+// Returns the number of parts from the counter to the end of the name; a
+// counter that is a part of its own counts with the part before it. Returns 0
+// if the name has no such counter.
 size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
   size_t met = 0;
   for (size_t i = 0; i < group.parts.size(); ++i) {

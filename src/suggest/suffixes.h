@@ -1,4 +1,4 @@
-// How much of a group's name its pattern needs.
+// Chooses how many of the last parts of a group's name its pattern must match.
 #ifndef SHARDC_SUGGEST_SUFFIXES_H_
 #define SHARDC_SUGGEST_SUFFIXES_H_
 
@@ -22,8 +22,8 @@ struct Suffix {
 // The shortest suffix of a group that no group of another rule group ends with.
 Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 
-// Lengthens suffixes of one rule group that differ from another of them in one
-// part only once they have as many parts, so that the two can be joined.
+// Lengthens a suffix to the number of parts of another suffix of its rule group
+// if the two then differ in one part only, so that one pattern can match both.
 void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
                    std::vector<Suffix>& suffixes);
 

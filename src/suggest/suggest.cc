@@ -24,10 +24,11 @@ namespace {
 // a mesh that does not fit.
 constexpr double kPoorRatio = 1.5;
 
-// A device may always hold this many bytes.
+// A mesh on which a device holds at most this many bytes always fits.
 constexpr int64_t kLittle = int64_t{16} << 20;
 
-// Trees of more groups have names without counters.
+// Trees with more parameter groups than this get no suggestion: their names
+// have no layer numbers by which tensors could be grouped.
 constexpr size_t kMostGroups = 4096;
 
 int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
@@ -46,8 +47,8 @@ double RatioOf(const Tree& tree, const MeshAxes& mesh, int64_t bytes) {
          static_cast<double>(mesh.dp) / static_cast<double>(tree.bytes);
 }
 
-// Axes that shard no parameter, with their sizes. Replicas over dp and tokens
-// over sp need none.
+// Returns the axes that shard no parameter, with their sizes. dp and sp are
+// never among them: dp has replicas, and sp shards tokens.
 std::vector<std::pair<std::string, int64_t>> UnusedAxes(
     const MeshAxes& mesh, const Choices& choices) {
   std::set<std::string> used;

@@ -1,4 +1,4 @@
-// A rules file for a model on a mesh, from the first stage to the last.
+// Suggests a rules file for a model on a mesh; runs all stages.
 #ifndef SHARDC_SUGGEST_SUGGEST_H_
 #define SHARDC_SUGGEST_SUGGEST_H_
 
@@ -46,7 +46,8 @@ struct Suggestion {
   // The index of the rule written for each tensor; -1: none.
   std::vector<int32_t> rule_of;
 
-  // The bytes that all devices of one replica hold, over the model's.
+  // Returns the bytes that all devices of one replica hold together, divided by
+  // the bytes of the model.
   double Ratio() const;
 };
 

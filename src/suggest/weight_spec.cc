@@ -23,13 +23,14 @@ namespace {
 // elements.
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
-// Thousandths of the model's bytes below which a group stays replicated: of
-// unknown role (all replicas of a device counted), and an embedding or an
-// output head that tp does not divide.
+// Groups below this many thousandths of the model's bytes stay replicated.
+// kSmallShare is for groups that their role does not shard, whose bytes count
+// once for each device of a replica; kTableShare is for an embedding or an
+// output head whose vocabulary tp does not divide.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
-// Thousandths of the model's bytes that replicated keys and values may add to a
-// device, each copy over tp counted.
+// Keys and values are replicated over tp if their copies add less than this
+// many thousandths of the model's bytes.
 constexpr double kKeysShare = 40;
 
 bool DividesInto(int64_t size, int64_t parts, int64_t block) {
@@ -44,8 +45,9 @@ bool IsLegal(const InferredDims& inferred, const AxisSpec& spec) {
   return true;
 }
 
-// Data axes stand inside logical axes that keep heads together, and outside
-// slices.
+// Adds a data axis to the axes of a dimension: after a logical axis such as
+// HEAD, so that heads stay together, but before TP, which shards slices of the
+// width.
 void AddDataAxis(std::vector<AxisAssignment>& assigned, std::string axis,
                  int64_t size) {
   const auto at =
@@ -335,8 +337,8 @@ void SpecChooser::SetReason(const InferredDims& inferred,
   if (used < parts) out.reason = Reason::kLessData;
 }
 
-// Whether linting compares the projection with another of its module, for which
-// it reads sure roles only.
+// Returns whether linting compares the projection with another one of its
+// module. Linting does so only if the roles of both are sure.
 bool SpecChooser::HasSibling(const InferredDims& inferred) const {
   const auto read_by_lint = [](const ParameterRole& role) {
     return role.confidence == Confidence::kSure && IsWeight(role);

@@ -176,7 +176,8 @@ SpecSource SourceOf(const Choice& choice) {
   return list;
 }
 
-// By mesh axes of more than one device, as linting compares specs.
+// Returns the axes of each dimension, without those of size 1, in which form
+// linting compares specs.
 std::vector<std::multiset<std::string>> Resolved(const Choice& choice) {
   std::vector<std::multiset<std::string>> out;
   for (const auto& dim : choice.spec) {
@@ -276,7 +277,8 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
       if (!reason.empty()) text += ": " + reason;
       text += ".";
       const std::string shapes = ShapesText(suggestion, pattern);
-      // Rules that follow one another share the text of the first.
+      // The comment of a rule repeats only the shapes if the rule before it has
+      // the same title and reason.
       one.comments = Wrapped(text == previous ? Capital(shapes) + "."
                                               : text + " (" + shapes + ")");
       previous = text;

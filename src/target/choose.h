@@ -42,8 +42,9 @@ struct TargetRequest {
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 
-// The target to work on: the request's inputs, and for those it does not name
-// the target that it names, or the project's only target if it names no input.
+// Returns the target to work on. It has the inputs that the request names. The
+// others come from the target that the request names or, if the request names
+// no input, from the project's only target.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 

@@ -147,7 +147,8 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return std::nullopt;
   }
   ManifestOptions with_plain = options;
-  // Manifests of these kinds consist of one file.
+  // Whether one of the readers below accepted the file. A manifest in these
+  // formats is a single file, so it can be cached.
   bool alone = false;
   with_plain.plain = [&](const SourceRef& source) {
     auto read = ReadPlainManifest(source);

@@ -19,9 +19,10 @@
 namespace shardc {
 namespace {
 
-// Parts of the names of a family, or two parts that end a name in a row
-// (`norm bias`). `model` is a word that the model's own name must contain,
-// `other` one that it must not.
+// How to recognise a family by the names of its parameters. `has` and `lacks`
+// hold parts of names, or two parts that end a name in a row (`norm bias`).
+// `model` is a word that the model's own name must contain, `other` one that it
+// must not.
 struct Kin {
   std::string_view family;
   std::array<std::string_view, 4> has;

@@ -29,7 +29,8 @@ std::vector<std::string> PackNames();
 // /flax or /hf takes the naming of `separator`: hf for '.', else flax. Null if
 // there is none.
 SourceRef FindPack(std::string_view name, char separator);
-// The same with the naming of names without one.
+// Returns the pack of that name as above, but a name without /flax or /hf takes
+// `naming`.
 SourceRef FindPack(std::string_view name, std::string_view naming);
 // The naming of a manifest's names by their last parts, "flax" for `kernel` and
 // "hf" for `weight`, or without these by the separator.

@@ -74,12 +74,12 @@ struct Scanned {
 
   auto operator<=>(const Scanned&) const = default;
 };
-// What one rule matches first, with the least number of dimensions that a
-// parameter of each has.
+// The scanned dimensions of the parameters that one rule is the first to match
+// and, for each entry, the least number of dimensions of such a parameter.
 using Matched = std::map<Scanned, size_t>;
 
-// The dimensions of a list, or of a bundle of lists; null if it is neither or
-// shards nothing.
+// Returns the list of dimensions of a spec that is a list or a bundle. Returns
+// null for a spec of another form and for one that shards no dimension.
 const SpecList* ListOf(const SpecSource& spec, const RuleSet& rules) {
   const auto* list = std::get_if<SpecList>(&spec);
   if (const auto* bundle = std::get_if<SpecBundle>(&spec)) {
@@ -103,7 +103,7 @@ void Insert(SpecSource& spec, const std::vector<int>& dims,
   if (list == nullptr) return;
   SpecList out = *list;
   for (const int dim : dims) {
-    // Dimensions behind the last that the spec gives are unsharded anyway.
+    // Dimensions after the last entry of the spec are unsharded anyway.
     if (AsIndex(dim) > out.entries.size()) break;
     out.entries.insert(out.entries.begin() + dim, SpecEntry{});
   }
@@ -116,7 +116,8 @@ Rule WithDims(Rule rule, const std::vector<int>& dims, const RuleSet& rules) {
   return rule;
 }
 
-// Whether the rule's specs have room for these dimensions in all parameters.
+// Returns whether the rule's specs, with the scanned dimensions inserted, have
+// at most `rank` dimensions.
 bool Fits(const Rule& rule, const Scanned& scanned, size_t rank,
           const RuleSet& rules) {
   const auto fits = [&](const SpecSource& spec) {
@@ -172,7 +173,8 @@ std::vector<Matched> MatchedBy(const RuleSet& rules, const Groups& groups,
   return out;
 }
 
-// Appends the rule with the dimensions of layers that its parameters have.
+// Appends a copy of the rule for each set of scanned dimensions that its
+// parameters have.
 void AppendFitted(const Rule& rule, const Matched& matched, char separator,
                   const RuleSet& rules, std::vector<Rule>& out) {
   const bool one = std::all_of(

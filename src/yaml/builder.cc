@@ -44,7 +44,7 @@ size_t DepthOf(const YamlNode& node) {
 
 }  // namespace
 
-// What was open when the parser gave up.
+// Describes the collection that was open where the parser stopped.
 YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   YamlFailure failure;
   failure.offset = std::min(offset, text_.size());

@@ -210,7 +210,7 @@ size_t FlowEnd(std::string_view text, size_t at, char bracket) {
   for (;;) {
     at = SkipBlank(text, at);
     if (At(text, at) == bracket) return at + 1;
-    // A comma, or the colon of a key without a value.
+    // Skip a comma, or the colon of a key without a value.
     if (At(text, at) != ',' && At(text, at) != ':') return at;
     ++at;
   }

@@ -64,7 +64,8 @@ std::string SurrogatePairs::ParserText() const {
 
 std::string SurrogatePairs::ValueOf(std::string value, size_t begin) const {
   if (pairs_.empty()) return value;
-  // The text has neither, so that these are the parser's.
+  // The text contains neither of the two characters, so those in the value are
+  // decoded pairs.
   const bool decoded = value.find(kCharacters) != std::string::npos;
   const std::string_view stands = decoded ? kCharacters : kEscapes;
   auto pair = std::lower_bound(

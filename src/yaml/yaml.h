@@ -8,8 +8,6 @@
 // keys, unterminated quotes or implicit list entries; a limited number of
 // aliased nodes and no alias to itself; UTF-8 only. Scalars stay text, which
 // the typed readers of yaml/read.h interpret.
-//
-// yaml-cpp is used in this room only.
 #ifndef SHARDC_YAML_YAML_H_
 #define SHARDC_YAML_YAML_H_
 

@@ -10,8 +10,8 @@
 namespace shardc::audit {
 namespace {
 
-// Programs of one entry: `body` holds its instructions, and `before` other
-// computations.
+// Returns an HLO module: `body` holds the instructions of its entry
+// computation, and `before` other computations.
 std::string Module(const std::string& body, const std::string& before = "",
                    int devices = 4) {
   return "HloModule jit_f, num_partitions=" + std::to_string(devices) + "\n\n" +

@@ -59,7 +59,8 @@ Rewritten Run(const std::string& body, const std::string& before = "") {
   return out;
 }
 
-// "reduce_scatter tp 512", joined by commas; elements that a device holds.
+// Returns the collectives as "reduce_scatter tp 512", joined by commas: kind,
+// axes, and the elements that a device holds.
 std::string TextOf(const Rewritten& all) {
   std::string out;
   for (const Sending& one : all.sends) {
@@ -130,7 +131,8 @@ TEST_CASE("partial values are reduced after they are added") {
                          "  ROOT %n = f32[8,64] negate(%a)\n");
   CHECK(TextOf(added) == "all_reduce tp 512");
   CHECK(added.sends[0].Has(Rewrite::kDeferred));
-  // Not if another value is added, or if one of them is used elsewhere.
+  // The sums are not deferred if a value that is not a sum is added, or if one
+  // of the sums has another use.
   CHECK(TextOf(Run("  %r = f32[8,64] all-reduce(%x)" + std::string(kTp) +
                    "  ROOT %a = f32[8,64] add(%r, %y)\n")) ==
         "all_reduce tp 512");
@@ -206,7 +208,7 @@ PlannedStep StepOf(std::vector<PlannedSend> sends) {
 }
 
 TEST_CASE("layers are added up on both sides") {
-  // Four layers of the plan, a loop that runs four times.
+  // The plan has four layers, and the program a loop that runs four times.
   const auto loop =
       Run("  %z = s32[] constant(0)\n  %i = (s32[], f32[8,64]) tuple(%z, %x)\n"
           "  ROOT %w = (s32[], f32[8,64]) while(%i), condition=%c, body=%b, "

@@ -89,7 +89,7 @@ TEST_CASE("a journal keeps the checksums of an earlier run") {
     CHECK(journal->Add(0, 0, 0xdeadbeef));
     CHECK(journal->Add(1, 1, 1));
     CHECK(journal->Flush());
-    // A second run of the same share is refused while the first one lives.
+    // A second run with the same journal is refused while the first one runs.
     CHECK_FALSE(Journal::Open(path, "k", transfer, findings));
     REQUIRE(findings.errors() == 1);
     CHECK(findings.all()[0].message == "cannot write in `" + (folder / "") +

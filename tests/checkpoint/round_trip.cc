@@ -35,8 +35,8 @@ void WriteCheckpoint(const Sample& sample, const std::string& path) {
       << SafetensorsHeaderText(entries, sample.metadata) << data;
 }
 
-// The element `at` of one array to the place `to` of another, which is zeros.
-// By addresses: this runs for every element of every piece.
+// Copies element `at` of one array to element `to` of another, whose bits are
+// zero. Takes pointers, since it runs for every element of every piece.
 void CopyElement(const char* from, int64_t at, int bits, int64_t to,
                  char* out) {
   if (bits % 8 == 0) {
@@ -51,7 +51,7 @@ void CopyElement(const char* from, int64_t at, int bits, int64_t to,
   }
 }
 
-// The box of a tensor by walking its elements one by one.
+// Returns the bytes of a box of the tensor, copied element by element.
 std::string Slice(const RandomTensor& tensor, const Box& box) {
   const int bits = DtypeBits(tensor.dtype);
   const int64_t count = box.Elements();
@@ -94,7 +94,7 @@ ShardsIndex ReadIndex(const std::string& directory) {
   return std::move(*index);
 }
 
-// Every file and piece against the tensors themselves.
+// Compares every file and piece with the tensors themselves.
 void CheckPieces(const Sample& sample, const std::string& directory) {
   const ShardsIndex index = ReadIndex(directory);
   for (const IndexedFile& file : index.files) {
@@ -155,7 +155,7 @@ void RunMerge(const std::string& directory, const MergeOptions& options,
   int64_t verified = 0;
   CHECK(VerifyStored(*stored, {0, 1, {}}, &verified, findings));
   CHECK((verified > 0 || stored->tensors.empty()));
-  // Two processes share the pieces.
+  // Each of two processes verifies its share of the pieces.
   int64_t first = 0, second = 0;
   CHECK(VerifyStored(*stored, {0, 2, {}}, &first, findings));
   CHECK(VerifyStored(*stored, {1, 2, {}}, &second, findings));
@@ -169,7 +169,7 @@ void RunMerge(const std::string& directory, const MergeOptions& options,
       &report, findings));
 }
 
-// Devices read exactly their boxes, whichever files hold these.
+// Checks that each device reads exactly its boxes, whichever files hold these.
 void CheckReaders(const ReadPlan& plan, const std::string& directory) {
   const ShardsIndex index = ReadIndex(directory);
   std::map<std::pair<int64_t, std::string>, Box> read;
@@ -230,7 +230,7 @@ void CheckRoundTrip(const Draws& draws) {
 
   RunMerge(reshard.out, {folder / "out/back.safetensors", {}, {}, {}}, run);
   CHECK(Get(folder / "out/back.safetensors") == Get(first));
-  // Only what was requested.
+  // The merge wrote the requested file and no other.
   CHECK(std::distance(fs::directory_iterator(folder / "out"), {}) == 1);
 }
 

@@ -1,5 +1,5 @@
-// Random checkpoints and plans that cut them, and what must hold of what is
-// made of them.
+// Random checkpoints, plans that shard them, and checks of what split, merge
+// and reshard write.
 #ifndef SHARDC_TESTS_CHECKPOINT_ROUND_TRIP_H_
 #define SHARDC_TESTS_CHECKPOINT_ROUND_TRIP_H_
 
@@ -20,7 +20,8 @@
 
 namespace shardc {
 
-// In memory where there is such a place: hundreds of syncs take long on disks.
+// A temporary folder, in /dev/shm if possible: hundreds of syncs take long on
+// disks.
 class Folder {
  public:
   Folder() {
@@ -51,7 +52,7 @@ struct RandomTensor {
   std::string bytes;
 };
 
-// A checkpoint and how two plans cut it.
+// A checkpoint and two plans that shard it.
 struct Sample {
   std::vector<RandomTensor> tensors;
   Metadata metadata;
@@ -80,7 +81,8 @@ class Generator {
     return mesh;
   }
 
-  // Some of the axes to some of the dimensions, in any order.
+  // Returns a random spec: some of the axes, in random order, each on a random
+  // dimension.
   Spec MakeSpec(const Mesh& mesh, size_t rank) {
     Spec spec(Pick(static_cast<uint32_t>(rank) + 1));
     if (spec.empty()) return spec;
@@ -147,7 +149,7 @@ class Generator {
 
 // The sample as one file.
 void WriteCheckpoint(const Sample& sample, const std::string& path);
-// Every file and piece against the tensors themselves.
+// Compares every file and piece with the tensors themselves.
 void CheckPieces(const Sample& sample, const std::string& directory);
 RunReport RunShards(const Stored& stored, const ReadPlan& plan,
                     const ShardOptions& options, const RunOptions& run);

@@ -12,8 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The device's part by the words of the format: along each dimension the
-// group's coordinates are digits, the first axis the most significant.
+// As the format defines it, a device's shard number along a dimension has the
+// device's coordinates on the group's axes as digits, the first axis the most
+// significant one.
 TEST_CASE("cut: composite axes number the parts major first") {
   Mesh mesh;
   mesh.axes = {{"a", 2}, {"b", 3}, {"c", 2}};
@@ -93,7 +94,7 @@ TEST_CASE("checkpoints: a torn or foreign file is written again") {
       CHECK(Get(entry.path().string()) == before[name]);
     }
   }
-  // A file of another set's number is refused.
+  // A file that a split for more devices has left is refused.
   std::ofstream(split.out + "/device-99999.safetensors") << "old";
   const auto job = PlanShards(*stored, sample.plans[0], split, findings);
   RunReport report;

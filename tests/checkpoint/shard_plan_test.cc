@@ -45,7 +45,8 @@ struct Inputs {
   }
 };
 
-// Each file with its pieces and devices, and the notes; or the findings.
+// Returns each file with its pieces and devices, and the notes; or the
+// findings.
 std::string Planned(const Inputs& in) {
   Findings findings;
   const auto job = PlanShards(in.stored, in.plan, in.options, findings);

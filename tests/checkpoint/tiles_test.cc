@@ -28,7 +28,8 @@ stored::Array InPieces(const stored::Array& grid, unsigned seed) {
   return out;
 }
 
-// Each chunk is in one tile, which contains its box, and tiles have no more.
+// Checks that each chunk is in exactly one tile, that the tile contains the
+// chunk's box, and that tiles contain nothing else.
 void CheckCover(const stored::Array& array, int64_t most_bytes) {
   const Tiles tiles(array, most_bytes);
   std::vector<int> seen(static_cast<size_t>(array.Chunks()), 0);
@@ -67,13 +68,14 @@ TEST_CASE("every chunk is in one tile") {
 }
 
 TEST_CASE("a tile takes in chunks from the last dimension on") {
-  // The example of the source: 4 chunks of 16 MiB are a band of rows.
+  // The example of tiles.cc: in 64 MiB, a tile is a band of rows of 4 chunks of
+  // 16 MiB.
   const Tiles tiles(Grid({8192, 4096}, {4096, 1024}, 4), int64_t{64} << 20);
   CHECK(tiles.count() == 2);
   CHECK(tiles.At(1).chunks == std::vector<int64_t>{4, 5, 6, 7});
   CHECK(tiles.At(1).region.begin == std::vector<int64_t>{4096, 0});
   CHECK(tiles.At(1).region.end == std::vector<int64_t>{8192, 4096});
-  // With a byte less, three of them.
+  // With a byte less, a tile has at most three of the four chunks.
   const Tiles fewer(Grid({8192, 4096}, {4096, 1024}, 4),
                     (int64_t{64} << 20) - 1);
   CHECK(fewer.count() == 4);
@@ -82,7 +84,7 @@ TEST_CASE("a tile takes in chunks from the last dimension on") {
   CHECK(Tiles(Grid({8}, {8}, 4), 1).count() == 1);
 }
 
-// "0,0-2,4 2,0-4,4": the slabs of a region.
+// Returns the slabs of a region, such as "0,0-2,4 2,0-4,4".
 std::string Slabs(const Region& region, int64_t most) {
   std::string out;
   const auto text = [](const std::vector<int64_t>& at) {

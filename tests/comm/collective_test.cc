@@ -51,7 +51,8 @@ TEST_CASE("the all_reduce of one tensor-parallel layer of a 175B model") {
   CHECK(AllReduceSent(elements, 2, 8, 0) == 88080384);
 }
 
-// A ring that really passes chunks on, counted edge by edge.
+// Simulates a ring all_reduce chunk by chunk, and counts what each member
+// sends.
 TEST_CASE("an all_reduce of uneven chunks sends what a ring sends") {
   for (int64_t n = 2; n <= 9; ++n) {
     for (int64_t elements = 0; elements <= 23; ++elements) {
@@ -61,8 +62,9 @@ TEST_CASE("an all_reduce of uneven chunks sends what a ring sends") {
       };
       for (int64_t t = 0; t + 1 < n; ++t) {
         for (int64_t i = 0; i < n; ++i) {
-          // Reducing, member i passes chunk i - t on and ends with chunk
-          // i + 1 whole; gathering, it passes chunk i + 1 - t on.
+          // In step t of the reduction member i sends chunk i - t, and in the
+          // end it has the sum of chunk i + 1. In step t of the gathering it
+          // sends chunk i + 1 - t.
           sent[static_cast<size_t>(i)] += chunk(i - t) + chunk(i + 1 - t);
         }
       }

@@ -27,7 +27,7 @@ TEST_CASE("the bytes on a device are rounded up dimension by dimension") {
   CHECK(CacheBytesPerDevice(sizes, {}) == CacheBytes(sizes));
   // 3 of 8 rows, 13 of 100 tokens, 1 of 4 heads.
   CHECK(CacheBytesPerDevice(sizes, {3, 8, 4}) == 2 * 2 * 3 * 13 * 1 * 16 * 2);
-  // More parts than heads: one each.
+  // With more shards than heads, each device holds one head.
   CHECK(CacheBytesPerDevice(sizes, {1, 1, 16}) == 2 * 2 * 8 * 100 * 16 * 2);
   CHECK(CacheBytes({INT64_MAX / 2, 2, 1, 1, 1, 1}) == std::nullopt);
 }
@@ -101,10 +101,11 @@ TEST_CASE("the caches that a model's layers keep") {
   // Codes of one byte have a float32 scale for each token and head.
   CHECK(Rows(model, Dtype::kI8) ==
         Table{{2, 6, 3, 100, 2, 16, 1}, {2, 6, 3, 100, 2, 1, 4}});
-  // Only some layers may have attention,
+  // Only layers with attention have a cache.
   model.attention_layers = 4;
   CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
-  // some of these a window, and all of them if no number is given.
+  // If no number of windowed layers is given, all layers with attention have
+  // the window.
   model.sliding_window = 30;
   CHECK(Rows(model) == Table{{2, 4, 3, 30, 2, 16, 2}});
   model.windowed_layers = 1;

@@ -80,17 +80,17 @@ TEST_CASE("slicing a held block, and axes of size one, move nothing") {
 TEST_CASE("the elements that devices lack, computed by hand") {
   const Mesh mesh = MeshOf({{"x", 2}, {"y", 2}});
   const Shape shape = {8, 8};
-  // Four devices lack the other half each.
+  // Each of four devices lacks the other half, 32 elements.
   CHECK(MovedElements(mesh, shape, {{"x"}}, {}) == 4 * 32);
   CHECK(MovedElements(mesh, shape, {}, {{"x"}}) == 0);
-  // Each holds 4 x 4, wants 2 x 8, and has 2 x 4 of it.
+  // Each device holds 4 x 4 elements and needs 2 x 8, of which it has 2 x 4.
   CHECK(MovedElements(mesh, shape, {{"x"}, {"y"}}, {{"x", "y"}}) == 4 * 8);
-  // Of the orders of two axes devices 1 and 2 change places.
+  // If the order of two axes changes, devices 1 and 2 exchange their shards.
   CHECK(MovedElements(mesh, shape, {{"x", "y"}}, {{"y", "x"}}) == 2 * 16);
 }
 
-// Every pair of specs of two dimensions over two axes: nothing is named where
-// nothing is lacked, and the other way round.
+// For every pair of specs of two dimensions over two axes, ClassifyMove returns
+// a collective if and only if some device lacks elements.
 TEST_CASE("a collective is returned exactly if a device lacks elements") {
   const Mesh mesh = MeshOf({{"x", 2}, {"y", 3}});
   const std::vector<Spec> specs = {

@@ -66,7 +66,8 @@ TEST_CASE("figures that the steps do not determine are the base's") {
   truth.efficiency.matmul = 0.4;
   truth.efficiency.scale = 0.05;
   std::string why;
-  // The same length twice, and two steps only: neither attention nor scale.
+  // Two steps of the same length determine neither the efficiency of attention
+  // nor the scale.
   const std::vector<MeasuredStep> two = {StepOn(truth, "fsdp:8", 16, 2048),
                                          StepOn(truth, "fsdp:64", 128, 2048)};
   const auto found = Calibrate(base, two, why);

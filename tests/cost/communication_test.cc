@@ -83,8 +83,12 @@ TEST_CASE("sequence parallelism sends the same in halves") {
         96LL * 88080384 / 2);
 }
 
-// Korthikanti et al. (arXiv 2205.05198), bytes of a layer: sbh(10 + 24/t +
-// 5as/ht), all of it over t, without 5as/h, and 2sbh.
+// Activation bytes of a layer by Korthikanti et al. (arXiv 2205.05198):
+//
+//   sbh(10 + 24/t + 5as/ht)
+//
+// With sequence parallelism all of it is divided by t. A fused attention kernel
+// keeps no 5as/ht, and full recomputation keeps 2sbh.
 TEST_CASE("a layer's activations under Megatron") {
   const auto kept = [](const CostInputs& work, const Settings& settings) {
     return MemoryOf(work, settings).activations->kept / 96;
@@ -98,7 +102,7 @@ TEST_CASE("a layer's activations under Megatron") {
   CHECK(kept(work, full) == 50331648);
   work.hidden = {"tp"};
   CHECK(kept(work, settings) == 358612992);
-  // A kernel keeps the logarithm of each row's sum besides: 4 bytes a head.
+  // A kernel keeps instead the logarithm of each row's sum: 4 bytes a head.
   settings.operation = &exec::kFlashAttention;
   CHECK(kept(work, settings) == 106954752 + 2048 * 96 / 8 * 4);
 }
@@ -133,8 +137,8 @@ TEST_CASE("states of a device where 70B parameters are split over 64") {
         17638426624);
 }
 
-// Ring attention (arXiv 2310.01889): K and V pass round, a block of 64 MiB
-// each step, seven times; DeepSpeed-Ulysses exchanges Q, K, V and O.
+// Ring attention (arXiv 2310.01889) passes K and V round the ring, a block of
+// 64 MiB in each of seven steps; DeepSpeed-Ulysses exchanges Q, K, V and O.
 TEST_CASE("a layer of Llama-3-8B over a context of 131072 on eight") {
   const Mesh mesh = MeshOf({{"sp", 8}});
   exec::AttentionSpecs specs;
@@ -156,7 +160,7 @@ TEST_CASE("a layer of Llama-3-8B over a context of 131072 on eight") {
 }
 
 // DeepEP: 128 tokens of 7168 to 8 experts each, combined in bfloat16, are
-// 14,680,064 B; a part in 64 stays at home.
+// 14,680,064 B, of which one part in 64 stays on its device.
 TEST_CASE("tokens go to their experts and back") {
   CostInputs work = TrainingOn(MeshOf({{"ep", 64}}), {"ep"});
   work.params = {ClassOf("layers.*.mlp.experts.down_proj.kernel",
@@ -192,8 +196,9 @@ TEST_CASE("experts that see the same tokens add their outputs") {
         2 * 16 * 32 * 2 * 3 / 4);
 }
 
-// MaxText's policies for Llama-3-8B, bytes a token and layer. Where its sums
-// count mlpwo, which nothing reads going back, JAX keeps 8192 less.
+// Bytes a token and layer that MaxText's policies keep for Llama-3-8B.
+// MaxText's own sums count mlpwo, which the backward pass does not read; JAX
+// does not keep it, which saves 8192 bytes.
 TEST_CASE("policies of names keep what MaxText's keep") {
   const CostInputs work =
       BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b", "dp:1",
@@ -221,8 +226,9 @@ TEST_CASE("policies of names keep what MaxText's keep") {
   CHECK(kept("dots_with_no_batch_dims_saveable") == 94208 - 8192);
 }
 
-// torchtitan's selective checkpointing keeps every product that it saves, read
-// or not: 15.5 GiB in 32 layers of 8192 tokens.
+// torchtitan's selective checkpointing keeps every product that it saves,
+// whether the backward pass reads it or not: 15.5 GiB in 32 layers of 8192
+// tokens.
 TEST_CASE("PyTorch keeps what a policy saves") {
   const CostInputs work =
       BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b", "dp:1",

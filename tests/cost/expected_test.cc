@@ -70,9 +70,10 @@ TEST_CASE("the parts of Llama 3 8B on eight H100s") {
   CHECK(PartOf(time, "optimizer") == About(17.8e-3));
   CHECK(PartOf(time, "tensor_collectives") == 0);
   CHECK(PartOf(time, "scale") == 0);
-  // Gathers of 1.077 ms a layer, twice, and a reduction of twice that: 0.15 of
-  // them, all of the first and the last; the embedding and the head add a
-  // seventh.
+  // The parameters of a layer are gathered twice, in 1.077 ms each time, and a
+  // reduction takes twice as long. Not hidden are 0.15 of these collectives,
+  // but all of those of the first and the last layer; the embedding and the
+  // head add a seventh.
   const double gathers = 4 * 1.077e-3;
   CHECK(PartOf(time, "weight_collectives") > (32 * 0.15 + 1) * gathers);
   CHECK(PartOf(time, "weight_collectives") < 1.2 * (32 * 0.15 + 1) * gathers);

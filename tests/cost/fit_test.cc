@@ -113,7 +113,7 @@ TEST_CASE("meshes whose times differ by less than 5 % are a tie") {
       CHECK(meshes[i].rank.value_or(0) == rows[i].rank);
     }
   }
-  // Without times nothing ties.
+  // Without times a mesh has no rank.
   std::vector<FitMesh> bytes = {Candidate(true, 10, 1, 0)};
   SortByCost(bytes);
   CHECK(!bytes.front().rank);

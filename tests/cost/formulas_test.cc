@@ -1,5 +1,5 @@
-// Small works whose bytes and operations can be computed by hand, one for each
-// factor and boundary of the formulas.
+// Small cost inputs whose bytes and operations can be computed by hand, one for
+// each factor and boundary of the formulas.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -37,10 +37,11 @@ TEST_CASE("gathered memory is that of the largest group") {
   work.params = {up};
   // tp shards no tokens and stays: 64 * 16 / 2 elements of one of four layers.
   CHECK(gathered() == 1024);
-  // The weights of a layer are gathered together,
+  // The weights of a layer are gathered together.
   work.params = {up, down};
   CHECK(gathered() == 2048);
-  // and an embedding by itself.
+  // An embedding is gathered by itself, so that it counts only if it is larger
+  // than a layer.
   work.params.push_back(ClassOf("embed_tokens.weight", {100, 16}, Dtype::kBF16,
                                 {{"fsdp"}, {"tp"}}));
   CHECK(gathered() == 2048);
@@ -216,7 +217,7 @@ TEST_CASE(
                   work.model->kv_heads = 3;
                 }) == Texts{"5 heads are not divisible by 2",
                             "3 KV heads are not divisible by 2"});
-  // Two reasons are listed, and the number of the others.
+  // Two reasons are listed, and then the number of further ones.
   const auto several = [&](int64_t rows, int64_t columns) {
     return reasons(Mode::kTrain, [&](CostInputs& work, Settings& s) {
       work.query[1] = {"dp"};
@@ -245,7 +246,7 @@ double GatherSeconds(const char* profile, int64_t side) {
                            Collective::kAllGather, 1e9 * (n - 1) / n);
 }
 
-// A ring that closes sends both ways, half the way round.
+// On a ring that closes, data travel both ways, half the way round each.
 TEST_CASE("which sides of a torus are rings that close") {
   CHECK(GatherSeconds("tpu-v5e", 16) == doctest::Approx(8.0 / 16));
   CHECK(GatherSeconds("tpu-v5e", 15) == doctest::Approx(14.0 / 15));
@@ -256,8 +257,8 @@ TEST_CASE("which sides of a torus are rings that close") {
   CHECK(GatherSeconds("tpu-v4", 6) == doctest::Approx(5.0 / 6));
 }
 
-// Each device holds a part of `whole` bytes and gives an equal share of it to
-// every other device.
+// Returns the seconds of an all-to-all: each device holds an equal part of
+// `whole` bytes and sends an equal share of it to every other device.
 double ExchangeSeconds(const char* profile,
                        const std::vector<std::pair<std::string, int64_t>>& axes,
                        double whole) {
@@ -332,7 +333,7 @@ TEST_CASE("windowed layers attend to their window only") {
   CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 32));
   work.model->sliding_window = std::nullopt;
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64));
-  // Of a cache that is split over its length, a device sees its part.
+  // If the cache is sharded over its length, a device attends to its own shard.
   work.key[1] = {"tp"};
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64) / 2);
 }

@@ -26,7 +26,7 @@ using verify::Family;
 using verify::kFamilies;
 using verify::Model;
 
-// The model of a family with so many layers in each stack.
+// Returns the model of a family with this number of layers in each stack.
 Model WithLayers(const Family& family, int64_t layers) {
   static const std::regex kLayers(
       R"re("(num_hidden_layers|n_layers?|num_layers|num_decoder_layers|encoder_layers|decoder_layers)": \d+)re");
@@ -108,7 +108,8 @@ TEST_CASE("a folded step sends the bytes of all layers") {
     const int64_t once = traffic.lowered_ops();
     CHECK(RowsOf(*read) ==
           RowsOf(OfAllLayers(*compiled, model, mode, settings)));
-    // A second mesh lowers as much again, unless all layers were needed.
+    // For a second mesh the same number of ops is lowered again, unless the
+    // first one needed all layers.
     CHECK(traffic.On(*compiled, work, why).has_value());
     folded += traffic.lowered_ops() == 2 * once ? 1 : 0;
   }

@@ -21,7 +21,8 @@ namespace {
 
 using ByKind = std::map<Collective, int64_t>;
 
-// What the busiest device sends, entry by entry.
+// Returns by kind of collective the bytes that the busiest device sends, added
+// over the entries of the ledger.
 ByKind Counted(const exec::Ledger& ledger) {
   ByKind out;
   for (const exec::LedgerEntry& entry : ledger.entries()) {
@@ -49,7 +50,7 @@ TEST_CASE("collectives send what the ledger counts") {
     std::shuffle(axes.begin(), axes.end(), random);
     const int64_t n = mesh.Parts(axes).value_or(1);
     const auto kind = static_cast<Collective>(draw(0, 4));
-    // all_reduce takes what no size divides, too.
+    // An all_reduce may have a size that the number of devices does not divide.
     int64_t elements = draw(1, 60);
     if (kind != Collective::kAllReduce) elements *= n;
     const Dtype dtype = draw(0, 1) == 1 ? Dtype::kF32 : Dtype::kBF16;

@@ -47,12 +47,12 @@ TEST_CASE("Megatron's distributed optimizer") {
            *memory.most.Of(Component::kGradients) +
            *memory.most.Of(Component::kOptimizer);
   };
-  // bf16 parameters, fp32 gradients: 18, and 6 + 12/d.
+  // bf16 parameters and fp32 gradients: 18 bytes, and 6 + 12/d if distributed.
   settings.gradients = Dtype::kF32;
   CHECK(bytes() == 18'000'000);
   settings.zero = 1;
   CHECK(bytes() == 6'000'000 + 12'000'000 / d);
-  // fp32: 16, and 8 + 8/d.
+  // fp32 parameters: 16 bytes, and 8 + 8/d if distributed.
   work.params[0].type.dtype = Dtype::kF32;
   settings.gradients.reset();
   CHECK(bytes() == 8'000'000 + 8'000'000 / d);
@@ -108,8 +108,8 @@ TEST_CASE("cache bytes a token of published models") {
   }
 }
 
-// 21 of gemma-2-9b's 42 layers see 4096 tokens, 52 of gemma-3-27b's 62 see
-// 1024; whatever a window cannot see is not kept.
+// 21 of gemma-2-9b's 42 layers have a window of 4096 tokens, 52 of
+// gemma-3-27b's 62 one of 1024. Tokens outside a layer's window are not kept.
 TEST_CASE("windowed layers keep their window") {
   const auto cache = [](const std::string& model, int64_t length) {
     const CostInputs work = BundledWork(model + ".hf.manifest.json.gz", model,

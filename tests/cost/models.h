@@ -1,5 +1,5 @@
-// Small works made by hand, and those of the bundled models through the real
-// pipeline.
+// Inputs of cost estimates: small ones made by hand, and those of the bundled
+// models, compiled as in the program.
 #ifndef SHARDC_TESTS_COST_MODELS_H_
 #define SHARDC_TESTS_COST_MODELS_H_
 
@@ -13,14 +13,15 @@ namespace shardc::cost {
 
 // A mesh of axes such as {{"dp", 64}}.
 Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes);
-// A class of `count` parameters, its spec padded.
+// Returns `count` equal parameters, with the spec padded to the rank.
 ParamClass ClassOf(const std::string& name, Shape shape, Dtype dtype, Spec spec,
                    int64_t count = 1);
 // Training on a mesh whose batch is split over `batch`.
 CostInputs TrainingOn(const Mesh& mesh, const AxisGroup& batch);
 
-// What a bundled model costs under a pack; fails the test where it cannot be
-// compiled. `manifest` as in testdata/models, `config` as in testdata/configs.
+// Returns the cost inputs of a bundled model under a pack; fails the test if
+// the model cannot be compiled. `manifest` as in testdata/models, `config` as
+// in testdata/configs.
 CostInputs BundledWork(const std::string& manifest, const std::string& config,
                        const std::string& mesh, Mode mode,
                        const std::string& axes = "");

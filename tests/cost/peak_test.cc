@@ -73,7 +73,8 @@ TEST_CASE("hidden states over the tensor axis are gathered in a layer") {
   };
   const int64_t whole = held();
   work.hidden = {"tp"};
-  // Inputs and all else of the hidden state are a quarter; two inputs, whole.
+  // With the hidden state sharded a device holds a quarter of it, but two
+  // inputs of a layer are gathered, which adds three quarters of each.
   const int64_t quarter = held();
   CHECK(quarter < whole);
   const Memory memory = MemoryOf(work, settings);
@@ -171,7 +172,9 @@ TEST_CASE("the context of a GPU grows with the axes in use") {
     return MemoryOf(Llama(mesh), settings).taken->most;
   };
   CHECK(most("fsdp:8,sp:1") == most("fsdp:8"));
-  // Data parallelism over two of the eight holds more of the states too.
+  // The estimate counts 700 MB more for a third axis in use. The axis is added
+  // to a mesh that already has dp, since dp itself also adds to the states of a
+  // device.
   CostInputs work = Llama("dp:2,fsdp:4");
   Settings settings = SettingsOf("compiled", 8, 8192, "nothing_saveable");
   const int64_t two = MemoryOf(work, settings).taken->most;

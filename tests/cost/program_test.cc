@@ -1,5 +1,5 @@
-// What cost reads from a step's program against what the executor's ledger
-// counts when it is run.
+// Compares the communication that `cost` reads from a step's program with what
+// the executor's ledger counts when the program runs.
 #include "cost/program.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ struct Lowered {
   step::Sizes sizes;  // small ones
 };
 
-// Returns nullopt where no small sizes are sharded like this.
+// Returns nullopt if no reduced sizes are sharded as the real ones are.
 std::optional<Lowered> LoweredOn(const Mesh& mesh,
                                  const verify::StepRequest& request) {
   Findings findings;
@@ -123,7 +123,7 @@ TEST_CASE("a program's bytes are the ledger's") {
   CHECK(sends > cases / 2);
 }
 
-// Llama's parts where both ways of counting know the same.
+// Compares formulas with a program, in the parts of a Llama that both count.
 TEST_CASE("parts are distinguished by what moves") {
   const verify::Model model = ModelOf(kFamilies[0]);
   Mesh mesh;
@@ -165,8 +165,8 @@ TEST_CASE("parts are distinguished by what moves") {
   };
   CHECK(sent(read, "parameters", false, Collective::kAllGather) ==
         sent(formulas, "parameters", false, Collective::kAllGather));
-  // Nothing requires the table of a lookup a second time: a device has a
-  // quarter of it and sends that.
+  // The program does not gather the table of a lookup a second time, as the
+  // formulas assume. A device has a quarter of the table and sends that.
   const int64_t table = 256 * 64 * 4 / 4;
   CHECK(sent(read, "parameters", true, Collective::kAllGather) + table ==
         sent(formulas, "parameters", true, Collective::kAllGather));

@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kMicro = 1e-6;
 
-// Without alpha, as the published examples have it.
+// Returns the network without start-up times (alpha), which the published
+// examples leave out as well.
 Network Plain(const char* profile, const Mesh& mesh) {
   Network out = NetworkOf(*FindDeviceProfile(profile), mesh);
   out.start = out.step = out.far_step = 0;
@@ -35,7 +36,8 @@ TEST_CASE("gathers on a torus that closes") {
   // Sharded over Y too: a quarter of it is gathered over X.
   CHECK(Gather(network, mesh, {"X"}, whole / 4) == About(23.3 * kMicro));
   CHECK(Gather(network, mesh, {"X", "Y"}, whole) == About(46.6 * kMicro));
-  // all_reduce over Z of what X and Y split: the later copy's 11.6.
+  // An all_reduce over Z of a tensor that X and Y shard; the book's later
+  // edition prints 11.6 us.
   const double part = whole / 16;
   CHECK(CollectiveSeconds(network, PlaceOf(mesh, network, {"Z"}),
                           Collective::kAllReduce,
@@ -76,7 +78,8 @@ TEST_CASE("across hosts the slower level counts") {
   CHECK(place.domains == 8);
   CHECK(place.sharing == 1);
   CHECK(Gather(network, mesh, {"fsdp"}, whole) == About(0.3087));
-  // One of each host: eight groups share what leaves it, 50 GB/s each.
+  // A group has one device of each host, so eight groups share the network of a
+  // host, which gives 50 GB/s to each.
   const Mesh outer = MeshOf({{"dp", 8}, {"tp", 8}});
   const Place one = PlaceOf(outer, network, {"dp"});
   CHECK(one.near == 1);

@@ -44,7 +44,7 @@ double Distance(const Array& a, const Array& b) {
   return worst;
 }
 
-// [1, 1, T, S] of what `f(i, j)` allows.
+// Returns a mask [1, 1, T, S]: f(i, j) is whether query i may attend to key j.
 template <typename F>
 Array MaskOf(int64_t t, int64_t s, F f) {
   Array mask = Array::Zeros({1, 1, t, s});
@@ -144,7 +144,7 @@ TEST_CASE("positions as data move with their keys") {
     }
   }
   CHECK(Distance(want, Run(in, options).output) < 1e-15);
-  // Each row of the batch has its own.
+  // Each row of the batch has positions of its own.
   Inputs two = InputsOf(2, 3, 5, 1, 1, 2);
   two.query_positions = {2, 3, 4, 2, 3, 4};
   two.key_positions = {4, 3, 2, 1, 0, 0, 1, 2, 3, 4};

@@ -35,7 +35,8 @@ Row Run(const Inputs& in, const Narrow& narrow, Options options = {}) {
   return {out->output.data, out->slack.data};
 }
 
-// Of 4 bits: 7 of 7.5 steps are the most there is.
+// The largest value that 4 bits can represent, 7 steps, where 7.5 steps are the
+// largest number of the row.
 constexpr double kTop = 7 / 7.5;
 
 // A key of `steps` / 7.5 times the largest weight, before it is quantised.
@@ -60,7 +61,7 @@ TEST_CASE("weights are integer multiples of a step, and only ties have slack") {
     CHECK(row.output[0] == doctest::Approx(7 * step * kTop).epsilon(1e-12));
     CHECK(row.output[1] ==
           doctest::Approx(one.cut * step * kTop).epsilon(1e-12));
-    // Else what float32 leaves of a product of two numbers.
+    // Without a tie the slack is the float32 rounding of one product.
     CHECK(row.slack[0] < 200 * 0x1p-24);
     CHECK(row.slack[0] > 0x1p-24);
     if (one.tie) {
@@ -71,8 +72,8 @@ TEST_CASE("weights are integer multiples of a step, and only ties have slack") {
   }
 }
 
-// How near a logit has to be to a tie for it to be forgiven: a few roundings of
-// float32 in sums of so few products.
+// A logit has slack for a tie only if it is within a few float32 roundings of
+// the tie, as many as sums of so few products may have.
 TEST_CASE("slack is for what float32 may have done, not for more") {
   const auto slack_at = [](double off) {
     return Run(InputsOf({0, KeyOf(4.5 * (1 + off))}), {.bits = 4}).slack[1];
@@ -83,14 +84,15 @@ TEST_CASE("slack is for what float32 may have done, not for more") {
   CHECK(slack_at(-400 * 0x1p-24) < 1e-4);
 }
 
-// The nearest to a tie that a number may come, relative to it, without slack.
+// How near a number may be to a tie, relative to the number, without slack.
 struct Reach {
   const char* what;
   double roundings;  // of float32
   std::function<double(double off)> slack;
 };
 
-// By the formulas of LogitError and PlainWeights.
+// The numbers of roundings follow from the formulas of LogitError and
+// PlainWeights.
 TEST_CASE("logits and weights are forgiven so many roundings and no more") {
   const double tie = 1 + 0x1p-8;
   const auto soft = [](Inputs in, Options options = {}) {
@@ -143,7 +145,7 @@ TEST_CASE("a block of keys has steps of its own") {
     CAPTURE(s);
     CHECK(row.output[s] == doctest::Approx(want[s] * kTop).epsilon(1e-9));
   }
-  // One block of all: the last two are below half a step.
+  // With all keys in one block, the last two weights are below half a step.
   CHECK(Run(in, {.bits = 4}).output[2] == 0);
 }
 
@@ -194,7 +196,8 @@ TEST_CASE("a logit at a tie has the slack of both ways") {
   for (size_t s = 0; s < 2; ++s) {
     CHECK(row.output[s] == doctest::Approx(down[s]).epsilon(1e-12));
     CHECK(row.slack[s] >= std::abs(up[s] - down[s]));
-    // The other end of its interval is a rounding further at most.
+    // The slack covers the other end of the logit's interval, and at most one
+    // rounding more.
     CHECK(row.slack[s] <= std::abs(up[s] - down[s]) + 0x1p-8);
   }
 }

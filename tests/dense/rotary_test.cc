@@ -45,7 +45,8 @@ TEST_CASE("frequencies, and how models stretch them") {
   const double keep = (parts - 1) / 3;
   CheckAre(Of(rope), {1, 0.1, 0.01 * keep + 0.01 / 8 * (1 - keep), 0.001 / 8});
 
-  // 32 turns over 4096 at number 1.31, one turn at number 2.81: from 1 to 3.
+  // Over 4096 positions, the pair with index 1.31 would make 32 turns and that
+  // with index 2.81 one turn, so frequencies are blended from index 1 to 3.
   rope = Base();
   rope.stretch = Stretch::kYarn;
   rope.factor = 40;
@@ -104,7 +105,8 @@ TEST_CASE("one number in double is what float32 comes near to") {
             std::abs(double{turned[static_cast<size_t>(d)]} - one.at);
         CHECK(error <= one.off);
         CHECK(one.off < 5e-6);
-        // The next position is detected, unless the pair hardly rotates.
+        // The tolerance detects an error of one position, since the next
+        // position differs by more.
         const double next = rotary.TurnOne(position + 1, x, d).at;
         CHECK(std::abs(next - one.at) > one.off);
       }

@@ -30,7 +30,8 @@ TEST_CASE("the nearest number, ties to even") {
       Nearest(Dtype::kBF16, std::numeric_limits<double>::quiet_NaN())));
 }
 
-// Two implementations that know nothing of each other.
+// Compares dense's rounding with the executor's; neither uses code of the
+// other.
 TEST_CASE("roundings are the program's") {
   const exec::Random random(7);
   for (uint64_t i = 0; i < 20000; ++i) {

@@ -34,7 +34,8 @@ TEST_CASE("each name belongs to one profile") {
   CHECK(seen.size() >= DeviceProfiles().size());
 }
 
-// The printed figures again, by the other way that they are printed in.
+// Compares the profiles with the makers' other published form of the same
+// figures: the rate of all links together, and memory in bytes.
 TEST_CASE("the rate of all links is what makers publish") {
   struct Printed {
     std::string_view name;

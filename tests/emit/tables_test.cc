@@ -1,5 +1,5 @@
-// Everything that is written of small plans, of their costs and of findings, as
-// testdata/tables/emit_*.txt lists it.
+// Compares what is written of small plans, of their costs and of findings with
+// testdata/tables/emit_*.txt.
 #include <doctest/doctest.h>
 
 #include <algorithm>

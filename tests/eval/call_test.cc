@@ -15,7 +15,7 @@
 namespace shardc::eval {
 namespace {
 
-// What a function writes, or its first finding.
+// Returns the JSON that a function writes, or its first finding.
 std::string Evaluated(std::string_view name, const std::string& input) {
   Findings findings;
   const auto document =

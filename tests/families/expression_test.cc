@@ -15,7 +15,8 @@ std::string Repeated(std::string_view part, int count) {
   return out;
 }
 
-// What repeats, and what it stands before and behind.
+// A nested or long expression: `before`, then `repeated` many times, `middle`,
+// and `closing` as many times.
 struct Form {
   std::string_view before, repeated, middle, closing;
 };
@@ -62,7 +63,7 @@ TEST_CASE("expressions: as deep and as long as people write them") {
     CAPTURE(text);
     Findings findings;
     const auto read = ParseExpression(text, {}, findings);
-    // A list that is not closed is none, whatever its length.
+    // A list that is not closed is an error at any length.
     const bool open = form.before == "[";
     CHECK(read.has_value() == !open);
     if (open) CHECK(findings.all()[0].code == &code::kSchema);

@@ -38,7 +38,7 @@ std::string Refused(const std::string& text, std::string_view naming = "hf") {
   return finding.message + " @ " + at + " -> " + finding.help;
 }
 
-// The small config with a member more or another.
+// Returns the small config with a member added or replaced.
 std::string With(const std::string& key, const std::string& value) {
   std::string text = kSmall;
   const size_t at = text.find("\"" + key + "\": ");

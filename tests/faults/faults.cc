@@ -128,7 +128,7 @@ bool Fails(const char* name) {
   return true;
 }
 
-// How much of a transfer is made; -1: it fails.
+// Returns how many bytes of a transfer are made; -1: it fails.
 ssize_t Transfer(const char* name, int fd, size_t count) {
   if (fd == STDERR_FILENO || !GoesWrong(name)) {
     return static_cast<ssize_t>(count);
@@ -141,7 +141,8 @@ ssize_t Transfer(const char* name, int fd, size_t count) {
   return -1;
 }
 
-// One byte, changed: the caller writes the others by another call.
+// Returns the first byte, changed. The caller writes it, and writes the other
+// bytes by another call.
 char Flipped(const void* bytes) {
   return static_cast<char>(*static_cast<const char*>(bytes) ^ 1);
 }
@@ -259,7 +260,8 @@ int ftruncate(int fd, off_t size) {
 int ftruncate64(int fd, off64_t size) __attribute__((alias("ftruncate")));
 
 int unlink(const char* path) {
-  // Only a place to be killed at: what cannot be removed stays, by definition.
+  // unlink is only a call at which the process may be killed. It never fails,
+  // since a file that cannot be removed just stays.
   if (how == kKill) GoesWrong("unlink");
   return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }

@@ -38,7 +38,7 @@ std::vector<uint32_t> Singles() {
   std::mt19937 random(3);
   for (int i = 0; i < 300'000; ++i) {
     auto bits = static_cast<uint32_t>(random());
-    // Many where float16 is subnormal or overflows.
+    // A third of them are where float16 is subnormal or overflows.
     if (i % 3 == 0) {
       bits = (bits & 0x8000'1fffu) | (0x33000000u + random() % 0x15000000u);
     }
@@ -83,7 +83,8 @@ TEST_CASE("half.h gives the oracle's bits, for NaNs too") {
   CHECK(wrong == 0);
 }
 
-// The first `count` of `values` from `from` to `to`, off every alignment.
+// Converts the first `count` of `values` from `from` to `to`, with input and
+// output at odd addresses.
 std::string Converted(Dtype from, Dtype to, const std::string& values,
                       size_t count) {
   const std::string in = 'x' + values;

@@ -9,7 +9,7 @@
 namespace shardc {
 namespace {
 
-// One of the two formats, seen through its conversions.
+// One of the two 16-bit formats, with its conversions.
 struct Format {
   Dtype dtype;
   uint16_t infinity;

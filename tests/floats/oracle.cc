@@ -49,7 +49,7 @@ uint64_t Narrow(uint64_t bits, const Format& from, const Format& to) {
   const int scale = (normal ? exponent : 1) - from.Bias() + to.Bias();
   uint64_t magnitude = 0;
   if (scale >= 1) {
-    // A normal number's leading one adds 1 to the exponent put below it.
+    // The leading one of a normal significand adds 1 to the exponent bits.
     magnitude = ShiftRounded(significand, drop) +
                 (static_cast<uint64_t>(scale - 1) << to.fraction_bits);
   } else {

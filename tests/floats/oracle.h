@@ -7,7 +7,7 @@
 
 namespace shardc::oracle {
 
-// All take and give the bits of IEEE binary64, binary32, binary16 or of
+// Arguments and results are the bits of IEEE binary64, binary32, binary16 or of
 // bfloat16.
 uint32_t Float32FromFloat64(uint64_t bits);
 uint16_t Float16FromFloat64(uint64_t bits);

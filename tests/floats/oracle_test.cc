@@ -15,8 +15,8 @@ namespace {
 // search over the format itself, not by arithmetic on bits.
 class Nearest {
  public:
-  // `decode` gives the value of each non-negative finite code in order, and
-  // `limit` what the code after the largest would be.
+  // `values` are those of the non-negative finite codes, in order, and `limit`
+  // is the value that the next code would have.
   Nearest(const std::vector<double>& values, double limit)
       : values_(values), limit_(limit) {}
 

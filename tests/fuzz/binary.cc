@@ -63,8 +63,8 @@ void Gzip(std::string_view bytes) {
           "no more than asked for");
 }
 
-// Any walk over the values ends: of those that contain themselves too, as no
-// value is visited twice.
+// Visits every value. No value is visited twice, so the walk ends even if a
+// value contains itself.
 void VisitAll(const stored::PickleValue& root) {
   std::set<uint32_t> seen;
   std::vector<stored::PickleValue> left = {root};

@@ -1,5 +1,5 @@
-// What an editor sends: the language server's messages, and texts that are
-// being typed.
+// Fuzz targets of what an editor sends: the language server's messages, and
+// texts that are being typed.
 #include <array>
 #include <string>
 
@@ -20,7 +20,7 @@
 namespace shardc::fuzz {
 namespace {
 
-// Of projects there are none, as no file is there.
+// A checker that finds no projects, since there are no files.
 class NoProjects final : public lsp::Checker {
  public:
   bool AllowsOutside() const override { return true; }
@@ -55,7 +55,8 @@ void Messages(std::string_view bytes) {
   NoProjects checker;
   lsp::Server server(checker, "0");
   server.Receive(lsp::Framed(R"({"id": 0, "method": "initialize"})"));
-  // As they come, in two pieces; and each line as a message.
+  // The bytes go to one server as they are, in two pieces, and to another one
+  // with each line as a message.
   server.Receive(bytes.substr(0, bytes.size() / 2));
   server.Receive(bytes.substr(bytes.size() / 2));
   while (server.Step()) {
@@ -74,7 +75,8 @@ void Messages(std::string_view bytes) {
   CheckOutput(other.TakeOutput());
 }
 
-// Edits are in order, and leave no blanks that a second pass would move.
+// Checks that edits are in order, and that a second pass over the formatted
+// text moves no blanks.
 void CheckFormat(const std::string& text) {
   const SourceRef source = MakeSource("x", text);
   RuleFix all;

@@ -1,6 +1,6 @@
-// What is generated from the bytes: whole plans judged by the reference, names
-// matched by every path, checkpoints cut and put together again. The bytes
-// decide what is drawn, so that a fuzzer finds its way in by coverage.
+// Cases generated from the bytes: plans compared with the reference, names
+// matched in every way, checkpoints split and merged. The bytes decide what is
+// drawn, so that coverage guides the fuzzer.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace shardc::fuzz {
 namespace {
 
-// By lines: patterns, an empty line, names.
+// The bytes are lines: patterns, an empty line, names.
 void Matching(std::string_view bytes) {
   MatchCase one;
   bool names = false;

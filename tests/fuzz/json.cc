@@ -18,8 +18,8 @@
 namespace shardc::fuzz {
 namespace {
 
-// The scanner and the reader that words errors, and the reader of ordinary
-// manifests and the full one.
+// Compares the fast JSON scanner with the reader that words errors, and the
+// fast reader of ordinary manifests with the full one.
 void Manifest(std::string_view bytes) {
   const SourceRef source = MakeSource("fuzz", std::string(bytes));
   const auto plain = ReadPlainManifest(source);
@@ -71,7 +71,7 @@ void PlanFile(std::string_view bytes) {
   });
 }
 
-// What is read and written again is read as the same.
+// A shards index that is read, written and read again is the same.
 void Shards(std::string_view bytes) {
   CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
     const auto index = ParseShardsIndex(document, findings);

@@ -12,10 +12,11 @@
 
 namespace shardc::fuzz {
 
-// Places, and all findings printed in text and JSON.
+// Checks that places are inside the text, and that all findings can be printed
+// as text and as JSON.
 void CheckFindings(const Findings& findings);
 
-// `read` gives something that is true where it succeeded.
+// `read` returns a value that is true if the bytes were read.
 template <class Read>
 void CheckReader(std::string_view bytes, const Read& read) {
   const SourceRef source = MakeSource("fuzz", std::string(bytes));
@@ -25,7 +26,7 @@ void CheckReader(std::string_view bytes, const Read& read) {
   CheckFindings(findings);
 }
 
-// The same of a reader that takes JSON.
+// Checks a reader that takes a JSON document.
 template <class Read>
 void CheckJsonReader(std::string_view bytes, const Read& read) {
   CheckReader(bytes, [&](const SourceRef& source, Findings& findings) {
@@ -34,7 +35,7 @@ void CheckJsonReader(std::string_view bytes, const Read& read) {
   });
 }
 
-// Of one that takes a path; the bytes are there while it reads.
+// A file in memory that holds the bytes, for readers that take a path.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes);

@@ -1,11 +1,11 @@
 // Runs every target over its kept inputs, and over some that are made of them:
-// cut, with bytes changed, doubled or taken out, so that builds without clang
-// fuzz a little, too.
+// truncated, with bytes changed, doubled or removed, so that builds without
+// clang fuzz a little, too.
 //
 //   fuzz_replay FOLDER [RUNS [TARGET...]]
 //
-// makes about so many runs of each target, from a folder for each as seeds.py
-// writes them.
+// makes about RUNS runs of each target. FOLDER has a folder of inputs for each
+// target, as seeds.py writes them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -83,7 +83,7 @@ int Main(int argc, char** argv) {
       int64_t runs = 0;
       for (const fs::path& input : inputs) {
         const std::string bytes = Get(input);
-        // Known where it aborts.
+        // Prints the input first, so that an abort shows which input caused it.
         std::fprintf(stderr, "%s\n", input.c_str());
         target.run(bytes);
         ++runs;

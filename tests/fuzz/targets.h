@@ -1,6 +1,6 @@
-// What is fuzzed: functions of any bytes that abort where something does not
-// hold. libFuzzer runs one of them with bytes of its own making (entry.cc),
-// and the ordinary tests run all of them over the kept corpus (replay.cc).
+// Fuzz targets: functions that take any bytes and abort if a check fails.
+// libFuzzer runs one of them with bytes that it generates (entry.cc), and the
+// ordinary tests run all of them over the kept corpus (replay.cc).
 #ifndef SHARDC_TESTS_FUZZ_TARGETS_H_
 #define SHARDC_TESTS_FUZZ_TARGETS_H_
 
@@ -27,10 +27,10 @@ std::span<const NamedTarget> CommandTargets();
 // Readers of the checkpoints of other systems.
 std::span<const NamedTarget> StoredTargets();
 
-// By name; null where there is none.
+// Returns the target of that name; null if there is none.
 Target FindTarget(std::string_view name);
 
-// Aborts with the words.
+// Prints `what` and aborts unless `good`.
 void Require(bool good, std::string_view what);
 
 }  // namespace shardc::fuzz

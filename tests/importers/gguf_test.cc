@@ -112,7 +112,7 @@ TEST_CASE("an alignment is a multiple of eight and not zero") {
       Read(WithKey("general.alignment", Bytes(kUint64) + Bytes<uint64_t>(8))) ==
       "SHD054 `general.alignment` is of type 10 and not a 32-bit unsigned "
       "integer");
-  // Data begin at multiples of it.
+  // The data of every tensor begin at a multiple of the alignment.
   File file = WithKey("general.alignment", Bytes(kUint32) + Bytes(8u));
   file.tensors = {{"a", {2}, 0, 0}, {"b", {2}, 0, 8}};
   CHECK(Read(file) == "read 2");
@@ -123,11 +123,11 @@ TEST_CASE("an alignment is a multiple of eight and not zero") {
 }
 
 TEST_CASE("data of tensors are disjoint and inside the file") {
-  // 64 bytes each: the second begins where the first ends, or one unit before.
+  // The data of `a` end where those of `b` begin, or 4 bytes later.
   CHECK(Read(WithTensors({{"a", {16}, 0, 0}, {"b", {8}, 0, 64}})) == "read 2");
   CHECK(Read(WithTensors({{"a", {17}, 0, 0}, {"b", {8}, 0, 64}})) ==
         "SHD052 the data of `b` overlaps that of another tensor");
-  // In any order of the file.
+  // The order of the tensors in the file does not matter.
   CHECK(Read(WithTensors({{"b", {8}, 0, 64}, {"a", {16}, 0, 0}})) == "read 2");
   CHECK(Read(WithTensors({{"b", {8}, 0, 64}, {"a", {32}, 0, 0}})) ==
         "SHD052 the data of `b` overlaps that of another tensor");

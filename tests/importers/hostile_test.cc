@@ -35,7 +35,7 @@ std::string Text(const JsonValue& object, std::string_view key) {
   return value ? std::string(value->string()) : std::string();
 }
 
-// A copy with the links, which are listed apart.
+// A copy of the hostile files, with the symbolic links that LINKS.json lists.
 class Copy {
  public:
   Copy() {

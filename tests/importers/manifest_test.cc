@@ -77,7 +77,8 @@ TEST_CASE("manifest: the separator of stored trees is that of their names") {
     return manifest->separator;
   };
   CHECK(separator("orbax_trainstate") == '/');
-  // Not known from the tree: found from the names, which have dots.
+  // These trees do not state a separator. It is found from the names, which
+  // have dots.
   CHECK(separator("dcp_4ranks") == 0);
   CHECK(separator("dcp_hf_4ranks") == 0);
 }
@@ -180,7 +181,8 @@ TEST_CASE("manifest: a set without an index must have every number") {
       RefusedWith({"model-00001-of-99999999999999999999.safetensors"});
   CHECK(many.starts_with("the set has 1 of "));
   CHECK(many.size() < 2000);
-  // Numbers from 0, digits of other widths, other separators.
+  // Names with numbers from 0, other numbers of digits and other separators are
+  // recognised.
   CHECK(RefusedWith({"m-0-of-2.safetensors", "m-1-of-2.safetensors"}) ==
         "2 read");
   CHECK(RefusedWith({"m-00001-of-000002.safetensors",

@@ -29,7 +29,7 @@ constexpr std::string_view kHeaders[] = {
         "__metadata__":{"x":"y"}})",
 };
 
-// Right or wrong, these are for the full reader.
+// Headers, valid or not, that the plain reader leaves to the full reader.
 constexpr std::string_view kOther[] = {
     R"([])",
     R"({"a":1})",
@@ -78,9 +78,9 @@ bool Same(const SafetensorsHeader& a, const SafetensorsHeader& b) {
          a.entries == b.entries;
 }
 
-// What is read at all is what the full reader reads, without a finding, and
-// what it does not read is refused or read by the other as if it were not
-// there. `data`: how many bytes there are.
+// Checks that the result is the same with and without the plain reader, and
+// that a header which the plain reader accepts has no findings. Returns whether
+// it accepts the header. `data` is the number of bytes of data.
 bool ReadsTheSame(std::string_view json, std::optional<int64_t> data) {
   CAPTURE(json);
   const std::string file = File(json, static_cast<size_t>(data.value_or(0)));

@@ -1,5 +1,5 @@
-// What each importer of rules makes of a text, as testdata/tables/imports.txt
-// lists it: a rules file and a mesh, or findings with their places.
+// Compares what the importers make of texts with testdata/tables/imports.txt: a
+// rules file and a mesh, or findings with their places.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -51,7 +51,7 @@ std::string Result(const TableCase& given) {
   if (!imported) return out;
   if (imported->mesh) out += MeshFileYaml(*imported->mesh);
   out += ImportedFileYaml(*imported);
-  // The rule that the system itself chooses.
+  // The rule that the imported system itself chooses for each name.
   for (const std::string_view name :
        {"h.0.up.weight", "a/b/up.w", "x/up.w/y", "embed.weight"}) {
     if (!imported->winner) break;

@@ -10,7 +10,7 @@
 namespace shardc {
 namespace {
 
-// The file of a header and so many bytes of data.
+// Returns a file of this header and `data` bytes of data.
 std::string File(const std::string& header, size_t data) {
   std::string out;
   for (size_t i = 0; i < 8; ++i) {

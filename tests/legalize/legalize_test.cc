@@ -147,7 +147,8 @@ TEST_CASE("shrink keeps the longest legal prefix of the axes") {
          R"(["fsdp"])",
          R"(0 ["fsdp", "dp"] -> "fsdp" indivisible)",
          ""});
-  // A longer run may divide where a shorter one does, too.
+  // A longer prefix of the axes may divide the size where a shorter one does
+  // too.
   Check({{{"dp", "fsdp", "tp"}},
          Shape{24},
          kShrink,
@@ -179,7 +180,7 @@ TEST_CASE("shrink keeps the longest legal prefix of the axes") {
          R"(["dp", "fsdp"])",
          R"(0 ["dp", "fsdp"] -> "dp" indivisible)",
          ""});
-  // Every reason of a dimension, in order.
+  // Every reason for which a dimension changes is reported, in order.
   Check({{{"dp"}, {"fsdp", "dp", "tp", "nope"}},
          Shape{2, 8},
          kShrink,
@@ -346,7 +347,7 @@ TEST_CASE("the last dimension of a block dtype is split between blocks") {
     return LegalizeStored(spec, {shape, block::kQ4_0}, Small(),
                           {policy, Compat::kNone, 0});
   };
-  // 256 = 8 blocks, 288 = 9.
+  // Rows of 256 elements are 8 blocks, rows of 288 are 9.
   CHECK(legal({{}, {"tp"}}, {4, 256}, kError).problems.empty());
   CHECK(legal({{"fsdp"}, {}}, {4, 256}, kError).problems.empty());
   const Legal wrong = legal({{"fsdp"}, {"tp"}}, {4, 288}, kError);
@@ -354,7 +355,7 @@ TEST_CASE("the last dimension of a block dtype is split between blocks") {
   CHECK(SpecText(legal({{}, {"fsdp", "tp"}}, {4, 256}, kShrink).spec) ==
         R"([null, "fsdp"])");
   CHECK(SpecText(legal({{}, {"tp"}}, {4, 288}, kDrop).spec) == "[null, null]");
-  // Axes of size 1 part nothing, whatever the size is.
+  // Axes of size 1 divide nothing, so any size is legal.
   CHECK(legal({{}, {"one"}}, {4, 7}, kError).problems.empty());
   CHECK(legal({{"tp"}}, {0}, kError).problems.empty());
 }

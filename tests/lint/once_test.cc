@@ -45,16 +45,16 @@ TEST_CASE("a finding is redundant if others report all facts that make it so") {
   two.reports = {"b"};
   CHECK(OnceEach({dead, one, two}).size() == 2);
   CHECK(OnceEach({dead, one}).size() == 2);
-  // What went itself excuses nobody.
+  // A finding that was itself dropped does not make others redundant.
   one.unless = {"b"};
   CHECK(OnceEach({dead, one, two}).size() == 2);
   two.reports = {"b", "a"};
   CHECK(OnceEach({dead, one, two}).size() == 1);
 }
 
-// A pattern written with the other separator explains everything; without
-// that lint the other naming does, and then the fall-through is not reported as
-// well.
+// The lint of patterns with the other separator explains all findings. If that
+// lint is ignored, the lint of another naming does, and the rule that all names
+// fall through to is not reported as well.
 TEST_CASE(
     "of two findings that make each other redundant the one with more facts "
     "stays") {
@@ -122,7 +122,7 @@ TEST_CASE(
   CHECK(found[0].message == "all of `a` and `b` split it");
   REQUIRE(found[0].labels.size() == 1);
   CHECK(found[0].labels[0].place.begin == 2);
-  // A single remaining finding keeps its own words.
+  // If one finding is left, its message does not change.
   CHECK(OnceEach({b})[0].message == "`b` splits it, at length");
   b.several.cause = "fsdp";
   CHECK(OnceEach({a, b}).size() == 2);

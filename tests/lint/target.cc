@@ -25,7 +25,8 @@ std::optional<Mesh> MeshOf(std::string_view text, Findings& findings) {
   return ParseMesh(source, std::nullopt, findings);
 }
 
-// What the target's keys say of rings, read as a project file's.
+// Returns the zig-zag rings that the keys declare, read as those of a target in
+// a project file.
 std::vector<ZigZagRing> RingsIn(std::string_view keys,
                                 const TemporaryFolder& folder,
                                 Findings& findings) {

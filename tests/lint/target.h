@@ -23,14 +23,14 @@ struct TestTarget {
   std::string errors;  // findings of reading, if any
 };
 
-// `good` filled with what it takes from `bad`.
+// Returns `good` with its empty members filled from `bad`.
 LintExample Filled(const LintExample& bad, const LintExample& good);
 
 TestTarget Build(const LintExample& example);
 
-// All lints, previews included, with the committed plan compared.
+// Runs all lints, previews included, and compares the committed plan.
 LintResult LintExampleText(const LintExample& example, std::string* errors);
-// The same of an example that must be readable.
+// Return the findings, or their codes, of an example that must be readable.
 std::vector<Finding> FindingsOf(const LintExample& example);
 std::multiset<std::string> CodesOf(const LintExample& example);
 

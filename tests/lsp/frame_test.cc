@@ -54,7 +54,7 @@ TEST_CASE("frame: messages, in pieces of any size") {
       CHECK(Read(one.bytes, step) == one.frames);
     }
   }
-  // What is too large is passed over, and what follows is read.
+  // A message that is too large is skipped, and the next one is read.
   const std::string bytes = "Content-Length: " + std::to_string(large.size()) +
                             "\r\n\r\n" + large + Framed("{}");
   CHECK(Read(bytes, 65536) == std::vector<std::string>{"<large>", "{}"});

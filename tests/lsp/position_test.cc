@@ -82,7 +82,7 @@ TEST_CASE("documents: changes of a range, of all, and past the end") {
   }
 }
 
-// What a change means, by the lines of the entire text.
+// Applies a change by its definition, with the lines of the entire text.
 void ApplySlowly(const Change& change, std::string& text) {
   if (!change.range) {
     text = change.text;
@@ -143,8 +143,9 @@ TEST_CASE("documents: 2,000 changes of one message do not read the text each") {
     buffer.Apply({Range{at, at}, "x"}, Encoding::kUtf16);
   }
   CHECK(static_cast<int64_t>(buffer.Take().size()) == size + 2000);
-  // Dividing the text, joining it, and a few blocks for each change. Reading
-  // all lines for each change would be 2,000 times the size.
+  // The work is dividing the text into blocks, joining them, and a few blocks
+  // for each change. Reading all lines for each change would be 2,000 times the
+  // size.
   CHECK(buffer.work() < 10 * size);
 }
 

@@ -1,4 +1,4 @@
-// Sessions of the server, as testdata/tables/lsp.txt lists them: what a client
+// Compares sessions of the server with testdata/tables/lsp.txt: what a client
 // sends, and every message that it gets. The project is checked by the rooms
 // below this one.
 #include "lsp/server.h"
@@ -157,7 +157,8 @@ class Session {
         "{\"capabilities\": " +
         (capabilities.empty() ? "{}" : capabilities) + "}");
     Send(R"("method": "initialized", "params": {})");
-    // What every session begins with is in the result of those that show it.
+    // The messages with which every session begins are in the result only if
+    // the case has a part `start`.
     const std::string start = Flush();
     if (given_.Find("start") != nullptr) out_ += start;
     std::istringstream lines(given_.Text("send"));

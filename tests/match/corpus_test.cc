@@ -1,6 +1,6 @@
-// The first rule that matches each parameter, over pairs of public rule sets
-// and parameter trees, against what Python's `re.search` gives. SHARDC_CORPUS
-// names another folder of the same layout.
+// Compares the first rule that matches each parameter, over pairs of public
+// rule sets and parameter trees, with what Python's `re.search` gives.
+// SHARDC_CORPUS names another folder of the same layout.
 #include <cstdlib>
 #include <filesystem>
 #include <string>

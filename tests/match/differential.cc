@@ -64,7 +64,8 @@ void Comparison::Expect(std::string_view how, size_t name,
   }
 }
 
-// What RE2 finds of the patterns in the automaton's subset.
+// Returns the patterns that RE2 finds in the name, without those that the
+// automaton does not support.
 std::span<const uint32_t> Comparison::Inside(size_t name, const Nfa& nfa) {
   scratch_.clear();
   for (uint32_t rule : expected_.Of(name)) {

@@ -1,6 +1,6 @@
-// Our automaton against RE2: random rule sets, and all small patterns on all
-// short texts. SHARDC_MATCH_PAIRS sets the number of pairs of names and rules,
-// and SHARDC_MATCH_SEED selects others:
+// Compares the automaton with RE2: random rule sets, and all small patterns on
+// all short texts. SHARDC_MATCH_PAIRS sets the number of pairs of names and
+// rules, and SHARDC_MATCH_SEED selects others:
 //
 //   SHARDC_MATCH_PAIRS=1000000000 build/tests/match_test -tc='*random*'
 #include "match/differential.h"
@@ -64,7 +64,8 @@ TEST_CASE("random strange patterns and names: the automaton is RE2") {
     }
     for (int i = 0; i < 1500; ++i) {
       one.names.push_back(maker.StrangeName());
-      // The start of a name behind it, perhaps cut within a code point.
+      // Every fourth name is followed by a prefix of it, which may end inside a
+      // code point.
       if (i % 4 != 0) continue;
       const std::string& last = one.names.back();
       const auto size = static_cast<uint32_t>(last.size());
@@ -91,8 +92,8 @@ std::vector<std::string> AllTexts(const std::vector<std::string>& letters,
   return out;
 }
 
-// Every pattern of up to `size` of `atoms`, with `|` and repetition of what
-// stands before.
+// Returns every pattern of up to `size` of `atoms`, with `|` between atoms and
+// repetition of the last one.
 std::vector<std::string> AllPatterns(const std::vector<std::string>& atoms,
                                      int size) {
   std::vector<std::string> grown = {""};

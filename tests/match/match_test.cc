@@ -157,8 +157,6 @@ TEST_CASE("too many large patterns are refused in bounded time") {
   CHECK(findings.all()[0].code->name == "regex-limit");
 }
 
-// Random patterns over a small alphabet: the set, any number of threads and
-// the one-by-one loop give the same winners.
 TEST_CASE("a long pattern of optional parts is refused before it is compiled") {
   std::string text;
   while (text.size() < 32'768) text += "a?";
@@ -283,7 +281,8 @@ TEST_CASE("the first group is that of the leftmost match") {
   CHECK(found > 10000);
 }
 
-// A rules file cannot hold one, a caller of the library can.
+// A rules file cannot contain a NUL byte, but a caller of the library can pass
+// one.
 TEST_CASE("a pattern with a NUL byte is refused") {
   Findings findings;
   const std::string text("a\0b", 3);

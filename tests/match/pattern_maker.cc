@@ -28,7 +28,7 @@ constexpr std::array kEnds = {
 constexpr std::array kStarts = {""sv,   ""sv,      ""sv,     "^"sv,
                                 ".*"sv, "(^|S)"sv, "(?i)"sv, "\\b"sv};
 
-// Alone and in classes; all are letters, marks or places of some kind.
+// What strange patterns are made of, alone and inside classes.
 constexpr std::array kAtoms = {
     "a"sv,        "b"sv,           "k"sv,           "S"sv,
     "/"sv,        "."sv,           "0"sv,           "_"sv,

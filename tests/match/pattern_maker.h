@@ -1,4 +1,5 @@
-// Random patterns and names: such as people write, and such as nobody does.
+// Random patterns and names: some as in real models, some with any syntax of
+// RE2.
 #ifndef SHARDC_TESTS_MATCH_PATTERN_MAKER_H_
 #define SHARDC_TESTS_MATCH_PATTERN_MAKER_H_
 
@@ -20,18 +21,19 @@ class PatternMaker {
     return static_cast<uint32_t>(random_() % bound);
   }
 
-  // A model's parameter, as `model/layers/17/mlp/up_proj/kernel`; what rules
-  // for such names look like.
+  // Return the name of a model's parameter, such as
+  // `model/layers/17/mlp/up_proj/kernel`, and a pattern as rules have it for
+  // such names.
   std::string ModelName(char separator);
   std::string ModelPattern(char separator);
 
-  // Any of RE2's syntax over few characters, `depth` groups deep; texts of
-  // the same characters, not always UTF-8.
+  // Return a pattern with any of RE2's syntax over few characters, `depth`
+  // groups deep, and a text of these characters, which may be invalid UTF-8.
   std::string StrangePattern(int depth);
   std::string StrangeName();
 
-  // Made of `a`, `b`, `/` and classes that treat all other letters in the same
-  // way.
+  // Returns a pattern made of `a`, `b`, `/` and classes that treat all other
+  // letters in the same way.
   std::string SmallPattern(int depth);
 
  private:

@@ -71,7 +71,8 @@ TEST_CASE("alternatives are kept up to a limit") {
   CHECK_FALSE(SketchOf(deep).complete);
 }
 
-// Against the definition: try every split at a wild mark.
+// Returns whether the word fits by the definition: tries every split at a wild
+// mark.
 bool FitsSlowly(std::string_view text, std::string_view word) {
   if (text.empty()) return word.empty();
   if (text[0] == Sketch::kWild) {

@@ -54,7 +54,7 @@ TEST_CASE("slices are the outer factor of each axis") {
   mesh.slices = 2;
   mesh.processes = 4;
   mesh.dcn = {1, 2};
-  // Each slice is a 4 x 1 column; its devices are numbered first.
+  // Each slice is a column of 4 x 1 devices, which have consecutive numbers.
   const std::vector<int64_t> expected = {0, 4, 1, 5, 2, 6, 3, 7};
   for (int64_t position = 0; position < 8; ++position) {
     const DevicePlace place = PlaceOf(mesh, position);

@@ -34,7 +34,7 @@ TEST_CASE("types of blocks are found by ggml's names alone") {
     CHECK_FALSE(ParseDtype(DtypeName(dtype)));
     CHECK(names.insert(DtypeName(dtype)).second);
     CHECK(256 % BlockElements(dtype) == 0);
-    // What is rounded up to bits is less than one too many.
+    // DtypeBits rounds the bits of an element up to a complete bit.
     const int64_t bits = *BytesOf(256, dtype) * 8;
     CHECK(DtypeBits(dtype) == (bits + 255) / 256);
   }

@@ -20,7 +20,8 @@
 namespace shardc {
 namespace {
 
-// Cases whose verdict is a recommendation, and where ours is another.
+// Cases for which EXPECT.json only recommends a verdict, and shardc has another
+// one.
 struct Difference {
   std::string_view file;
   std::string_view reason;
@@ -135,7 +136,7 @@ TEST_CASE("hostile files of our formats get their verdict") {
     const auto line = entry.Find("line");
     CHECK(HasCode(findings, classes,
                   line ? static_cast<int>(line->integer()) : 0));
-    // A hostile file must not drown its reader.
+    // The findings must stay short, however hostile the file.
     CHECK(Shown(findings).size() < 4096);
   }
   CHECK(differences == kDifferences.size());

@@ -84,7 +84,7 @@ TEST_CASE("the separator is the one that most names hold") {
   CHECK(settle({}) == "none");
   CHECK(settle({"a.b", "a/b"}) == "tie");
   CHECK(settle({"a.b/c"}) == "tie");
-  // These dots separate nothing.
+  // The dots in these names do not separate parts.
   CHECK(settle({"../../x", ".hidden/x", "x/y."}) == "/");
 }
 

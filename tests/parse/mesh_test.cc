@@ -52,13 +52,13 @@ TEST_CASE("mesh files") {
        "dp=2/auto tp=2/explicit devices=4"},
       {"axes: {dp: 4, tp: 2}\nprocesses: 2\n", 0,
        "dp=4/auto tp=2/auto devices=8 processes=2"},
-      // The first axis that the slices divide carries them.
+      // Slices are along the first axis whose size their number divides.
       {"axes: {sp: 3, dp: 4, tp: 2}\nslices: 2\n", 0,
        "sp=3/auto dp=4/auto tp=2/auto devices=24 slices=2 x1 x2 x1"},
       {"axes: {dp: 4, tp: 4}\nslices: 4\ndcn: {dp: 2, tp: -1}\n", 0,
        "dp=4/auto tp=4/auto devices=16 slices=4 x2 x2"},
       {"axes: {dp: 4}\nslices: 1\ndcn: {dp: 1}\n", 0, "dp=4/auto devices=4"},
-      // -1 takes the slices that the other factors leave.
+      // -1 is replaced by the number of slices divided by the other factors.
       {"axes: {dp: 4, tp: 2}\nslices: 2\ndcn: {dp: -1}\n", 0,
        "dp=4/auto tp=2/auto devices=8 slices=2 x2 x1"},
       {"axes: {dp: 4, tp: 2}\nslices: 2\ndcn: {dp: -1, tp: 2}\n", 0,

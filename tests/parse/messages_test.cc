@@ -1,5 +1,5 @@
-// Complete messages, letter by letter: a literal text in, all messages about it
-// out.
+// Compares all messages about a literal text with the expected ones, letter by
+// letter.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -377,7 +377,7 @@ TEST_CASE("which layers see a window, and which have attention") {
     int64_t windowed, attention;  // -1: not given
   };
   constexpr Case kCases[] = {
-      // Lists by layer; other kinds keep no keys.
+      // Lists by layer; layers that are not attention have no KV cache.
       {"{\"num_hidden_layers\": 4, \"sliding_window\": 128, \"layer_types\": "
        "[\"sliding_attention\", \"full_attention\", \"chunked_attention\", "
        "\"linear_attention\"]}",
@@ -385,7 +385,7 @@ TEST_CASE("which layers see a window, and which have attention") {
       {"{\"num_hidden_layers\": 8, \"hybrid_override_pattern\": "
        "\"M-M*M-M*\"}",
        -1, 2},
-      // Every P-th sees all; so it is in Gemma's code.
+      // Every P-th layer has no window, as in Gemma's code.
       {"{\"num_hidden_layers\": 9, \"sliding_window\": 128, "
        "\"sliding_window_pattern\": 4}",
        7, -1},

@@ -14,7 +14,8 @@
 namespace shardc {
 namespace {
 
-// A reader knows what it is given, whatever there is to run.
+// The operations that the reader knows here; it gets them as an argument, so
+// they need not exist.
 constexpr SettingSet kBlocks = {Setting::kBlocksizeQ, Setting::kBlocksizeK,
                                 Setting::kBlocksizeB};
 constexpr std::array<KnownOperation, 5> kKnown = {{

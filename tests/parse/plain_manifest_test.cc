@@ -36,7 +36,7 @@ constexpr std::string_view kPlain[] = {
         "b": {"a": {"shape": [2], "dtype": "F32"}}})",
 };
 
-// Right or wrong, these are for the full reader.
+// Texts, valid or not, that the plain reader leaves to the full reader.
 constexpr std::string_view kOther[] = {
     "",
     "[]",
@@ -77,7 +77,8 @@ constexpr std::string_view kOther[] = {
     "\xEF\xBB\xBF{\"schema\": \"shardc.manifest/v1\", \"params\": []}",
 };
 
-// What is read at all is what the full reader reads, without a finding.
+// Checks that the full reader reads the same, without a finding, if the plain
+// reader accepts the text. Returns whether it does.
 bool ReadsTheSame(std::string_view text) {
   const SourceRef source = MakeSource("m.json", std::string(text));
   const auto plain = ReadPlainManifest(source);

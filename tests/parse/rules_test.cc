@@ -86,7 +86,7 @@ TEST_CASE("a file without a separator shows it by its patterns") {
                             "', spec: []}, {match: x, spec: []}]\n"),
         findings);
     REQUIRE(file);
-    // Of the file, not of each rule.
+    // The separator is that of the file, not of each rule.
     CHECK(file->rules[0].separator_from == file->rules[1].separator_from);
     CHECK(file->rules[0].separator == file->rules[1].separator);
     return std::pair(file->rules[0].separator_from, file->rules[0].separator);
@@ -371,7 +371,7 @@ TEST_CASE("all errors of all files at once, up to a limit") {
 }
 
 TEST_CASE("large files take time in proportion") {
-  // Quadratic work over these would take minutes.
+  // Reading this in quadratic time would take minutes.
   std::string registers = "register:\n";
   std::string bundles = "bundles:\n";
   std::string spec = "rules:\n  - match: a\n    spec: [";

@@ -1,5 +1,5 @@
-// Folded groups against the parameters one by one, and their sums against the
-// plan's own summary.
+// Compares folded groups with their parameters one by one, and the groups' sums
+// with the plan's summary.
 #include "picture/fold.h"
 
 #include <doctest/doctest.h>
@@ -161,7 +161,7 @@ TEST_CASE("parameters are of the kind that their module's name gives") {
 TEST_CASE("placed parameters fold over coordinates and count on one device") {
   std::vector<Param> params;
   for (int i = 0; i < 6; ++i) {
-    // Two at 0, two at 1, one at 2, one at 3.
+    // Two experts are at coordinate 0, two at 1, one at 2 and one at 3.
     const int at = i < 4 ? i / 2 : i - 2;
     params.push_back({"e." + std::to_string(i) + ".w",
                       Entry(8, "[]",

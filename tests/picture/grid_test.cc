@@ -1,4 +1,5 @@
-// Cells of arrays and of the mesh against coordinates, one device at a time.
+// Compares the cells of arrays and of the mesh with coordinates computed one
+// device at a time.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -157,7 +158,8 @@ TEST_CASE("hosts are drawn as full rows, parts of rows, or not at all") {
   CHECK(MeshPicture(mesh).host_cells() == 2);
   mesh.processes = 1;
   CHECK(MeshPicture(mesh).host_form() == HostForm::kNone);
-  // A host of six is no whole rows of four, and no part of one.
+  // The six devices of a host are neither complete rows of four nor a part of
+  // one row.
   Mesh odd = MeshOf({{"fsdp", 3}, {"tp", 4}});
   odd.processes = 2;
   CHECK(MeshPicture(odd).host_form() == HostForm::kNone);

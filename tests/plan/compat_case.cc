@@ -34,7 +34,7 @@ using reference::Value;
 constexpr int kTensors = 10;
 constexpr int kRules = 5;
 
-// The spec that one of the two gives a parameter in a mode.
+// The spec that eformer or fjformer gives a parameter in a mode.
 using Theirs = reference::Result<PartitionSpec>;
 
 Tree Array(const Shape& shape) {
@@ -118,8 +118,8 @@ class Case {
     }
   }
 
-  // Mesh axes by name, each once, and for eformer the parallelism axes that
-  // the mesh lacks.
+  // Returns a spec of mesh axes by name, each used once; for eformer also of
+  // parallelism axes that the mesh lacks.
   BothAxes Literal() {
     std::set<std::string> open;
     for (const MeshAxis& axis : mesh_.axes) open.insert(axis.name);
@@ -149,8 +149,9 @@ class Case {
     return axes;
   }
 
-  // By mode; nothing for a spec that the reference cannot write, as its
-  // groups nest.
+  // Returns the other system's spec in each mode, or nothing if it cannot write
+  // the spec because groups are nested.
+  //
   // Nulls inside a group are left out, here as everywhere in shardc; eformer
   // takes one for an axis that the mesh lacks, and JAX refuses it.
   std::optional<std::vector<PartitionSpec>> SpecsOf(
@@ -217,7 +218,7 @@ class Case {
                                                 6, 8, 9, 12, 16, 24};
     std::set<std::string> names;
     while (names.size() < kTensors) names.insert(patterns_.ModelName('/'));
-    // eformer joins by `/` whatever the manifest's names are joined by.
+    // eformer joins names by `/`, whatever separator the manifest has.
     const char separator = setting_.Chance(25) ? '.' : '/';
     ManifestBuilder builder;
     for (const std::string& path : names) {
@@ -241,8 +242,9 @@ class Case {
         theirs_[mode], tree, {.min_size = rules_.policy.min_size.value_or(0)});
   }
 
-  // By parameter: the spec that the other system gives. It stops at the first
-  // parameter without a rule; then each parameter is matched by itself.
+  // Returns the spec that the other system gives each parameter. The system
+  // stops at the first parameter without a rule; then each parameter is matched
+  // by itself.
   std::vector<Theirs> Match(size_t mode) const {
     std::vector<Theirs> out;
     const auto all = MatchTree(mode, tree_);

@@ -66,7 +66,7 @@ struct PlanCase {
   std::string expected;  // the parameter's object
 };
 
-// Worked by hand from CONTRACT's text.
+// The expected entries were worked out by hand.
 TEST_CASE("the entry of a parameter, by case") {
   const std::vector<PlanCase> cases = {
       {"a composite axis divides by the product",
@@ -195,7 +195,8 @@ TEST_CASE("unmatched and illegal parameters are part of the plan") {
   CHECK(compiled->plan.summary.unmatched == 1);
   CHECK(compiled->plan.summary.illegal == 1);
   CHECK(compiled->plan.summary.bytes == 224);
-  // The illegal one has no size, so the sum has none.
+  // The parameter with an illegal spec has no size on a device, so the sum over
+  // all parameters has none.
   CHECK_FALSE(compiled->plan.summary.bytes_per_device.has_value());
   CHECK(
       Line(*compiled, "w") ==
@@ -203,7 +204,7 @@ TEST_CASE("unmatched and illegal parameters are part of the plan") {
 }
 
 TEST_CASE("the fullest device counts placed tensors by coordinate") {
-  // 2 experts a coordinate, and coordinate 1 has the larger ones.
+  // Each coordinate has 2 experts, and those of coordinate 1 are larger.
   const auto compiled = Good(
       {"ep:2",
        "rules: [{match: 'e(\\d+)', spec: [null], place: {axis: ep, index:"
@@ -239,7 +240,8 @@ TEST_CASE("the fingerprint is the hash of the meaning in canonical JSON") {
           "\"insert\"],\"params\":{\"b\\\"\xc3\xa9/\":{\"dtype\":\"BF16\","
           "\"modes\":{\"decode\":[null]},\"shape\":[8],\"spec\":[\"fsdp\"]},"
           "\"z\":{\"dtype\":\"F32\",\"shape\":[2],\"spec\":[null]}}}");
-  // The text of patterns and the order of parameters are not meaning.
+  // The text of patterns and the order of parameters do not change the
+  // fingerprint.
   const auto other = Good(
       {"fsdp:4",
        "rules: [{match: '^b.', spec: [fsdp], modes: {decode: [null]}},"

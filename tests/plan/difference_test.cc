@@ -1,5 +1,5 @@
-// What is found between a plan or a step program and an edited copy of it, as
-// testdata/tables/differences.txt lists it.
+// Compares a plan or a step program with an edited copy of it; the differences
+// that must be found are in testdata/tables/differences.txt.
 #include "plan/difference/plan_difference.h"
 
 #include <doctest/doctest.h>

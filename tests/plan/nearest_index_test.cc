@@ -134,7 +134,7 @@ TEST_CASE("the nearest of many rules is the best of those found one by one") {
   }
 }
 
-// The work is counted, not timed: of ten times as many rules as many are
+// Work is counted, not timed: among ten times as many rules, no more rules are
 // compared.
 TEST_CASE("rules without a common part are no candidates") {
   for (const size_t count : {100, 1000, 10000}) {

@@ -30,12 +30,13 @@ TEST_CASE("one part may differ, and two must be equal") {
   };
   const Case cases[] = {
       {"ffn/up/kernel", "0: mlp|ffn -> ffn/up/kernel"},
-      // The words of [0] weigh more, but only one of its parts agrees.
+      // The words of rule 0 weigh more, but only one of its parts agrees.
       {"layers/7/moe/gate/kernel", "1: up|gate -> moe/(gate|down)/kernel$"},
       // The name may have one part more at its end, not two.
       {"moe/gate/kernel/scale", "1: up|gate -> moe/(gate|down)/kernel$"},
       {"moe/gate/kernel/scale/0", "-"},
-      // Digits are any number, and stand in no rewrite.
+      // Digits match any number. If the parts that differ are digits, no
+      // rewritten pattern is suggested.
       {"experts/31/w2/bias", "2: w1|w2 -> experts/\\d+/w2/bias"},
       {"layers/0/mlp/3/kernel", "0: up|*"},
       {"layers/attn/kernel", "-"},

@@ -8,8 +8,8 @@
 namespace shardc {
 namespace {
 
-// The axes of KV heads after the choice for a model on tp devices: "tp" or
-// "null"; of a pack unless `file` is another.
+// Returns "tp" or "null": the axes of KV heads that are chosen for a model on
+// tp devices. The axis rules are those of a pack, or of `file`.
 std::string KvHead(std::optional<int64_t> kv_heads, int64_t tp,
                    const std::string& file = "builtin:llama/hf") {
   constexpr auto kAt = static_cast<size_t>(AxisRule::kKvHead);

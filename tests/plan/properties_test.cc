@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kSpecCases = 20000;
 constexpr uint64_t kPlanCases = 400;
 
-// The four rules of JAX, written down apart from the room that keeps them.
+// JAX's four rules of legal specs, written independently of src/legalize.
 bool IsLegal(const Spec& spec, const Shape& shape, const Mesh& mesh) {
   if (spec.size() > shape.size()) return false;
   std::set<std::string> seen;
@@ -30,7 +30,7 @@ bool IsLegal(const Spec& spec, const Shape& shape, const Mesh& mesh) {
   return true;
 }
 
-// Shards side by side are the tensor.
+// Returns whether the shards of all parts together have the tensor's shape.
 bool ShardsMakeTheTensor(const Spec& spec, const Shape& shape,
                          const Mesh& mesh) {
   const Shape shard = ShardShape(spec, shape, mesh);
@@ -57,7 +57,8 @@ void CheckLegal(const Spec& spec, const Shape& shape, const Mesh& mesh,
                 const LegalizeOptions& options) {
   const Legal legal = Legalize(spec, shape, mesh, options);
   if (!legal.problems.empty()) {
-    // Only `error` leaves more than a repeated axis standing.
+    // Policies other than `error` correct every problem but a repeated axis,
+    // which remains under `drop`.
     for (const Edit& problem : legal.problems) {
       if (options.illegal == IllegalPolicy::kError) break;
       CHECK(problem.reason == Reason::kRepeatedAxis);

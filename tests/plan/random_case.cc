@@ -110,7 +110,8 @@ RuleSet RandomCase::RandomRules(const Mesh& mesh) {
     Registration registration;
     registration.name = kRegistered[i];
     registration.rule.is_null = false;
-    // Only to registrations before it, so that there is no circle.
+    // Rules only name registrations before their own, so that there is no
+    // cycle.
     std::vector<std::string> names = {"head", "kv_head", "query_sequence",
                                       "BATCH"};
     names.insert(names.end(), kAxes.begin(), kAxes.end());

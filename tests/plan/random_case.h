@@ -46,8 +46,8 @@ class RandomCase {
   std::mt19937_64 random_;
 };
 
-// The same with every mesh axis under another name, in the mesh, in the axis
-// rules (where the parallelism axes are given) and wherever it is written.
+// Return the argument with every mesh axis under another name: in the mesh, in
+// specs, and in axis rules, where also the parallelism axes are set.
 std::string Renamed(const std::string& axis);
 Mesh Renamed(Mesh mesh);
 Spec Renamed(Spec spec);

@@ -37,7 +37,7 @@ std::string Plan(const std::string& lines) {
   return std::string(kHead) + lines + std::string(kTail);
 }
 
-// By whichever way, the parameters are those of the ordinary reader.
+// Checks that the table of parameters equals what the ordinary reader reads.
 void CheckSame(const std::string& text, size_t classes) {
   CAPTURE(text);
   Findings findings, by_table;
@@ -73,7 +73,8 @@ TEST_CASE("parameters with equal entries are one class") {
 TEST_CASE(
     "a plan that has not one parameter a line is read by the ordinary reader") {
   const std::string one(kOne), two(kTwo);
-  // Escapes, several on a line, one on several, another indent, none at all.
+  // Plans with escapes, several parameters on a line, one parameter on several
+  // lines, another indentation, and none.
   CheckSame(Plan(Line("a\\u002e0", one, false) + Line("a.1", one, true)), 2);
   CheckSame(Plan("    \"a\": " + one + ", \"b\": " + one + "\n"), 2);
   CheckSame(Plan(Line("a", "{\"shape\": [8], \"x\": {}", false) +

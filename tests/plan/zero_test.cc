@@ -41,16 +41,16 @@ TEST_CASE("replicas shard the dimension of which a device holds most") {
   CHECK(States({4096, 4096}, mesh, {{"tp"}, {"fsdp"}}) ==
         Spec{{"tp", "dp"}, {"fsdp"}});
   CHECK(States({512, 4096}, mesh, {{"fsdp"}, {}}) == Spec{{"fsdp"}, {"dp"}});
-  // All axes that the spec leaves out.
+  // The states are sharded over all axes that the spec leaves out.
   CHECK(States({4096, 64}, mesh, {}) == Spec{{"fsdp", "dp"}, {}});
-  // Axes that shard no tokens are no replicas.
+  // Devices along an axis that shards no tokens are no replicas.
   CHECK(States({64}, MeshOf({{"tp", 8}}), {}) == Spec{{}});
 }
 
 TEST_CASE("what no dimension divides by stays replicated") {
   const Mesh mesh = MeshOf({{"dp", 4}, {"fsdp", 8}});
   CHECK(States({9, 3}, mesh, {}) == Spec{{}, {}});
-  // 8 divides, 32 does not.
+  // The 8 of fsdp divide 24, and 8 times the 4 of dp do not.
   CHECK(States({24, 3}, mesh, {}) == Spec{{"fsdp"}, {}});
   // The largest dimension does not divide, the other one does.
   CHECK(States({99, 64}, mesh, {}) == Spec{{}, {"fsdp", "dp"}});

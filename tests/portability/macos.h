@@ -1,4 +1,4 @@
-// What of the system's headers macOS lacks or names otherwise, for
+// Removes from the system's headers what macOS lacks or names otherwise, for
 // `clang++ -include tests/portability/macos.h -U__linux__ -fsyntax-only`: a
 // source that uses any of it does not compile then.
 #define st_atim st_atimespec

@@ -1,5 +1,5 @@
-// Prints what files say of the program in its own words: man/commands.json,
-// or with `operations` or `devices` what schemas and manual hold of them.
+// Prints, as JSON, what other files state about the program: man/commands.json
+// or, with `operations` or `devices`, what schemas and manual state about them.
 //
 //   [{"name": "sdpa", "settings": ["runtime_dtype", ...]}]
 #include <cstdio>

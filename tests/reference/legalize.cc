@@ -26,7 +26,7 @@ bool Fits(const Value& entry, int64_t size, const Mesh& mesh) {
     if (!axis.IsName() || !mesh.Find(axis.name)) return false;
     if (parts) parts = CheckedMul(*parts, mesh.SizeOf(axis.name));
   }
-  // Zero divides by everything, also by what does not fit in 64 bits.
+  // Every number divides a size of 0, also one that does not fit in 64 bits.
   return size == 0 || (parts && *parts != 0 && size % *parts == 0);
 }
 

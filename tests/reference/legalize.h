@@ -21,13 +21,13 @@ Result<PartitionSpec> CorrectedNamedSharding(const Shape& shape,
                                              const Mesh& mesh,
                                              bool raise_mesh_error = true);
 
-// with_sharding_constraint: nothing when the array is returned untouched
-// (an empty mesh or an empty spec).
+// with_sharding_constraint: nothing if the array is returned unchanged (an
+// empty mesh or an empty spec).
 Result<std::optional<PartitionSpec>> ShardingConstraint(
     const Shape& shape, std::span<const Value> spec, const Mesh& mesh);
 
-// Why JAX does not shard an array by a spec as it stands: `spec_too_long`,
-// `unknown_mesh_axis`, `duplicate_mesh_axis`, `indivisible`; nothing where it
+// Returns why JAX does not shard an array by this spec: `spec_too_long`,
+// `unknown_mesh_axis`, `duplicate_mesh_axis`, `indivisible`; nothing if it
 // does.
 std::optional<Error> Refusal(const PartitionSpec& spec, const Shape& shape,
                              const Mesh& mesh);

@@ -13,7 +13,7 @@
 namespace shardc::reference {
 namespace {
 
-// One pattern, read when first asked for.
+// A pattern that is compiled when a name first reaches it.
 class LazyPattern {
  public:
   explicit LazyPattern(std::string text) : text_(std::move(text)) {}

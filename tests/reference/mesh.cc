@@ -1,8 +1,9 @@
-// NumPy's reshape finds the one unknown size by dividing what there is by the
-// product of the rest; Python's int() reads the numbers of a text.
+// NumPy's reshape finds the one unknown size by dividing the number of elements
+// by the product of the other sizes; Python's int() reads the numbers of a
+// text.
 //
-// Example: (2, -1, 1) on 8 devices is (2, 4, 1); on 7 it cannot be reshaped,
-// and (-1, -1) has no answer.
+// Example: (2, -1, 1) on 8 devices is (2, 4, 1); on 7 devices it cannot be
+// reshaped, and (-1, -1) is an error.
 #include "reference/mesh.h"
 
 #include <algorithm>

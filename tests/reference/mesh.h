@@ -29,9 +29,9 @@ struct MeshShape {
 Result<std::vector<int64_t>> Reshape(std::span<const int64_t> sizes,
                                      int64_t total);
 
-// eformer keeps the first mesh made for a list of sizes and names and hands
-// it out ever after, also when the number of devices is another by then.
-// Errors are not kept.
+// eformer keeps the first mesh made for a list of sizes and names and returns
+// it for every later request, even if the number of devices has changed. Errors
+// are not kept.
 class MeshCache {
  public:
   // Default: (1, -1, 1, 1, 1) over dp, fsdp, ep, tp, sp. Errors: also
@@ -44,7 +44,7 @@ class MeshCache {
   // `invalid_integer`, `names_not_all_used`, `dims_names_mismatch`.
   Result<MeshShape> ParseMeshFromString(int64_t devices, std::string_view text,
                                         const std::vector<std::string>& names);
-  // What an earlier call in the same process left behind.
+  // Stores a mesh as an earlier call in the same process would.
   void Remember(const std::vector<int64_t>& sizes, const MeshShape& mesh);
   // The sizes and names in a text, before any mesh is made.
   static Result<MeshShape> ReadText(std::string_view text,

@@ -38,7 +38,7 @@ class Reader {
   enum class Last : uint8_t { kNothing, kAnchor, kItem, kQuantified };
 
   void Invalid() { syntax_ = PythonSyntax::kInvalid; }
-  // The rest is still read, as it may be invalid.
+  // The rest of the pattern is still read, as it may be invalid.
   void PythonOnly() { python_only_ = true; }
   bool StartsWith(std::string_view prefix) const {
     return text_.substr(at_).starts_with(prefix);
@@ -78,7 +78,8 @@ class Reader {
     }
   }
 
-  // `re2` is the quantifier as RE2 writes it; `length` what Python read.
+  // `re2` is the quantifier as RE2 writes it; `length` is the number of bytes
+  // that it has in the Python pattern.
   void Quantify(std::string_view re2, size_t length) {
     if (last_ != Last::kItem) return Invalid();
     out_ += re2;
@@ -372,7 +373,8 @@ class Reader {
         if (syntax_ != PythonSyntax::kFine) return;
         continue;
       }
-      // Python knows no [:alpha:]: a bracket inside is a bracket.
+      // Python has no classes such as [:alpha:]; a bracket inside a set is an
+      // ordinary character.
       if (c == '[' || c == ']') out_ += '\\';
       out_ += c;
       ++at_;

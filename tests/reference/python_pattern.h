@@ -22,7 +22,8 @@ struct PythonPattern {
   std::string re2;  // the same in RE2's syntax, when fine
 };
 
-// Does not compile: what RE2 then refuses is invalid in Python, too.
+// Rewrites a pattern without compiling it. A rewritten pattern that RE2 refuses
+// is invalid in Python, too.
 PythonPattern ReadPythonPattern(std::string_view text);
 
 }  // namespace shardc::reference

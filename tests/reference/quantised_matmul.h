@@ -1,4 +1,4 @@
-// A quantised matmul as a whole, and how far its bits can take it.
+// A quantised matmul, and a bound on the error that its number of bits causes.
 #ifndef SHARDC_TESTS_REFERENCE_QUANTISED_MATMUL_H_
 #define SHARDC_TESTS_REFERENCE_QUANTISED_MATMUL_H_
 

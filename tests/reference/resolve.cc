@@ -1,5 +1,5 @@
-// The order of lookups is all there is to it, and it differs between the top
-// level, a composite and a registration.
+// Resolution is an order of lookups, which differs between the top level, a
+// composite and a registration.
 //
 // Example: `tp` alone is refused as no semantic axis; in `["tp"]` it passes as
 // a literal mesh axis.
@@ -128,7 +128,7 @@ class AxisResolver {
   Result<Value> Member(const Value& member) const {
     if (member.IsNone()) return member;
     if (const auto* entry = registry_.Find(member.name)) {
-      // A generation rule counts where there is no other, too.
+      // A generation rule is used even if the registration has no other rule.
       const bool generates = generates_ && entry->generation;
       if (generates || !entry->rule.IsNone()) return OfEntry(*entry);
     } else if (auto rule = TokenRule(member.name)) {

@@ -66,10 +66,12 @@ struct DynamicAxes {
   std::vector<Value> axes;
   ModeArgument mode;
 };
-// A predefined one by its class name ("AttnQSharding", "ColumnWise").
+// Returns a predefined bundle by its class name ("AttnQSharding",
+// "ColumnWise").
 std::optional<DynamicAxes> FindDynamicAxes(std::string_view class_name);
 
-// What PartitionManager.resolve was called with; nothing: not given.
+// The arguments of PartitionManager.resolve; nothing for those that were not
+// given.
 struct ResolveCall {
   std::optional<std::vector<Value>> axes;
   std::optional<DynamicAxes> axes_bundle;  // a bundle passed as `axes`

@@ -1,4 +1,4 @@
-// What the recordings leave open, by the same reading as what they show.
+// Cases of resolution that the recorded vectors do not contain.
 #include "reference/resolve.h"
 
 #include <doctest/doctest.h>

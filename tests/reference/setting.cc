@@ -6,7 +6,7 @@
 namespace shardc::reference {
 namespace {
 
-// One name stands for itself, several for a tuple.
+// Returns the only item itself, and several items as a tuple.
 Value OneOrTuple(std::vector<Value> items) {
   return items.size() == 1 ? items[0] : Value::Tuple(std::move(items));
 }
@@ -60,7 +60,8 @@ void Setting::GiveAxisRule(AxisRule rule) {
   given_[static_cast<size_t>(rule)] = theirs;
 }
 
-// A rule as both write it: `head` here is `head_axis` there.
+// Returns a random rule as shardc writes it (`head`) and as the reference does
+// (`head_axis`).
 std::pair<RegisteredRule, Value> Setting::RandomRule(
     const std::vector<std::string>& names) {
   RegisteredRule ours;
@@ -92,7 +93,8 @@ void Setting::Register(const std::string& name, bool override_existing) {
   }
   std::optional<Value> generation;
   if (Below(3) == 0) {
-    // A generation rule may name its own token, and means its standard rule.
+    // A generation rule may name the token that it belongs to, which then means
+    // the token's standard rule.
     std::vector<std::string> names = names_;
     if (!theirs.IsNone()) names.push_back(name);
     auto [ours, other] = RandomRule(names);
@@ -137,8 +139,8 @@ BothAxes Setting::RandomAxes() {
   return axes;
 }
 
-// A token or a registered name; `_` only by itself, as in a group the
-// reference takes it for an axis.
+// Returns a token or a registered name, or `_` outside of a group: in a group
+// the reference takes `_` for an axis.
 std::string Setting::Name(bool in_group) {
   const auto tokens = BuiltinTokens();
   for (;;) {

@@ -20,7 +20,7 @@ namespace shardc::reference {
 // Where a run over seeds begins: SHARDC_SEED, or 1.
 uint64_t FirstSeed();
 
-// One list of axes as both write it.
+// A list of axes, as shardc and as the reference write it.
 struct BothAxes {
   SpecList ours;
   std::vector<Value> theirs;
@@ -43,7 +43,7 @@ class Setting {
     return from[static_cast<size_t>(Below(static_cast<int64_t>(from.size())))];
   }
 
-  // Of tokens and registered names.
+  // Returns a random list of tokens and registered names.
   BothAxes RandomAxes();
 
   // Leaves out of groups the names that are registered with a null rule: the
@@ -58,7 +58,8 @@ class Setting {
 
  private:
   void GiveAxisRule(AxisRule rule);
-  // A rule that may name the tokens and registrations of `names`.
+  // Returns a random rule, which may name the tokens and registrations in
+  // `names`.
   std::pair<RegisteredRule, Value> RandomRule(
       const std::vector<std::string>& names);
   void Register(const std::string& name, bool override_existing);

@@ -1,5 +1,6 @@
-// Plain copies of what the Python does with its values: a field of the axis is
-// what is given, else what derives from it, once, when it is made.
+// Does with values what the Python classes do: a field of PartitionAxis is the
+// given value or, without one, is derived from other fields, once, at
+// construction.
 //
 // Example: PartitionAxis(tensor_parallel_axis="x") has head_axis "x", as heads
 // derive from it; with head_axis=None given they stay None.

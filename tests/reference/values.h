@@ -1,6 +1,6 @@
-// The reference systems written again, to judge shardc by: what this folder
-// answers is what eformer, EasyDeL, fjformer and MaxText answer, exactly, as
-// the recorded vectors hold it. No file of src may include it.
+// A second implementation of the reference systems, with which shardc is
+// compared: it returns exactly what eformer, EasyDeL, fjformer and MaxText
+// return, as the recorded vectors show. No file of src may include it.
 //
 // Their values, with all their oddities: nested groups, nulls inside groups,
 // literal `_`. The native model (spec.h, axis_rules.h) has none of these.

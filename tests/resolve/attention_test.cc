@@ -5,7 +5,7 @@
 namespace shardc {
 namespace {
 
-// `name=spec` of every tensor.
+// Returns the spec of every tensor of attention, by its name.
 std::map<std::string, std::string> Specs(const RuleSet& rules, Mode mode,
                                          const AttentionOptions& options) {
   Mesh mesh;

@@ -81,9 +81,9 @@ TEST_CASE("names of every kind") {
       {{{"_"}, {"_", "tp"}}, Mode::kTrain, R"([null, "tp"])"},
       {{}, Mode::kTrain, "[]"},
       {{{"HEAD_DIM"}, {"EXPERT"}}, Mode::kPrefill, R"([null, "ep"])"},
-      // A null decode rule leaves the standard one in force.
+      // If the decode rule is null, the standard rule applies.
       {{{"QUERY_LENGTH"}}, Mode::kDecode, R"(["sp"])"},
-      // What arises twice stays for legality to judge.
+      // An axis that occurs twice stays in the spec; legalization reports it.
       {{{"HEAD"}, {"VOCAB"}}, Mode::kTrain, R"(["tp", "tp"])"},
       {{{"HEAD"}, {"HEAD"}}, Mode::kTrain, R"(["tp", "tp"])"},
       {{{"tp"}, {"HEAD"}}, Mode::kTrain, R"(["tp", "tp"])"},
@@ -331,8 +331,8 @@ TEST_CASE("registrations that cannot be") {
         "SHD029 registrations refer to each other in a circle: `tp` -> `tp`");
   rules.registrations = {Reg("A", {"B", "B"}), Reg("B", {"tp"})};
   CHECK(Made(rules) == "ok");
-  // A mesh axis, or an axis rule, of a registration's name is not the
-  // registration.
+  // A mesh axis or an axis rule that has the name of a registration does not
+  // mean the registration, so that there is no cycle.
   Registration axis = Reg("tp", {"tp"});
   axis.rule.names[0].forced_axis = true;
   rules.registrations = {axis};

@@ -154,7 +154,7 @@ TEST_CASE("adapters of attention and feed-forward make a stack") {
   for (size_t i = 0; i < tree.size(); ++i) {
     CHECK(DimsOf(stacks, i) == tree[i].layers);
   }
-  // Of one layer, with the rank in front.
+  // Adapters of one layer, with the rank as first dimension, are no stack.
   CHECK(Find({{"look/query/lora_a", {8, 1024}, {}},
               {"look/query/lora_b", {8, 16, 64}, {}},
               {"mull/up/lora_a", {8, 1024}, {}},
@@ -203,7 +203,8 @@ TEST_CASE("experts and single layers are no stacks") {
               {"layers/k_proj/kernel", {1024, 16, 64}, {}},
               {"layers/norm/scale", {1024}, {}}})
             .stacks.empty());
-  // Layers with numbers, whose squares and experts share the width.
+  // Numbered layers are no stack, although square weights and experts have the
+  // width as a common size.
   CHECK(Find({{"layers/*/self_attn/q_proj/kernel", {512, 512}, {}},
               {"layers/*/self_attn/o_proj/kernel", {512, 512}, {}},
               {"layers/*/mlp/experts/up_proj/kernel", {8, 512, 2048}, {}}})

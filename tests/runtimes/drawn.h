@@ -7,14 +7,15 @@
 
 namespace shardc {
 
-// A name's numbers in [0, 1), by their index.
+// The pseudo-random numbers of a name, in [0, 1), by their index.
 class Drawn {
  public:
   explicit Drawn(std::string_view name) : key_(Hash(name)) {}
   double Unit(uint64_t index) const {
     return static_cast<double>(Hash(key_, index) >> 11) * 0x1p-53;
   }
-  // Of a parameter: a vector's are around 1/2, so that norms scale.
+  // Returns a number of a parameter: between -1/2 and 1/2, or between 0 and 1
+  // if the parameter is a vector, so that norms scale by about 1/2.
   double Weight(uint64_t index, bool is_vector) const {
     return is_vector ? Unit(index) : Unit(index) - 0.5;
   }

@@ -1,5 +1,5 @@
-// Plans judged by what PyTorch's DTensor puts on each rank, and the rule by
-// which a spec's axis order becomes strided placements.
+// Compares plans with what PyTorch's DTensor puts on each rank, and checks the
+// rule by which a spec's axis order becomes strided placements.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -53,7 +53,7 @@ std::vector<int64_t> Chunk(const std::vector<int64_t>& whole, int64_t parts,
   return {whole.begin() + begin, whole.begin() + end};
 }
 
-// One placement applied to a dimension's indices: a strided one cuts them
+// Applies a placement to the indices of a dimension: a strided one splits them
 // into blocks first and takes a part of each.
 std::vector<int64_t> Applied(const std::vector<int64_t>& whole,
                              const Placed& placed, int64_t parts,

@@ -1,5 +1,5 @@
-// Meshes judged by eformer itself, where the older vectors have what it
-// remembered from another number of devices.
+// Compares meshes with eformer's own, where the recorded vectors have a mesh
+// that eformer remembered from another number of devices.
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// The texts of `export` judged by what JAX, XLA and PyTorch print themselves.
+// Compares the texts of `export` with what JAX, XLA and PyTorch print.
 #include "doctest/doctest.h"
 #include "emit/exports/exporter.h"
 #include "records.h"
@@ -27,7 +27,7 @@ std::string Exported(const ShardingCase& asked, std::string_view format,
   return text;
 }
 
-// A member of the exported JSON's "params", or of the JSON itself.
+// Parses an exported text, which must be JSON.
 std::unique_ptr<const JsonDocument> Parsed(const std::string& text) {
   Findings findings;
   auto document = JsonDocument::Parse(MakeSource("export", text), findings);

@@ -1,4 +1,4 @@
-// The trees of described families judged by those that transformers made.
+// Compares the trees of described families with those that transformers made.
 #include "families/families.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ std::string TypeOf(JsonValue entry, bool with_dtype) {
          (with_dtype ? std::string(Member(entry, "dtype").string()) : "");
 }
 
-// Every combination of the numbers of a folded entry.
+// Adds every name that a folded entry stands for, with each combination of its
+// numbers, to `out`.
 void Unfold(JsonValue entry, const std::vector<std::vector<int64_t>>& indices,
             size_t at, std::string name, Tree& out) {
   if (at == indices.size()) {
@@ -172,7 +173,7 @@ TEST_CASE("small models of every family are those that transformers makes") {
       CHECK(Difference(model, Built(config, "hf")) == "");
       CHECK(Difference(InFiles(entry), Built(config, "hf-files")) == "");
       trees += 2;
-      // The least that a config must say.
+      // A config with only the keys that it must have gives the same tree.
       if (const auto given = entry.Find("given")) {
         CHECK(Difference(model, Built(*given, "hf")) == "");
         ++trees;
@@ -195,7 +196,7 @@ TEST_CASE(
     CAPTURE(model);
     const auto record = LoadRecord("transformers/known/" + model);
     const JsonValue root = record->root();
-    // Its own config.json where there is one.
+    // The published config.json is used if the record has one.
     const JsonValue config =
         Member(root, Member(root, "source").IsNull() ? "config" : "given");
     CHECK(Difference(InModel(root), Built(config, "hf")) == "");
@@ -227,7 +228,7 @@ TEST_CASE("Flax trees are those of transformers' Flax classes") {
       const std::string type(Member(entry, "model_type").string());
       if (!entry.Find("params") || !IsDescribed(type)) continue;
       const JsonValue config = Member(entry, "config");
-      // Of a model without a config.json only some sizes are given.
+      // For a model without a config.json only some sizes are given.
       if (name == "flax/known") {
         const auto known =
             LoadRecord("transformers/known/" +

@@ -1,6 +1,6 @@
-// Schedules as torch.distributed.pipelining makes them: the order of each
-// rank's tasks, sends and receives, the ticks of a step in its visualizer, and
-// its activation slots.
+// Compares schedules with those of torch.distributed.pipelining: the order of
+// each rank's tasks, sends and receives, the ticks of a step in torch's
+// visualizer, and its activation slots.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -88,8 +88,8 @@ TEST_CASE("schedules are those of torch.distributed.pipelining") {
     const Table table = schedule::MakeTable(*schedule, extent);
     auto order = OrderOf(table), theirs = Texts(Member(one, "order"));
     if (one.Find("invalid")) {
-      // torch's own check refuses the last rank of its 1F1B, which goes back
-      // before it went forward.
+      // torch's own check refuses the last rank of its 1F1B, where a backward
+      // comes before its forward.
       CHECK(name == "1f1b");
       CHECK(order.back() != theirs.back());
       order.pop_back();

@@ -1,5 +1,5 @@
-// Records of what other systems answered (testdata/runtimes), and the
-// shardings in them as our own structs.
+// Reads records of what other systems returned (testdata/runtimes), and the
+// shardings in them as shardc's own structs.
 #ifndef SHARDC_TESTS_RUNTIMES_RECORDS_H_
 #define SHARDC_TESTS_RUNTIMES_RECORDS_H_
 
@@ -26,7 +26,7 @@ std::vector<int64_t> Integers(JsonValue list);
 Mesh RecordedMesh(JsonValue axes);  // {"dp": 2, "tp": 4}
 Spec RecordedSpec(JsonValue spec);  // [null, "tp", ["dp", "fsdp"]]
 
-// The inputs, which all records of shardings share.
+// The inputs of a case, which all records of shardings share.
 struct ShardingCase {
   Mesh mesh;
   Shape shape;

@@ -1,5 +1,5 @@
-// Plans judged by what JAX answered: who holds which slice, and which specs
-// are refused.
+// Compares plans with JAX: which device holds which slice, and which specs are
+// refused.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -40,7 +40,7 @@ const ModeLayout& TrainLayout(const Plan& plan) {
   return plan.layouts.at(plan.params.at(0).layout).modes.at(0);
 }
 
-// The plan's slices are JAX's, device by device.
+// Returns whether the plan gives every device the slice that JAX gives it.
 bool SlicesAgree(const ShardingCase& asked, JsonValue answer) {
   Findings findings;
   const auto compiled = PlanOf(asked, findings);
@@ -59,7 +59,8 @@ bool SlicesAgree(const ShardingCase& asked, JsonValue answer) {
   return device == asked.mesh.devices;
 }
 
-// By the plan; a scalar is given no spec at all, as no rule is tried on it.
+// Returns whether the plan refuses the spec. A scalar counts as refused if it
+// gets no spec, since rules are not tried on scalars.
 bool IsRefused(const ShardingCase& asked) {
   Findings findings;
   const auto compiled = PlanOf(asked, findings);
@@ -90,7 +91,8 @@ TEST_CASE("a slice moved by one would be seen") {
     ++turned;
     seen += SlicesAgree(asked, entry) ? 0 : 1;
   }
-  // Groups whose axes have size 1 mean the same either way.
+  // The order of axes makes no difference where they have size 1, so that not
+  // every reversed group is detected.
   CHECK(seen * 3 > turned);
 }
 

@@ -1,4 +1,5 @@
-// What transformers' models computed, and what our descriptions of them do.
+// Compares what transformers' models compute with what shardc's descriptions of
+// these models compute.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -112,7 +113,7 @@ class Recomputed {
     Run();
   }
 
-  // Relative to the largest logit.
+  // Returns the largest error of a logit, relative to the largest logit.
   double LogitsError() const {
     const auto& logits = values_[static_cast<size_t>(step_.graph.logits)].data;
     double worst = 0, largest = 0;
@@ -129,7 +130,7 @@ class Recomputed {
     CHECK(at == logits.size());
     return worst / largest;
   }
-  // Of the backward graph, at the same parameters.
+  // Returns the error of the backward graph's gradients at the same parameters.
   double GradientError() {
     step::Differentiate(step_.graph);
     values_.resize(step_.graph.values.size());
@@ -173,7 +174,7 @@ class Recomputed {
         const auto& labels =
             graph.values[static_cast<size_t>(data.value)].labels;
         const bool encoders = labels.back() == graph.common.encoder_query;
-        // An encoder of sound reads none.
+        // An encoder of sound reads no token ids.
         const std::string_view key = encoders ? "encoder_ids" : "ids";
         if (entry_.Find(key)) Fill(data.value, key);
       }
@@ -227,7 +228,8 @@ TEST_CASE("described models compute what transformers' do") {
   CHECK(cases >= 25);
 }
 
-// The least number of blocks into which tokens can be divided.
+// Returns the least number of blocks, at least 2, into which the tokens can be
+// divided.
 int64_t TurnsOf(JsonValue entry) {
   const JsonValue ids = Member(entry, "ids");
   const auto length = static_cast<int64_t>((*ids.items().begin()).size());

@@ -1,5 +1,6 @@
-// What devices computed under XLA's partitioner, and what our program does on
-// the simulated mesh: the loss, every gradient and their norm, in float64.
+// Compares what devices compute under XLA's partitioner with what shardc's
+// program computes on the simulated mesh: the loss, every gradient and its
+// norm, in float64.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -222,7 +223,7 @@ class Step {
     return std::move(*whole);
   }
 
-  // Its norm, and products with drawn numbers.
+  // Compares the norm of the gradient and its products with random vectors.
   static void CheckGradient(const Buffer& gradient, std::string_view name,
                             JsonValue recorded) {
     std::vector<double> want;

@@ -1,4 +1,4 @@
-// Assignments of units to stages, against an exhaustive search.
+// Compares assignments of units to stages with an exhaustive search.
 #include "schedule/assign.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Which lowerings run over channels of which capacity: counts over all tables
-// of sizes that papers use.
+// Which lowered schedules can run if channels hold a limited number of
+// messages: counts over all tables of sizes that papers use.
 #include "schedule/channels.h"
 
 #include <doctest/doctest.h>
@@ -57,7 +57,7 @@ TEST_CASE("receives in the sender's turn run without room in the channels") {
   CHECK(tables > 700);
 }
 
-// At their use, with receives one by one.
+// Receives are placed where their value is used, one at a time.
 TEST_CASE("a schedule of one chunk a rank runs with one message in a channel") {
   for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-h2"}) {
     CAPTURE(name);
@@ -103,7 +103,8 @@ TEST_CASE("a batch of send and receive needs no room in 1f1b and zb-h1") {
   });
 }
 
-// Runs a change of a lowered table over roomy channels.
+// Applies `change` to a lowered table, and runs it over channels with room for
+// four messages.
 template <class Change>
 ChannelRun RunChanged(const Change& change) {
   const Table table = MakeTable(*FindSchedule("1f1b"), {3, 1, 4});

@@ -84,7 +84,7 @@ TEST_CASE("ranks that wait for each other are reported as a cycle") {
                  }) ==
         Words{"0.1 ranks wait for each other in a cycle: rank 0 waits in "
               "`0B0` for `1B0`, rank 1 waits in `1F1` for `0F1`"});
-  // The two chunks of a rank exchanged.
+  // The two chunks of rank 0 are exchanged.
   const auto exchanged = FaultsOf("interleaved", {2, 2, 2}, [](Rows& rows) {
     for (Cell& cell : rows[0]) cell.task.stage = 2 - cell.task.stage;
   });

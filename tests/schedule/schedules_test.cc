@@ -38,7 +38,8 @@ Times Unit(const Table& table) {
   return {.stages = std::vector<StageTimes>(static_cast<size_t>(table.stages))};
 }
 
-// The step with F = I = W = 1; 0 where there is no formula.
+// Returns the length of a step with F = I = W = 1 by a closed formula; 0 if
+// there is none.
 int64_t StepOf(const std::string& name, const Extent& e) {
   const int64_t p = e.ranks, v = e.virtual_stages, m = e.microbatches;
   if (name == "gpipe" || name == "1f1b") return 3 * (m + p - 1);
@@ -54,7 +55,7 @@ int64_t StepOf(const std::string& name, const Extent& e) {
   return 6 * m + 2 * (p - 1);  // dualpipev
 }
 
-// The most chunks that rank r holds.
+// Returns the most micro-batches of chunks whose activations rank r holds.
 int64_t HeldOf(const std::string& name, const Extent& e, int64_t r) {
   const int64_t p = e.ranks, v = e.virtual_stages, m = e.microbatches;
   const int64_t g = m / std::max<int64_t>(1, m / p);
@@ -184,7 +185,8 @@ TEST_CASE("a message takes its time, which an exposed send adds to the task") {
   Times times = Unit(table);
   times.hop_forward = {5};
   times.hop_back = {7};
-  // F F, 5 more until the first arrives; then 1F0 1F1 1B0 1B1, and back.
+  // 0F0 takes 1, its message 5, 1F0 and 1F1 together 2, 1B0 2, its message 7,
+  // and 0B0 and 0B1 2 each.
   CHECK(Simulate(table, times).step == 1 + 5 + 2 + 2 + 7 + 2 + 2);
   times.exposed = true;
   // 0F0 and 0F1 of 6 each, 1F1 ends at 13, then 1B0 and 1B1 of 9 each, 0B1.

@@ -1,4 +1,5 @@
-// The front, and which of several ties is taken.
+// Tests the Pareto front of time and memory, and which of several ties it
+// keeps.
 #include "search/front.h"
 
 #include <doctest/doctest.h>

@@ -136,7 +136,8 @@ lint:
   CHECK(plan->Json().find("\"weight_decay\": false") != std::string::npos);
   CHECK(shardc::Check(*plan, target->check, findings));
   CHECK(findings.empty());
-  // What the request names wins, and a target must be chosen among two.
+  // Inputs of the request win over those of the target, and one of two targets
+  // must be named.
   const auto wider = shardc::OpenTarget(
       {.project = project, .target = "other", .mesh = "fsdp:4,tp:4"}, findings);
   REQUIRE(wider);
@@ -220,7 +221,7 @@ TEST_CASE("errors of an input have a place") {
   CHECK(findings.Text("concise")->find(":6:12: error: ") != std::string::npos);
   CHECK(findings.Text("json")->find("SHD028") != std::string::npos);
   CHECK_FALSE(findings.Text("no such format"));
-  // Copies are their own, and what was moved from is empty.
+  // A copy of findings is independent, and what was moved from is empty.
   Findings copy = findings;
   CHECK_FALSE(shardc::ReadMesh("fsdp:0", copy));
   CHECK(copy.size() == 2);

@@ -123,7 +123,8 @@ TEST_CASE("unfinished files go, those that were finished stay") {
   CHECK(folder.Read("a") == "1");
 }
 
-// Files may not be longer meanwhile: what a full disk does.
+// Limits the size of files while it lives, so that writes fail as on a full
+// disk.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes) {
@@ -145,7 +146,8 @@ class SmallFiles {
 TEST_CASE("file sink: a write that fails half way leaves the old file alone") {
   const TemporaryFolder folder;
   folder.Write("a", "old");
-  // In the first piece, in a later one, and in the last that Commit flushes.
+  // The write fails in the first piece, in a later one, and in the last one,
+  // which Commit flushes.
   for (const size_t bytes : {size_t{5000}, size_t{300'000}, size_t{70'000}}) {
     Findings findings;
     const SmallFiles small(bytes == 5000 ? 1000 : 66'000);
@@ -160,7 +162,7 @@ TEST_CASE("file sink: a write that fails half way leaves the old file alone") {
   CHECK(folder.Count() == 1);
 }
 
-// Standard output is this descriptor meanwhile.
+// Redirects standard output to a descriptor while it lives.
 class Stdout {
  public:
   explicit Stdout(int fd) : saved_(::dup(STDOUT_FILENO)) {

@@ -19,7 +19,8 @@ TEST_CASE("a sink matches the same bytes, no more and no fewer") {
   CHECK_FALSE(Matches("abc", "ab"));
   CHECK_FALSE(Matches("abc", "abcd"));
   CHECK_FALSE(Matches("abc", "abd"));
-  // Over several buffers, with the difference in any of them.
+  // The text is longer than several buffers, and the difference is in any of
+  // them.
   const std::string many(10000, 'x');
   CHECK(Matches(many, many));
   for (const size_t at : {size_t{0}, size_t{4096}, size_t{9999}}) {

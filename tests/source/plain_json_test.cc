@@ -13,7 +13,7 @@ struct Numbered {
   int64_t value;  // -1: not plain
 };
 
-// The ends of 64 bits among them: nothing may overflow on the way.
+// Among the numbers are the limits of 64 bits, at which nothing may overflow.
 TEST_CASE("numbers of up to 18 digits are read, all others left") {
   constexpr Numbered kCases[] = {
       {"0,", 0},

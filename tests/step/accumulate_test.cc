@@ -53,7 +53,8 @@ StepModel Trained(std::string_view config, int64_t parts, Reduction reduction,
   return std::move(*step);
 }
 
-// The whole batch's inputs, row by row of each part.
+// Copies the inputs of the whole batch to the graph of its parts, each part
+// getting its rows.
 void GiveParts(const Graph& whole, const dense::StepValues<double>& from,
                const Graph& parts, dense::StepValues<double>& to) {
   for (size_t i = 0; i < whole.parameters.size(); ++i) {
@@ -156,7 +157,8 @@ Program Lowered(const StepModel& step, Mesh mesh, const Sizes& sizes,
   return std::move(*program);
 }
 
-// Sent in the backward phase over data axes for gradients, all reduced.
+// Returns the number of gradients' collectives in the backward phase, and the
+// bytes that they send.
 std::pair<int64_t, int64_t> GradientsSent(const StepModel& step,
                                           int64_t batch) {
   const Sizes sizes = RealSizes(step, batch, 16);
@@ -187,7 +189,7 @@ TEST_CASE("reduced once, or each") {
   CHECK(GradientsSent(Trained(kLlama, 4, Reduction::kSharded), 4) == once);
 }
 
-// The collectives of gradients, over each axis, in the backward phase.
+// Returns the number of gradients' collectives in the backward phase, by axes.
 std::map<std::string, int64_t> ReducedOver(int64_t parts, Reduction reduction) {
   const StepModel step = Trained(kLlama, parts, reduction);
   std::vector<Spec> specs;

@@ -164,7 +164,7 @@ const std::vector<Family> kFamilies = {
         "max_position_embeddings": 16})"},
 };
 
-// The first that the pack describes.
+// Returns the first family that the pack describes.
 const Family& FirstOf(std::string_view pack) {
   const auto found =
       std::find_if(kFamilies.begin(), kFamilies.end(),
@@ -192,7 +192,8 @@ StepModel Built(const Family& family, Mode mode,
   return std::move(*step);
 }
 
-// Operands before results, labels known, every value made once.
+// Checks that operands come before results, that labels are known, and that
+// every value is made once.
 void CheckForm(const Graph& graph) {
   std::vector<bool> made(graph.values.size(), false);
   for (const Op& op : graph.ops) {
@@ -211,8 +212,8 @@ void CheckForm(const Graph& graph) {
   CHECK(std::all_of(made.begin(), made.end(), [](bool is) { return is; }));
 }
 
-// An encoder's tokens, of which there are as many as of the model's own
-// otherwise.
+// Sets the number of an encoder's tokens, which otherwise is that of the
+// model's own tokens.
 void TakeLength(const Graph& graph, int64_t tokens, Sizes& sizes) {
   for (const LabelId label :
        {graph.common.encoder_query, graph.common.encoder_key}) {
@@ -247,7 +248,7 @@ TEST_CASE("gradients are the loss's derivatives") {
   }
 }
 
-// However an operation runs attention, it is the same function.
+// Whichever form attention has, it is the same function.
 TEST_CASE("attention has the same gradients in every form") {
   constexpr int64_t kLength = 8;
   const std::vector<AttentionForm> forms = {{AttentionView::kLocal, 1, 1},
@@ -286,7 +287,7 @@ TEST_CASE("attention has the same gradients in every form") {
     const Graph& plain = first.first;
     const dense::StepValues<double>& want = first.second;
     for (const AttentionForm& form : forms) {
-      // Heads that have one of their own have no copies.
+      // Query heads that each have a KV head of their own have no copies.
       if (form.copies > 1 && family.config.find("num_key_value_heads\": 2") ==
                                  family.config.npos) {
         continue;
@@ -369,7 +370,8 @@ TEST_CASE("the first Qwen is the second under other names") {
   for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) < 1e-13);
 }
 
-// Copies what prefill keeps of an encoder's tokens to the caches of decoding.
+// Copies the keys and values that prefill keeps of an encoder's tokens to the
+// caches of decoding.
 void KeepEncodersTokens(const Family& family, const StepModel& whole,
                         const Sizes& sizes,
                         const dense::StepValues<double>& values,
@@ -382,7 +384,7 @@ void KeepEncodersTokens(const Family& family, const StepModel& whole,
     made[AsIndex(prefill.graph.parameters[i].value)] =
         values[AsIndex(whole.graph.parameters[i].value)];
   }
-  // Training has labels and weights besides.
+  // A training graph has labels and weights besides.
   size_t next = 0;
   for (const Data& data : whole.graph.data) {
     if (data.kind == DataKind::kLabels || data.kind == DataKind::kWeights) {
@@ -480,7 +482,7 @@ TEST_CASE("what sees behind itself has no caches and does not decode") {
         "a model whose queries see what is behind them does not decode");
 }
 
-// Layers of both stacks, each with what they keep.
+// The graph has the layers of both stacks, each with its caches.
 TEST_CASE("an encoder is run in prefill, before the model decodes") {
   const Family& family = FirstOf("t5");
   const Described model = ModelOf(family);
@@ -493,7 +495,8 @@ TEST_CASE("an encoder is run in prefill, before the model decodes") {
   int32_t last = -1;
   for (const Op& op : graph.ops) last = std::max(last, op.layer);
   CHECK(last == 4);
-  // The first layers' tables serve the others.
+  // The first layer of each stack has a table of distances, which the other
+  // layers share.
   const auto tables = std::count_if(
       graph.parameters.begin(), graph.parameters.end(),
       [](const Parameter& p) { return p.role.ends_with("near"); });
@@ -519,7 +522,7 @@ TEST_CASE("an encoder is run in prefill, before the model decodes") {
         "a model with an encoder runs attention as described");
 }
 
-// A layer that is written alone has the first one's table.
+// A graph without the first layer has that layer's table of distances too.
 TEST_CASE("a layer without the first one takes what that one holds") {
   const Family& family = FirstOf("t5");
   const Described model = ModelOf(family);

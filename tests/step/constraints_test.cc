@@ -52,13 +52,14 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   CHECK(text("k", {b, t, k}, &notes) == "b:fsdp+dp");
   CHECK(notes ==
         std::vector<std::string>{"k k: tp does not divide 3 and is left out"});
-  // So is one that does not divide a batch of one row.
+  // An axis that does not divide a batch of one row is left out too.
   const int64_t rows = std::exchange(make.sizes[AsIndex(b)], 1);
   CHECK(text("resid", {b, t, d}, &notes) == "d:tp");
   CHECK(notes == std::vector<std::string>{
                      "resid b: fsdp does not divide 1 and is left out"});
   make.sizes[AsIndex(b)] = rows;
-  // Without the experts' axis in the batch nothing is sent to them.
+  // If the batch is not sharded over the experts' axis, tokens are not sent to
+  // their experts.
   CHECK(text("moe_tok", {b, e, d}) == "none");
   CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
   constraints.by_axis[0] = {"fsdp", "dp", "ep"};

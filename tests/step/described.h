@@ -30,12 +30,12 @@ std::string TextOf(const Findings& findings);
 // Returns the description in the `model:` section of `text`.
 std::shared_ptr<const ModelDescription> Description(const std::string& text,
                                                     Findings& findings);
-// Of a pack; `name` as `builtin:` takes it.
+// Returns the description of a pack; `name` as `builtin:` takes it.
 std::shared_ptr<const ModelDescription> PackDescription(std::string_view name,
                                                         char separator);
 
-// The tree that families build of a config.json's text in `naming`, and the
-// pack's description.
+// Returns the tree that src/families builds from a config.json's text in
+// `naming`, and the pack's description.
 Described FromConfig(const std::string& config, std::string_view naming,
                      std::string_view pack);
 

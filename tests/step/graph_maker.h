@@ -14,7 +14,8 @@ namespace shardc::step {
 
 class GraphMaker {
  public:
-  // A label and its size; of factors, their product.
+  // Adds a dimension label with its size; for a label of factors, the product
+  // of their sizes.
   LabelId Label(std::string name, int64_t size, std::string semantic = {},
                 std::vector<LabelId> factors = {}) {
     graph.labels.push_back({.name = std::move(name),

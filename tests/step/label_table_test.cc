@@ -72,7 +72,7 @@ TEST_CASE("labels: fused weights by part have their counts inside") {
       {{{"c"}, {"r"}, {"n"}}, "(c r n)", "(n c r)"},
       {{{"n"}, {"c"}, {"h"}}, "(n c h)", "(n c h)"},
       {{{"c"}, {"h"}}, "(c h)", "(c h)"},
-      // Parts of several sizes have no such order.
+      // Labels with parts of several sizes are not reordered.
       {{{"n", "c"}, {"h"}}, "((n+c) h)", "((n+c) h)"},
       {{{"c"}, {"n", "r"}, {"h"}}, "(c (n+r) h)", "(c (n+r) h)"}};
   for (const std::string fused : {"", "contiguous", "by_part"}) {

@@ -58,8 +58,9 @@ std::vector<int64_t> Totals(const GraphMaker& make, const Program& program) {
 TEST_CASE("held on one device, counted by hand") {
   const Small small;
   const Program program = LoweredOn(small.make, {{"tp", 1}}, {});
-  // x 64 and both weights 256 bytes from the start; then z 128; m 128; o 64; r
-  // in z's place; z and m gone, q 64; their sum in o's place.
+  // Bytes held: x (64) and both weights (512 together) from the start; then z
+  // (128), m (128), o (64), and r in z's place; z and m are dropped and q added
+  // (64); their sum is in o's place.
   CHECK(Totals(small.make, program) ==
         std::vector<int64_t>{576, 576, 576, 704, 832, 896, 896, 832, 704});
   const PeakMemory peak =
@@ -79,7 +80,8 @@ TEST_CASE("a gathered weight is held with its shard while it is read") {
        HeldOver(small.make.graph, program, small.make.sizes, {})) {
     gathered.push_back(held[static_cast<size_t>(Held::kGathered)]);
   }
-  // x, up, down, gather of up, z, m, gather of down, o, r, q, their sum.
+  // Bytes of gathered weights after x, up, down, gather of up, z, m, gather of
+  // down, o, r, q and their sum.
   CHECK(gathered ==
         std::vector<int64_t>{0, 0, 0, 256, 256, 0, 256, 256, 256, 256, 0});
 }

@@ -1,5 +1,5 @@
-// What is added to the cross-entropy, against formulas over the router's and
-// the head's logits.
+// Compares what is added to the cross-entropy with formulas over the router's
+// and the head's logits.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -39,8 +39,9 @@ StepModel Built(const std::string& more) {
   return std::move(*step);
 }
 
-// As transformers' load_balancing_loss_func has it: all layers' tokens in one
-// list, shares of choices times mean probabilities.
+// Computes the loss of transformers' load_balancing_loss_func: over the tokens
+// of all layers together, each expert's share of choices times its mean
+// probability.
 double Balance(const Graph& graph, const dense::StepValues<double>& values) {
   std::vector<double> share(kExperts, 0), mean(kExperts, 0);
   double tokens = 0;

@@ -17,7 +17,8 @@ struct Count {
   std::array<int64_t, kCollectiveCount> number{}, bytes{};
 };
 
-// By phase, of collectives over exactly this axis; over all where empty.
+// Counts the collectives of a phase, over exactly these axes or, if `axes` is
+// empty, over any.
 Count Counted(const Graph& graph, const Program& program, const Sizes& sizes,
               Phase phase, const AxisGroup& axes = {}) {
   Count out;
@@ -105,7 +106,8 @@ TEST_CASE("fully sharded weights cost half as much again") {
   const Program sharded = Lowered(mlp.make, {{"fsdp", 4}}, {kUp, kDown});
   CHECK(Text(Counted(mlp.make.graph, sharded, mlp.make.sizes,
                      Phase::kForward)) == "all_gather 2 6144");
-  // Both weights are gathered again; only the second's gradient needs neither.
+  // The backward pass gathers both weights again, and reduce-scatters both
+  // gradients.
   CHECK(Text(Counted(mlp.make.graph, sharded, mlp.make.sizes,
                      Phase::kBackward)) ==
         "all_gather 2 6144 reduce_scatter 2 6144");
@@ -126,12 +128,14 @@ TEST_CASE("hybrid: the shard of a gradient is summed over replicas") {
             .sharding;
     CHECK(sharding.partial == 0);
   }
-  // Each weight where the batch's axis could cut its hidden size too.
+  // Each use of a weight is a conflict: the batch's axis could shard its hidden
+  // size too.
   CHECK(program.conflicts.size() == 6);
 }
 
 TEST_CASE("a small part of the weights moves only where that is cheaper") {
-  // One token and large weights: the activation moves, by cost.
+  // With one token and large weights it is cheaper to reshard the activation
+  // than to gather the weights.
   Mlp mlp;
   mlp.make.sizes = {8, 1, 512, 2048};
   LowerRequest request{.graph = &mlp.make.graph,
@@ -201,7 +205,8 @@ TEST_CASE(
   };
   CHECK(text(heads, false) == "n:tp1+tp2");
   CHECK(text(summed, true) == "k:tp1 pending tp2");
-  // Reduced before it is repeated; sharding it further along n sends nothing.
+  // The value is reduced before it is repeated; sharding it further along n
+  // sends nothing.
   CHECK(text(summed, false) == "k:tp1");
   CHECK(text(split, true) == "n:tp1+tp2");
   CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==
@@ -234,7 +239,8 @@ TEST_CASE("tokens reach their experts by all_to_all") {
   make.Einsum(back, slots, {b, t, d}, "resid");
   const Program program = Lowered(
       make, {{"ep", 4}}, {{{"ep"}, {}, {}}, {{"ep"}, {}, {}}}, constraints);
-  // Each 3/4 of the buffer of 2 * 4 * 2 * 16 elements of 2 bytes.
+  // Each all_to_all sends 3/4 of the buffer of 2 * 4 * 2 * 16 elements of 2
+  // bytes.
   CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==
         "all_to_all 2 768");
 }

@@ -21,7 +21,7 @@
 namespace shardc::step {
 namespace {
 
-// The ten names, those that take some with them.
+// The ten policies; those that take arguments have some.
 const std::vector<std::string> kPolicies = {
     "everything_saveable",
     "nothing_saveable",
@@ -140,7 +140,7 @@ TEST_CASE("what is run again") {
     return NamesOfAgain(Trained(kFamilies[family], policy).graph, 1);
   };
   CHECK(recomputed("everything_saveable").empty());
-  // All but what only the next layer reads.
+  // Everything is recomputed but what only the next layer reads.
   CHECK(recomputed("nothing_saveable") ==
         std::set<std::string>{"r:rmsnorm norm1", "r:linear q", "r:linear k",
                               "r:linear v", "r:attention", "r:linear o",
@@ -151,7 +151,8 @@ TEST_CASE("what is run again") {
   CHECK(dots.count("r:rmsnorm norm2") == 1);
   CHECK(dots.count("r:attention") == 1);
   const auto named = recomputed("save_only_these_names(q_proj,out_proj)");
-  // Of a projection that is kept there is neither product nor bias to make.
+  // Neither the product nor the bias of a projection that is kept is
+  // recomputed.
   CHECK(named.count("r:linear q") == 0);
   CHECK(named.count("r:linear k") == 1);
   CHECK(named.count("r:linear o") == 0);
@@ -162,7 +163,8 @@ TEST_CASE("what is run again") {
         std::set<std::string>{"r:attention"});
 }
 
-// The forward collectives of a program, and what it holds at most.
+// The forward collectives of a program, and the most bytes that it holds at a
+// time.
 struct Summary {
   std::string forward;
   int64_t peak = 0, backward = 0;

@@ -13,7 +13,7 @@ std::optional<Remat> Policy(const std::string& text, std::string* why) {
   return ParseRemat(text, *why);
 }
 
-// The tensors of a layer, one of each way to compute it.
+// The tensors of a layer, one for each way in which tensors are computed.
 constexpr Candidate kInput{"layer_input", "decoder_layer_input", Made::kCarried,
                            true};
 constexpr Candidate kQuery{"q_proj", "query_proj", Made::kDot, true};
@@ -21,7 +21,7 @@ constexpr Candidate kGate{"gate_proj", "mlpwi_0", Made::kDot, true};
 // A product with a weight whose result only the next layer reads.
 constexpr Candidate kDown{"down_proj", "mlpwo", Made::kDot, true, false, false};
 constexpr Candidate kContext{"context", "context", Made::kBatchDot, true};
-// Read going back, and cheap to compute again from what is kept.
+// Read by the backward pass, and cheap to recompute from what is kept.
 constexpr Candidate kOutput{"out_proj", "out_proj", Made::kDot,
                             true,       true,       false};
 constexpr Candidate kNorm{"norm", "", Made::kOther};
@@ -58,7 +58,8 @@ TEST_CASE("each policy keeps its tensors") {
       {"save_any_names_but_these(context)", "layer_input q_proj gate_proj"},
       {"save_only_these_names(context)", "layer_input context"},
       {"save_only_these_names(query_proj)", "layer_input q_proj"},
-      // Kept would not spare any work: only the next layer reads it.
+      // Keeping down_proj would save no work, since only the next layer reads
+      // it.
       {"save_only_these_names(down_proj,out_proj)", "layer_input"},
       {"save_only_these_names(mlpwi)", "layer_input gate_proj"},
       {"save_only_these_names(mlpwi_1)", "layer_input"},

@@ -64,13 +64,14 @@ TEST_CASE("steps between layouts") {
       {Lay({{kA, kB}, {}}), Lay({{}, {}}), "all_gather ab 0"},
       {Lay({{kA, kB}, {}}), Lay({{kA}, {}}), "all_gather b 0"},
       {Lay({{kA, kB}, {}}), Lay({{kB, kA}, {}}), "ppermute ab 0"},
-      // Not the minor end of the other: what follows it goes first.
+      // `a` is not the minor axis of its dimension, so `b`, which follows it,
+      // is gathered first.
       {Lay({{kA, kB}, {}}), Lay({{}, {kA}}),
        "all_gather b 0, all_to_all a 1<0"},
-      // A circle: one is gathered.
+      // Two axes exchange their dimensions, so one of them is gathered.
       {Lay({{kA}, {kB}}), Lay({{kB}, {kA}}),
        "all_gather a 0, all_to_all b 0<1, slice a 1"},
-      // What makes shards smaller comes before what is moved.
+      // Steps that make shards smaller come before those that send them.
       {Lay({{kA}, {}}, {kB}), Lay({{}, {kC}}),
        "slice c 1, all_reduce b 0, all_gather a 0"},
       // From sharded batch to sharded hidden, reducing a partial value.
@@ -81,8 +82,8 @@ TEST_CASE("steps between layouts") {
 }
 
 TEST_CASE("any two layouts have a way between them") {
-  // Every sharding of two dimensions by three axes: in every order, partial, or
-  // unused.
+  // Every sharding of two dimensions by three axes: each axis shards a
+  // dimension, in every order, or is one of a partial value, or unused.
   std::vector<Sharding> all;
   const std::vector<std::vector<AxisId>> orders = {{kA, kB, kC}, {kA, kC, kB},
                                                    {kB, kA, kC}, {kB, kC, kA},

@@ -49,8 +49,8 @@ std::shared_ptr<const ModelDescription> DescriptionFor(
   return pack ? PackDescription(*pack, manifest.separator) : nullptr;
 }
 
-// What is wrong with the roles of a tree; "" for nothing, with how many
-// parameters have one added to `seen`.
+// Returns what is wrong with the roles of a tree, "" if nothing is, and adds
+// the number of parameters with a role to `seen`.
 std::string Problems(const ModelDescription& description,
                      const ModelConfig* config, const Manifest& manifest,
                      size_t& seen) {
@@ -90,7 +90,7 @@ TEST_CASE("every parameter of a bundled tree has one role and its shape") {
     const std::string problems =
         Problems(*description, &*config, *manifest, seen);
     if (model == "mistral-7b") {
-      // The tree is an older model's than the configuration.
+      // The tree is that of an older model than the configuration.
       CHECK(problems.find("is [32000, 4096], but [v, d] is [32768, 4096]") !=
             problems.npos);
     } else {
@@ -124,7 +124,7 @@ TEST_CASE("so has every parameter of trees made of configurations") {
           Problems(*description, &*config, *manifest, seen);
       ++trees;
       if (file.starts_with("t5-v1.1-xxl")) {
-        // The encoder alone, all of it with roles.
+        // The tree has an encoder only, whose parameters all have roles.
         CHECK(problems.find("layer 0 has no `norm1`") == 0);
         CHECK(problems.find("encoder") == problems.npos);
         continue;

@@ -35,7 +35,7 @@ TEST_CASE("what was lowered holds, and nothing of it can be left out") {
   for (size_t i = 0; i < right.code.size(); ++i) {
     if (right.code[i].kind != InstructionKind::kCollective) continue;
     ++collectives;
-    // Whoever reads its result reads what it should have moved.
+    // Without the collective, ops read its operand in place of its result.
     Program wrong = right;
     const int32_t from = wrong.code[i].in[0], to = wrong.code[i].out;
     wrong.code.erase(wrong.code.begin() + static_cast<int64_t>(i));

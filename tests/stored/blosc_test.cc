@@ -66,7 +66,8 @@ TEST_CASE("blosc: bytes after the last element are not shuffled") {
   std::string chunk = Chunk(kLz4, 9, "adbecfXYZ");
   chunk[2] = static_cast<char>(chunk[2] | 1);
   chunk[3] = 2;
-  // Elements of two bytes: the first four bytes, the second four, the rest.
+  // Shuffled elements of two bytes: first the four first bytes, then the four
+  // second ones, then the bytes of no complete element.
   CHECK(Outcome(chunk) == "acdfbXeYZ");
 }
 

@@ -38,7 +38,8 @@ TEST_CASE("cover: pieces around a middle piece, which no line divides") {
   CHECK_FALSE(WhyNotCovered({3, 3}, boxes));
 }
 
-// Counts the boxes over every element.
+// Returns whether the boxes cover the array, by counting the boxes over every
+// element.
 bool CoversByCounting(const Shape& shape, const std::vector<Box>& boxes) {
   std::vector<int> over(AsIndex(shape[0] * shape[1]), 0);
   for (const Box& box : boxes) {

@@ -332,7 +332,7 @@ TEST_CASE("dcp: names of tensors and values are there once, without a NUL") {
 TEST_CASE("dcp: a tensor that an extension of torch wrote is refused") {
   TwoFiles files;
   std::string metadata = files.folder().Read(".metadata");
-  // The members of the place of the first piece, and one more.
+  // The metadata of the first piece get one member more.
   const std::string member = Text("length");
   const size_t at = metadata.find(member);
   REQUIRE(at != std::string::npos);
@@ -398,7 +398,7 @@ std::string SmallShard() {
   return out + header + std::string(4, '\0');
 }
 
-// Copies files of the sample, from and to the names.
+// Copies shards of the sample: pairs of a shard's number and a new name.
 void CopyShards(const fs::path& to,
                 const std::vector<std::pair<std::string, std::string>>& names) {
   for (const auto& [from, name] : names) {
@@ -410,7 +410,7 @@ void CopyShards(const fs::path& to,
 
 TEST_CASE("dcp: a file of a rank that the names show to be missing is named") {
   TemporaryFolder folder;
-  // Their tensors are complete.
+  // The tensors in the files that are present are complete.
   CopyShards(folder.path(),
              {{"00001", "shard-00001-model-00001-of-00001.safetensors"}});
   WriteFile(folder / "shard-00004-model-00001-of-00001.safetensors",

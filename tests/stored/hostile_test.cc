@@ -141,7 +141,7 @@ TEST_CASE("hostile: envelopes") {
 
 TEST_CASE("hostile: a node that is its own child is refused by its level") {
   const std::string body = InnerBody(1, {"d/n", 0, 0});
-  // The length is part of the node: one that fits is found by trying.
+  // The node contains its own length, so a length that fits is searched for.
   for (uint64_t bytes = body.size(); bytes < body.size() + 64; ++bytes) {
     Database cycle(InnerBody(1, {"d/n", 0, bytes}), 1, 1);
     if (cycle.node.size() != bytes) continue;
@@ -181,15 +181,15 @@ TEST_CASE("hostile: more children than a database of arrays has") {
   constexpr size_t kCount = 1'000'001;
   const auto column = [](char value) { return std::string(kCount, value); };
   std::string body = Fixed(1, 1) + test::Files({"d/n"}) + Varint(kCount);
-  // What a key shares with the one before it, its other bytes, and how many
-  // bytes of it are a prefix of all keys below.
+  // For each key: how many bytes it shares with the key before it, how many
+  // others it has, and how many bytes are a prefix of all keys below.
   body += std::string(kCount - 1, '\0') + column('\4') + column('\0');
   for (size_t i = 0; i < kCount; ++i) {
     for (const size_t shift : {24, 16, 8, 0}) {
       body += static_cast<char>(i >> shift & 0xFF);
     }
   }
-  // File, offset and size of each, and its keys and bytes.
+  // For each child: file, offset and size, and its numbers of keys and bytes.
   body += column('\0') + column('\0') + column('\1');
   body += column('\1') + column('\0') + column('\0');
   Mentions(Database(body, kCount, 1).Try(),

@@ -5,7 +5,7 @@
 namespace shardc::stored::test {
 namespace {
 
-// Lengths of prefixes (none is shared) and of the texts.
+// Returns the lengths of the prefixes that texts share (0), and of the texts.
 std::string Lengths(const std::vector<std::string>& texts) {
   std::string out;
   for (size_t i = 1; i < texts.size(); ++i) out += Varint(0);

@@ -19,7 +19,7 @@ std::string Fixed(uint64_t value, int bytes);
 // A complete block around a body; compression 1 takes the body as a zstd frame.
 std::string Block(uint32_t magic, std::string_view body,
                   uint64_t compression = 0);
-// Table of files with these paths, without bases.
+// Returns a table of files with these paths, without base paths.
 std::string Files(const std::vector<std::string>& paths);
 
 struct Reference {

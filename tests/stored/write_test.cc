@@ -45,7 +45,7 @@ int64_t BytesOf(const ArrayToWrite& array) {
   return WholeBox(array.shape).Elements() * StoredBytes(array.dtype);
 }
 
-// Holds the arrays in memory, and counts what is read of each element.
+// Holds the arrays in memory, and counts how often each element is read.
 class MemorySource : public BoxSource {
  public:
   MemorySource(const std::vector<ArrayToWrite>& arrays, Draws& draws)
@@ -107,7 +107,7 @@ std::vector<ArrayToWrite> RandomArrays(Draws& draws) {
   std::vector<ArrayToWrite> out;
   const size_t count = draws() % 8;
   for (size_t i = 0; i < count; ++i) {
-    // The first key keeps paths and names apart.
+    // The first key makes paths and names unique.
     std::vector<std::string> path = {std::to_string(i)};
     for (size_t depth = draws() % 3; depth > 0; --depth) {
       path.push_back(kKeys[draws() % kKeys.size()]);

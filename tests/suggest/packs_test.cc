@@ -1,5 +1,5 @@
-// Suggestions against the packs of the program, on every tree that a pack
-// covers, and against every other choice of specs for a family.
+// Compares suggestions with the program's packs, on every tree that a pack
+// covers, and with every other choice of specs for a family.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string Root() {
   return root == nullptr ? "." : root;
 }
 
-// Names of models are those of their configurations.
+// Returns the configuration that belongs to the name of a model.
 std::optional<ModelConfig> ConfigOf(std::string name) {
   if (name.starts_with("real-")) return std::nullopt;
   const std::string path = Root() + "/testdata/configs/" +
@@ -124,7 +124,8 @@ TEST_CASE("suggestions cost no more than clean packs") {
       row.traffic.push_back(traffic);
       CAPTURE(memory);
       CAPTURE(traffic);
-      // Over 1.05 in one only where the other is 0.97 at most.
+      // Memory or traffic may be more than 1.05 times that of the pack only if
+      // the other one is at most 0.97 of it.
       CHECK((memory <= 1.05 || traffic <= 0.97));
       CHECK((traffic <= 1.05 || memory <= 0.97));
       if (memory > 1.05 || traffic > 1.05) ++row.beyond;
@@ -140,7 +141,7 @@ TEST_CASE("suggestions cost no more than clean packs") {
 
 // ---- every other choice
 
-// The kinds of one family whose specs are chosen together.
+// The tensors of one family, whose specs are chosen together.
 struct Case {
   std::string name;
   std::vector<NamedShape> tensors;
@@ -194,7 +195,8 @@ bool IsLegal(const InferredDims& inferred, const ShardedGroup& piece) {
                      [&](int64_t units) { return units % tensor == 0; });
 }
 
-// Tensor parallelism and data on neither, the first or the last dimension.
+// Returns every combination of the dimension that tp shards and the one that
+// the data axes shard: none, the first or the last.
 std::vector<ShardedGroup> WaysOf(const Suggestion& made, size_t group) {
   std::vector<ShardedGroup> out;
   for (int tensor = -1; tensor < 2; ++tensor) {
@@ -270,8 +272,8 @@ TEST_CASE("suggestions are near the optimum of every block") {
       const double memory = ours.memory / best.least_memory;
       CAPTURE(time);
       CAPTURE(memory);
-      // Narrow models: at 8192 tokens a sum of activations costs more than to
-      // gather the weights, which then are computed with whole.
+      // In narrow models, with 8192 tokens, a sum of activations costs more
+      // than to gather the weights and compute with unsharded ones.
       CHECK(time <= (one.name.starts_with("narrow") ? 1.11 : 1.05));
       CHECK(memory <= 1.05);
       ++families;

@@ -67,7 +67,8 @@ TEST_CASE("transposed matrices get transposed specs") {
 }
 
 TEST_CASE("no shard ends inside a head") {
-  // 14 heads of 64 and 2 KV heads over 8: whole, in slices of the width.
+  // tp 8 divides neither 14 heads nor 2 KV heads, so weights are stored in
+  // slices of the width.
   const Manifest manifest = ManifestOf(Llama(896, 896, 128, 4864, 32000));
   const Mesh mesh = MeshOf({{"tp", 8}});
   const auto made = For(manifest, mesh);
@@ -121,7 +122,8 @@ TEST_CASE("no shard ends inside a quantisation block") {
        {"layers.*.input_layernorm.weight", {7168}}},
       4);
   const Manifest manifest = ManifestOf(tensors);
-  // 12 blocks over 8 would end inside of one; 56 do not.
+  // A shard of 12 blocks over 8 devices would end inside a block; one of 56
+  // would not.
   const Mesh mesh = MeshOf({{"tp", 8}});
   const auto made = For(manifest, mesh);
   CHECK(SpecOf(made, "layers.0.mlp.up_proj.weight") ==
@@ -138,7 +140,7 @@ TEST_CASE("all projections of a block share a strategy") {
         {"layers.*.mlp.up_proj.weight", {1536, 7168}},
         {"layers.*.mlp.down_proj.weight", {7168, 1536}},
         {"layers.*.input_layernorm.weight", {7168}},
-        // Compared with this table slices save few bytes.
+        // This table is so large that slices save few bytes in comparison.
         {"embed_tokens.weight", {int64_t{1} << 24, 7168}}};
     layer[of_up ? 0 : 1].dtype = Dtype::kF8E4M3;
     layer.push_back(
@@ -197,7 +199,8 @@ TEST_CASE("norms over all heads are split with the heads") {
   CHECK(SpecOf(made, "layers.0.self_attn.q_norm.weight") == "[HEAD]");
   CHECK(SpecOf(made, "layers.0.self_attn.k_norm.weight") == "[KV_HEAD]");
   CHECK(SpecOf(made, "layers.1.self_attn.sinks") == "[HEAD]");
-  // A norm of one head's columns, where the key has one head.
+  // With one KV head, the key's norm has the length of one head and is
+  // replicated.
   tensors = Llama(2048, 2048, 64, 8192, 32000);
   tensors.push_back({"layers.0.self_attn.q_norm.weight", {64}});
   tensors.push_back({"layers.0.self_attn.k_norm.weight", {64}});

@@ -1,5 +1,5 @@
-// The rules that are suggested for public configurations, and the meshes in
-// their order, as testdata/tables/suggest.txt lists them.
+// Compares the rules that are suggested for public configurations, and the
+// order of meshes, with testdata/tables/suggest.txt.
 #include <doctest/doctest.h>
 
 #include <algorithm>

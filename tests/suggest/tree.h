@@ -39,7 +39,7 @@ inline Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes) {
   return mesh;
 }
 
-// The same tensors in each of `layers`, where a name has `*`.
+// Returns the tensors, with one copy for each of `layers` where a name has `*`.
 inline std::vector<NamedShape> Layers(const std::vector<NamedShape>& tensors,
                                       int layers) {
   std::vector<NamedShape> out;
@@ -55,7 +55,8 @@ inline std::vector<NamedShape> Layers(const std::vector<NamedShape>& tensors,
   return out;
 }
 
-// `[HEAD, [FSDP, SP]]` of the rule that a tensor is meant to get.
+// Returns the spec, as `[HEAD, [FSDP, SP]]`, of the rule that is suggested for
+// a tensor.
 inline std::string SpecOf(const Suggestion& suggestion, std::string_view name) {
   const auto& tensors = suggestion.tree.manifest->tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -57,7 +57,7 @@ TEST_CASE("auto compares parts of names, then the model's own name") {
   const Manifest mixtral = ManifestOf(
       {"l.self_attn.q_proj.weight", "l.block_sparse_moe.gate.weight"}, '.');
   CHECK(PickPack(mixtral, "") == "builtin:mixtral/hf");
-  // Parts only: no `self_attn` in `my_self_attn`.
+  // Complete parts of names count: `my_self_attn` is not `self_attn`.
   CHECK_FALSE(PickPack(
       ManifestOf({"my_self_attn.weight", "l.gate_proj.weight"}, '.'), ""));
   CHECK_FALSE(PickPack(ManifestOf({"l.self_attn.weight", "l.gate_proj.weight",
@@ -90,15 +90,16 @@ TEST_CASE("auto distinguishes related families") {
                "OLMoE") == "builtin:olmoe/hf");
   CHECK(picked({q, experts, mlp + "shared_experts.up_proj.weight"}) ==
         "builtin:deepseek/hf");
-  // What has layers of another kind has no pack.
+  // A model that also has layers of another kind has no pack.
   CHECK(picked({q, experts, mlp + "gate.weight", "l.self_attn.q_norm.weight",
                 "l.linear_attn.A_log"}) == "none");
-  // GPT-2's names with weights the other way round.
+  // gpt_bigcode has the names of GPT-2 with transposed weights, so the model's
+  // name decides.
   CHECK(picked({"h.0.attn.c_attn.weight", "wpe.weight"}, "gpt_bigcode") ==
         "builtin:gpt_bigcode/hf");
   CHECK(picked({"h.0.attn.attention.q_proj.weight", "h.0.mlp.c_fc.weight"}) ==
         "builtin:gpt_neo/hf");
-  // Experts under one name: the other names decide.
+  // Families share this name of experts, so the other names decide.
   const std::string moe = "l.block_sparse_moe.";
   CHECK(picked({q, moe + "gate.weight", "norm.bias"}) == "builtin:phimoe/hf");
   CHECK(picked({q, moe + "router.weight"}) == "builtin:granitemoe/hf");
@@ -112,7 +113,7 @@ TEST_CASE("auto distinguishes related families") {
                 "b.0.norm_1.weight"}) == "builtin:mpt/hf");
   CHECK(picked({"b.0.norm_attn_norm.attn.Wqkv.weight",
                 "b.0.ffn.experts.mlp.w1"}) == "builtin:dbrx/hf");
-  // A family whose pack has no names in this spelling.
+  // The family has a pack, but not one with these flax names.
   CHECK_FALSE(PickPack(ManifestOf({"l/self_attn/q/kernel", "l/mlp/dense/kernel",
                                    "l/mlp/fc1/kernel"},
                                   '/'),

@@ -92,7 +92,8 @@ TEST_CASE("rules of files and of trees without scanned layers stay") {
 }
 
 TEST_CASE("a spec that has no room for another dimension stays") {
-  // A pack written for stacked experts meets a tree whose stack has that rank.
+  // The rule is for stacked experts, with three dimensions; the tree's scanned
+  // parameter has three dimensions already.
   const char* const full = R"(version: 1
 separator: "/"
 rules:

@@ -1,4 +1,4 @@
-// Families match and correct.
+// Runs the recorded vectors of the families match and correct.
 #include "reference/legalize.h"
 #include "reference/match.h"
 #include "vectors.h"
@@ -43,7 +43,8 @@ Verdict RunMatch(JsonValue test) {
   const auto result = Match(At(test, "input"));
   auto expected_error = test.Find("error");
   if (const Error* error = Failure(result)) {
-    // Counted apart, so that a pattern wrongly taken for one shows.
+    // Counted separately, so that a pattern that is wrongly classified as
+    // Python-only shows.
     if (error->kind == "python_only_syntax" && !expected_error) {
       return {Outcome::kPythonOnly, {}};
     }

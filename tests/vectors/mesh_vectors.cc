@@ -1,8 +1,8 @@
-// Family mesh. eformer remembers the first mesh made for given sizes and
-// names; the recording ran every case in one process, and a file may hold
-// only some of them. A mesh remembered from a call that the file lacks is a
-// deliberate difference (quirk `remembered-mesh`): ours is for the devices
-// that there are, which is asserted here.
+// Runs the recorded vectors of the family mesh. eformer remembers the first
+// mesh made for given sizes and names; the recording ran every case in one
+// process, and a file may hold only some of them. A mesh remembered from a call
+// that the file lacks is a deliberate difference (quirk `remembered-mesh`):
+// ours is for the devices that there are, which is asserted here.
 #include "reference/mesh.h"
 
 #include <memory>
@@ -54,7 +54,8 @@ Verdict CompareMesh(const Made& made, JsonValue test) {
   return Pass();
 }
 
-// The arguments of create_mesh, whatever the devices.
+// Returns the sizes and names that are passed to create_mesh, which do not
+// depend on the devices.
 std::optional<MeshShape> Asked(JsonValue input) {
   if (StringAt(input, "op") == "parse_mesh_from_string") {
     auto read = MeshCache::ReadText(StringAt(input, "axis_dims"),
@@ -68,8 +69,8 @@ std::optional<MeshShape> Asked(JsonValue input) {
   return asked;
 }
 
-// The expected mesh is one for the same request with other devices, and ours
-// is the one for the devices given.
+// Returns whether the recorded mesh is that of the same request with another
+// number of devices, and ours the one for the devices given.
 bool IsRememberedMesh(const MeshShape& asked, const Made& fresh,
                       const MeshShape& expected, int64_t devices) {
   if (expected.names != asked.names) return false;

@@ -1,4 +1,5 @@
-// Family names, and the table of deliberate differences.
+// Runs the recorded vectors of the family names. Has the table of deliberate
+// differences.
 #include "importers/eformer.h"
 #include "reference/match.h"
 #include "reference/mesh.h"
@@ -40,7 +41,8 @@ Verdict CompareResult(const reference::Result<T>& result, JsonValue test,
   return compare(std::get<T>(result), At(test, "expect"));
 }
 
-// Specs inside are normalised as JAX does; dictionaries are their values.
+// Converts JSON to a value: specs in it are normalised as by JAX, and a
+// dictionary becomes its values.
 Value ToNamesValue(JsonValue json) {
   if (json.IsObject()) {
     if (auto spec = json.Find("$spec")) {
@@ -206,7 +208,7 @@ Verdict RoundTrip(JsonValue test) {
   const PartitionAxis axis = ToPartitionAxis(input);
   Verdict verdict = CompareDict(axis, At(expect, "dict"));
   if (verdict.outcome != Outcome::kPassed) return verdict;
-  // Through JSON every field is given, and tuples come back as lists.
+  // After a round trip through JSON every field is set, and tuples are lists.
   const PartitionAxis back(ToGiven(At(expect, "dict"), true));
   if ((back == axis) != At(expect, "equal_to_original").boolean()) {
     return Fail("equality with the original");
@@ -228,7 +230,7 @@ Verdict FromDict(JsonValue test) {
                      At(At(test, "expect"), "dict"));
 }
 
-// Quirk `manager-json`: what the reference refuses, we read.
+// Quirk `manager-json`: the reference refuses this JSON, and shardc reads it.
 Verdict ManagerFromJson(JsonValue test) {
   auto error = test.Find("error");
   if (!error || StringAt(*error, "kind") != "expected_partition_axis") {

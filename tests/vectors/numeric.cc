@@ -70,7 +70,8 @@ std::string RotateHalfCase(const Case& c) {
   return Compare("y", {out.begin(), out.end()}, c.Want("y"), c.rtol, c.atol);
 }
 
-// verify's own rotary embedding, where it has the scaling.
+// Returns the rotary embedding of dense, verify's reference, or nothing if
+// dense lacks the scaling.
 std::optional<dense::Rotary> JudgeOf(const Case& c,
                                      const exec::RopeScaling& scaling) {
   constexpr std::pair<exec::RopeKind, dense::Stretch> kKinds[] = {
@@ -92,7 +93,7 @@ std::optional<dense::Rotary> JudgeOf(const Case& c,
   return std::nullopt;
 }
 
-// Whether it turns (1, 0) to the row's cos and sin.
+// Returns whether the rotary embedding rotates (1, 0) to the row's cos and sin.
 bool Turns(const dense::Rotary& judge, int64_t position,
            const exec::RopeRow& row) {
   const size_t half = row.cos.size() / 2;
@@ -187,7 +188,8 @@ std::string RepeatCase(const Case& c, std::string_view op) {
   const std::vector<float> got = exec::RepeatBlocks(Floats(x), inner, times);
   const std::vector<double> y(got.begin(), got.end());
   if (op != "repeat_kv_bsnh") return Compare("y", y, c.Want("y"));
-  // The source's own form: transposed for n_rep 1, failing else.
+  // The recorded function returns a transposed result for n_rep 1 and fails for
+  // more.
   if (times > 1) return c.expect ? "the source did not fail" : std::string();
   return Compare("transposed y", Swapped(x), c.Want("y"));
 }
@@ -201,7 +203,7 @@ std::string QuantizeCase(const Case& c) {
     std::vector<int8_t> values(row);
     const float s = exec::QuantizeInt8(std::span(in).subspan(at, row), values);
     scale.push_back(s);
-    // verify's own form of it.
+    // dense, verify's reference, must quantise the row in the same way.
     std::vector<int8_t> own(row);
     if (dense::ToInt8(std::span(in).subspan(at, row), own) != s ||
         own != values) {
@@ -210,7 +212,7 @@ std::string QuantizeCase(const Case& c) {
     for (int8_t value : values) {
       q.push_back(value);
       back.push_back(exec::DequantizeInt8(value, s));
-      // The source's default, which the library never uses.
+      // The threshold is the source's default, which the library never uses.
       shifted.push_back(exec::DequantizeInt8(value, s, 1e-6f));
     }
   }
@@ -226,7 +228,8 @@ std::string QuantizeCase(const Case& c) {
   return {};
 }
 
-// The forms that the source takes, to the reference's.
+// Returns the mask with four dimensions, as the reference takes it, from each
+// form that the source takes.
 Array MaskOf(const Case& c) {
   Array mask = c.ArrayAt("mask");
   if (mask.rank() == 2) mask.shape = {mask.dim(0), 1, 1, mask.dim(1)};

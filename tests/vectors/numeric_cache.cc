@@ -51,7 +51,9 @@ std::vector<double> Doubles(const Buffer& x) {
   return out;
 }
 
-// Whether the source refuses what this step was recorded to refuse.
+// Checks a step that the source refuses: the library must refuse it too, unless
+// the refusal is a fault of the source. Returns what is wrong; empty if nothing
+// is.
 std::string Refusal(const JsonValue& error, const JsonValue& step,
                     bool library_refused) {
   const std::string_view kind = Need(error, "kind").string();
@@ -59,7 +61,7 @@ std::string Refusal(const JsonValue& error, const JsonValue& step,
     return library_refused ? "" : "a write longer than the cache is accepted";
   }
   if (kind == "mask_rank_mismatch") {
-    // The library refuses such a mask where it is used.
+    // The library refuses such a mask only in attention.
     dense::Inputs in;
     const Array key = ArrayOf(Need(step, "key"), 4);
     in.query = in.key = in.value = key;
@@ -68,7 +70,7 @@ std::string Refusal(const JsonValue& error, const JsonValue& step,
     return dense::Attention(in, {}, why) ? "the mask is accepted" : "";
   }
   if (kind == "broadcast_mismatch") {
-    // The fault of the source's first scale, which the library has not.
+    // The source fails by a fault of its first scale, which the library lacks.
     return library_refused ? "the write is refused" : "";
   }
   return "no rule for error " + std::string(kind);
@@ -137,8 +139,8 @@ class Replay {
     return out ? *out : Buffer{};
   }
 
-  // The source's step: everything is quantised after it, and what it returns
-  // is the old cache's values with the new ones whole.
+  // Does what the source does after a step: it quantises everything again, and
+  // returns the old cache's values with the new ones unquantised.
   void Requantize() {
     const auto again = [&](ShardedTensor& tensor, std::vector<double>& ints,
                            std::vector<double>& scales,
@@ -202,8 +204,8 @@ class Replay {
     }
     std::vector<double> got;
     for (size_t i = 0; i < U(config_.batch * n * config_.length); ++i) {
-      // The source's sharded step leaves the caller's mask as it is; else
-      // all queries of a step see what is written.
+      // The sharded step of the source leaves the caller's mask unchanged.
+      // Otherwise all queries of a step may attend to every written slot.
       const bool written = i % U(config_.length) < U(cache_.index[0]);
       const double shown = owner_writes || written ? 1 : 0;
       got.push_back(shown * given[i % given.size()]);

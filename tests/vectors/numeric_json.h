@@ -34,7 +34,7 @@ inline void AppendNumbers(const JsonValue& value, std::vector<double>& out) {
   for (JsonValue item : value.items()) AppendNumbers(item, out);
 }
 
-// Of the rank asked for, where one is.
+// Reads an array, which must have `rank` dimensions unless `rank` is 0.
 inline dense::Array ArrayOf(JsonValue value, size_t rank = 0) {
   dense::Array out;
   AppendNumbers(value, out.data);
@@ -53,7 +53,7 @@ inline dense::Array ArrayOf(JsonValue value, size_t rank = 0) {
   return out;
 }
 
-// As they are written, for results in float64.
+// Appends the numbers in float64, as they are written.
 inline void AppendDoubles(const JsonValue& value, std::vector<double>& out) {
   if (!value.IsArray()) {
     out.push_back(value.real());

@@ -1,4 +1,5 @@
-// Families resolve, register, bundles, attn_rules and logical_rules.
+// Runs the recorded vectors of the families resolve, register, bundles,
+// attn_rules and logical_rules.
 #include "reference/legalize.h"
 #include "reference/logical_rules.h"
 #include "reference/resolve.h"
@@ -16,7 +17,8 @@ using reference::PartitionSpec;
 using reference::Registry;
 using reference::Value;
 
-// Raw axes and the spec they make, or the error at either step.
+// Compares the raw axes and the spec that they make, or the error of either
+// step.
 Verdict CompareResolution(const PartitionAxis& axis, const Registry& registry,
                           JsonValue input, JsonValue holder) {
   const auto axes =
@@ -45,7 +47,7 @@ Verdict CompareResolution(const PartitionAxis& axis, const Registry& registry,
 
 reference::ModeArgument ToMode(JsonValue json) {
   if (json.IsString()) return std::string(json.string());
-  // True and False are 1 and 0.
+  // In Python, True and False are 1 and 0.
   if (json.kind() == JsonKind::kBool) return int64_t{json.boolean() ? 1 : 0};
   if (json.IsNull()) return std::string();
   return json.integer();
@@ -104,7 +106,7 @@ Verdict RunResolve(JsonValue test) {
   return Fail("op " + std::string(op) + " is not known");
 }
 
-// `{}` and the like as the registry lists itself.
+// Compares the registry with a recorded list of its entries.
 Verdict CompareListing(const Registry& registry, JsonValue expected) {
   if (expected.size() != registry.entries().size()) {
     return Fail("registered " + std::to_string(registry.entries().size()));
@@ -186,7 +188,7 @@ Verdict RunRegister(JsonValue test) {
   return Pass();
 }
 
-// The attributes of a bundle's class.
+// Compares the attributes of a bundle's class.
 Verdict CompareBundle(const DynamicAxes& bundle, JsonValue expect) {
   Verdict verdict = CompareValues(bundle.axes, At(expect, "axes"), "axes");
   if (verdict.outcome != Outcome::kPassed) return verdict;
@@ -276,7 +278,7 @@ Verdict RunAttention(JsonValue test) {
   return Pass();
 }
 
-// An entry of a spec as the group it is; one axis may be written bare.
+// Reads an entry of a spec as a group; a group of one axis may be a string.
 AxisGroup ToGroup(JsonValue json) {
   if (json.IsString()) return {std::string(json.string())};
   return json.IsArray() ? ToStrings(json) : AxisGroup{};

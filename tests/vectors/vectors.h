@@ -50,7 +50,8 @@ struct Quirk {
   std::string_view reason;
   std::string_view ours;
 };
-// Those of the numeric family are in numeric.h.
+// Returns the deliberate differences; those of the numeric family are in
+// numeric.h.
 std::span<const Quirk> Quirks();
 
 // JSON to the library's values. Arrays become tuples, or lists on request.
@@ -71,7 +72,8 @@ std::string Text(std::span<const reference::Value> values);
 bool Same(const reference::Value& value, JsonValue json);
 bool Same(std::span<const reference::Value> values, JsonValue json);
 
-// The recorded error against ours: kind, class, and a piece of the message.
+// Compares our error with the recorded one: kind, class, and a piece of the
+// message.
 Verdict CompareError(const reference::Error& error, JsonValue expected);
 Verdict CompareValues(std::span<const reference::Value> values,
                       JsonValue expected, std::string_view what);

@@ -34,7 +34,7 @@ constexpr Family kFamilies[] = {
     {"numeric", NumericFamily},
 };
 
-// A deliberate difference is rare by agreement.
+// The most cases, in percent, that may be deliberate differences.
 constexpr int64_t kDifferPercent = 3;
 constexpr int kShownFailures = 10;
 

@@ -1,5 +1,5 @@
-// Verdicts at reduced sizes against those at the sizes given, over random
-// meshes, axis rules, sizes and settings. By hand, over more of them:
+// Compares verdicts at reduced sizes with those at the sizes given, over random
+// meshes, axis rules, sizes and settings. To run more of them by hand:
 //
 //   SHARDC_SETTINGS=1000 build/tests/verify_test --test-case='reduced*'
 #include <doctest/doctest.h>
@@ -213,7 +213,7 @@ std::vector<std::string> Differences(const Setting& setting,
     ++compared.meshes;
   }
   if (!small.reduced) return out;
-  // What is known of the given sizes beforehand takes no part.
+  // Without `given`, no result at reduced sizes is taken from the sizes given.
   const Matrix sent = small;
   for (Case& test : small.cases) test.given.reset();
   for (Matrix::Variant& variant : small.variants) variant.test.given.reset();

@@ -15,7 +15,8 @@ TEST_CASE("every wrong output is refused in every case of the matrix") {
   for (const std::string& what : sharpness.unsound) FAIL_CHECK(what);
   for (const std::string& what : sharpness.taken) FAIL_CHECK(what);
   CHECK(sharpness.Holds());
-  // Operations, modes, layouts, dtypes, features and roundings.
+  // The cases are combinations of operations, modes, layouts, dtypes, features
+  // and roundings.
   CHECK(sharpness.cases > 1000);
   CHECK(sharpness.offered > 6 * sharpness.cases);
   MESSAGE(SharpnessText(sharpness));

@@ -1,5 +1,5 @@
-// What is reported of broken YAML and of keys, with the bytes that a finding
-// points at.
+// Checks the findings about broken YAML and about keys, with the bytes that a
+// finding points at.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -20,7 +20,7 @@ std::optional<YamlDocument> Parse(std::string text, Findings& findings) {
   return YamlDocument::Parse(MakeSource("t.yaml", std::move(text)), findings);
 }
 
-// The tree in one line: `{a: [1, 'b', ~]}`.
+// Returns the tree in one line, such as `{a: [1, 'b', ~]}`.
 std::string Show(const YamlNode& node) {
   if (node.IsNull()) return "~";
   if (node.IsScalar()) {
@@ -38,7 +38,7 @@ std::string Show(const YamlNode& node) {
   return out + (node.IsSequence() ? "]" : "}");
 }
 
-// The text at each node's place, depth first.
+// Appends the text at each node's place, depth first.
 void Places(const YamlDocument& document, const YamlNode& node,
             std::vector<std::string>& out) {
   out.emplace_back(
@@ -64,7 +64,8 @@ TEST_CASE("a surrogate pair in double quotes is one character") {
   // An alias of it, and a value of two lines.
   CHECK(shown("- &x \"\\ud83d\\ude00 1\n  2\"\n- *x\n") ==
         "['\xf0\x9f\x98\x80 1 2', '\xf0\x9f\x98\x80 1 2']");
-  // In other text they are twelve characters, as a pattern may have them.
+  // In single quotes and plain text the pair stays twelve characters, as a
+  // pattern may have them.
   CHECK(shown("['\\ud83d\\ude00', \\ud83d\\ude00, \"\\\\ud83d\"]") ==
         "['\\ud83d\\ude00', \\ud83d\\ude00, '\\ud83d']");
 }
@@ -265,7 +266,8 @@ TEST_CASE("random trees come back equal") {
   }
 }
 
-// What is open when the text ends may begin there itself: a tag alone.
+// The node that is open at the end of the text may begin there itself: a tag
+// without a value.
 TEST_CASE("a list that ends in a tag is never closed") {
   for (const char* text : {"[!!B-sPl@!", "{!t", "[a, !t", "[[!t", "{a: !t"}) {
     CAPTURE(text);

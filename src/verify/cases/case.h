@@ -105,8 +105,8 @@ struct Case {
 enum class Status : uint8_t { kPass, kFail, kUnsupported };
 std::string_view StatusName(Status status);
 
-// The kinds of check, so that a self-test can report which one detected a
-// fault, and show that leaving the check out misses it.
+// The checks of a case, so that a self-test can report which one detected a
+// fault, and that without this check the fault is missed.
 enum class Check : uint8_t {
   kLayout,       // ids: each element once per replica group
   kReplicas,     // gathered replicas agree in bits

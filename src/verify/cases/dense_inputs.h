@@ -21,9 +21,9 @@ dense::Options OptionsOf(const exec::AttentionOptions& options);
 dense::Narrow NarrowOf(const Case& test);
 
 // Rounds inputs to the runtime dtype if one is set, and then to the pages'
-// int8. Positions of packed tokens follow from their segments. A block table
-// comes from the test data; tables made by `causal`, `sliding` and `global`
-// hide nothing that the masks show.
+// int8. Positions of packed tokens follow from their segments. A block table is
+// an input only if it is test data: the tables that `causal`, `sliding` and
+// `global` make hide only keys that the masks hide too.
 dense::Inputs InputsOf(const Case& test, const exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

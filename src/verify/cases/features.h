@@ -43,9 +43,9 @@ bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
 // the case already has stay.
 void SwitchOn(Feature feature, Case& test);
 
-// Returns the features of a case beyond causal rows of their lengths, such as
-// `soft_cap, window`; empty if there are none. `long`: more keys than
-// requested.
+// Returns the names of the features that a case has besides the causal mask and
+// rows of different lengths, such as `soft_cap, window`; empty if it has none.
+// `long` is a case with more keys than requested.
 std::vector<std::string_view> FeatureNames(const Case& test);
 
 }  // namespace shardc::verify

@@ -86,9 +86,9 @@ struct SmallMesh {
 };
 
 // Builds operations x modes x layouts x dtypes, in that order, without
-// meaningless combinations: a decoding operation in training, packed tokens in
-// it. With `small`, cases run on that mesh if it has sizes that are split as
-// the given ones are on `mesh`.
+// meaningless combinations: decoding operations run neither in training nor on
+// packed tokens. With `small`, cases run on that mesh if it has sizes that are
+// split as the given ones are on `mesh`.
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh, const SmallMesh* small = nullptr);
 

@@ -47,7 +47,8 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const int64_t length = shape[1], heads = shape[2], dim = shape[3];
   const auto fill = [&](int64_t b, int) {
     std::vector<double> norm(AsIndex(heads)), means(AsIndex(heads * dim));
-    // What all positions of a row share.
+    // The gain of a head and the means of its dims are the same at all
+    // positions of a batch row.
     for (int64_t h = 0; h < heads; ++h) {
       const auto cell = static_cast<uint64_t>(h + heads * b);
       norm[AsIndex(h)] = gain * (0.6 + 0.8 * norms.Uniform(cell));
@@ -79,7 +80,8 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   return out;
 }
 
-// Returns lengths in [1, limit] of different kinds: full, one, and in between.
+// Returns lengths from `least` to `limit`: first the longest, then the
+// shortest, then random ones.
 std::vector<int64_t> RaggedLengths(Random random, int64_t count, int64_t least,
                                    int64_t limit) {
   std::vector<int64_t> out;

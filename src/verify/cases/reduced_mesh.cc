@@ -34,7 +34,8 @@ Mesh OnOneHost(Mesh mesh) {
   return mesh;
 }
 
-// All meshes whose axes from `axis` on are shortened, or not.
+// Appends the mesh with each choice of shortened lengths for the axes from
+// `axis` on.
 void AppendShortened(Mesh& mesh, size_t axis, int64_t least_devices,
                      std::vector<Mesh>& out) {
   if (axis == mesh.axes.size()) {

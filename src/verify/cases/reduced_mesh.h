@@ -9,7 +9,8 @@
 
 namespace shardc::verify {
 
-// Attention runs on at most so many devices, unless the sizes given run.
+// Attention is verified on at most this many devices, unless it runs at the
+// sizes given.
 inline constexpr int64_t kMostAttentionDevices = 8;
 
 // Returns the mesh with its longest axes shortened until it has at most

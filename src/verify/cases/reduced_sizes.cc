@@ -31,8 +31,8 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                          local > local_keys, local == group});
 }
 
-// Appends those of a device's heads when they are split into n once more; fewer
-// key heads than n are repeated.
+// Appends the predicates of the heads of one device when an exchange splits
+// them n ways once more. Fewer key heads than n are repeated.
 void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
                     Bits& out) {
   const auto& [a, c, n] = of;
@@ -44,8 +44,8 @@ void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
   if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
 }
 
-// Appends whether words with heads of keys and values, or of keys alone next to
-// their values, split into n.
+// Appends whether packed words of `word` heads divide evenly over n shards:
+// words of keys alone, and words in which keys and values alternate.
 void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
   for (const int64_t per_head : {1, 2}) {
     const int64_t words = (keys * per_head + word - 1) / word;
@@ -149,7 +149,8 @@ bool ReduceTokens(const Sizes& real, const Splits& given, const Splits& splits,
            TokenPredicates(real.batch * real_length, given);
   };
   const bool self = real.query_length == real.key_length;
-  // While decoding there are as many packed queries as rows.
+  // In decoding there is one packed query for each row, so the batch itself
+  // must divide over the token axes as the real one does.
   const auto rows = [](int64_t batch, const Splits& of) {
     Bits each;
     for (const int64_t n : of.tokens) {
@@ -235,7 +236,8 @@ std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
     if (!found) return std::nullopt;
     out.*dim = *found;
   }
-  // No axis shards it: keep its fraction of the head.
+  // No axis shards the rotated part of a latent's head, so it only keeps its
+  // fraction of the head.
   if (real.latent_rope_dim > 0) {
     out.latent_rope_dim = std::max<int64_t>(
         1, real.latent_rope_dim * out.head_dim / real.head_dim);

@@ -40,7 +40,8 @@ struct Splits {
   std::vector<std::pair<int64_t, int64_t>> heads;  // query's, key's
   std::vector<int64_t> dim;
   std::vector<int64_t> tokens = {};  // of batch x length, queries and keys
-  // A device's heads, one shard of so many, are split once more.
+  // An exchange of lengths for heads: the query heads in `heads` shards and the
+  // key heads in `keys` shards are split into `parts` more.
   struct Exchange {
     int64_t heads = 1, keys = 1, parts = 1;
     bool operator==(const Exchange&) const = default;

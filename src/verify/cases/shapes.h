@@ -20,6 +20,7 @@ bool HasInt8Pages(const Case& test);
 // Returns the compute and output dtype: runtime_dtype, else by JAX's promotion.
 Dtype OutputDtype(const Case& test);
 
+// Return the tensors as [batch, length, heads, dim] with their shardings.
 // Packed tokens are one row of batch x length.
 exec::Laid QueryOf(const Case& test);
 exec::Laid KeyOf(const Case& test);

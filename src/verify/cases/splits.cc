@@ -27,7 +27,8 @@ struct Parts {
   bool operator==(const Parts&) const = default;
 };
 
-// Adds a pair of entries unless the same pair stands at one index.
+// Appends `given` and `used` to the two lists, unless the lists already hold
+// this pair at one index.
 template <class T>
 void AddPair(std::vector<T>& to_given, std::vector<T>& to_used, T given,
              T used) {
@@ -82,8 +83,9 @@ class Splitter {
   }
 
  private:
-  // Returns the shardings that a list may be reduced to: itself, and with a
-  // policy that drops or shrinks, none or each of its prefixes.
+  // Returns the numbers of shards by which a dimension with these axes may be
+  // split: by all axes or, if the policy drops or shrinks, by none or by each
+  // prefix of the list.
   std::vector<Parts> PartsOf(const AxisGroup& axes) const {
     std::vector<Parts> out{Count(axes)};
     if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, Parts{});

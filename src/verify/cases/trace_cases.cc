@@ -15,7 +15,8 @@
 namespace shardc::verify {
 namespace {
 
-// Tokens of a chunk, of a prefill and for a cache that rolls.
+// The number of tokens in a chunk of a prefill, and in a chunk for a rolling
+// cache.
 constexpr int64_t kChunk = 256, kRollingChunk = 8;
 
 // Adds the traces of all cases at one choice of sizes.

@@ -42,7 +42,8 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
   RoundAll(Dtype::kBF16, out);
 }
 
-// Correct, but not the kernels' function: forces loops, with the blocks set.
+// Computes the right result, but is not the kernels' own function: operations
+// then use loops, with the block sizes that are set, instead of kernels.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);

@@ -100,7 +100,8 @@ Base Ulysses() {
           {{"dp"}, {"sp"}, {"sp"}, {}, {}, {}, {}},
           {2, 16, 16, 8, 4, 16, 0}};
 }
-// The exchange over the major axis of the lengths, a ring over the minor one.
+// Ulysses exchanges over sp, the major axis of the lengths, and passes keys
+// round a ring over cp, the minor one.
 Probe UlyssesOverRing(Features features) {
   Probe out = ProbeOf({"ulysses",
                        {{"dp", 2}, {"sp", 2}, {"cp", 2}},

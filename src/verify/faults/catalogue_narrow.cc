@@ -46,7 +46,8 @@ std::vector<InjectedFault> NarrowFaults() {
   add("quantised-with-the-neighbours-scale", Fault::kDotNeighbourScale, cut);
   add("quantised-with-one-scale-forgotten", Fault::kDotScaleForgotten, cut);
   add("quantised-with-half-a-rows-maximum", Fault::kDotMaximumOfHalf, cut);
-  // Within tolerance for unsharded operands: shown by sharded ones.
+  // Unsharded operands hide this fault within the tolerance; sharded ones do
+  // not.
   add("quantised-to-7-bits-for-8", Fault::kDotFewerBits, cut);
   Probe coarse = cut;
   coarse.test.settings.dot_bits = 4;

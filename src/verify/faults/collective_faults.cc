@@ -102,7 +102,8 @@ PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
   return RunOn(machine, call, in);
 }
 
-// Every other member adds from the group's end.
+// Every second member of a group adds the operands in reverse order, so its sum
+// is rounded differently.
 PerDevice OrderedByMember(Machine& machine, const CollectiveCall& call) {
   PerDevice out = RunCollective(machine, call);
   Machine unseen(machine.mesh());
@@ -134,7 +135,8 @@ PerDevice OverAnotherAxis(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, {});
 }
 
-// Returns the values over the ring's axis of the catalogue's probe.
+// Runs the collective over `cp`, the axis of the ring in the catalogue's probe,
+// in place of its own axes.
 PerDevice OverTheRing(Machine& machine, const CollectiveCall& call) {
   return IsData(call) ? Over(machine, call, {"cp"})
                       : RunCollective(machine, call);
@@ -165,7 +167,7 @@ PerDevice OverReplicas(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, std::move(axes));
 }
 
-// Sends once more than a ring needs, at its first step.
+// Sends once more than a ring needs, in the ring's first step.
 PerDevice SentAgain(Machine& machine, const CollectiveCall& call) {
   const auto& entries = machine.ledger().entries();
   const bool again = std::none_of(
@@ -231,7 +233,8 @@ PerDevice Repacked(Machine& machine, const CollectiveCall& call, Body body) {
   return RunOn(machine, call, in);
 }
 
-// Divides by the shard's own sum too early; `sum` then replaces it.
+// Divides the outputs of a packed row by the shard's own sum before the shards
+// are merged, and sets the sum to `sum`.
 void Normalise(float* row, int64_t dim, float sum) {
   const float own = row[dim] > 0 ? row[dim] : 1;
   for (int64_t d = 0; d < dim; ++d) row[d] /= own;

@@ -80,7 +80,8 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks) {
       out.sound = false;
       return out;
     }
-    // Both runs use the same checks: a run ends with the first that fails.
+    // Both runs use the same checks: a run ends at the first check that fails,
+    // so runs with different checks could not be compared.
     const Outcome right = RunProbe(probe, checks, nullptr);
     const Outcome wrong = RunProbe(probe, checks, &fault);
     out.injected = out.injected || !(wrong.evidence == right.evidence);

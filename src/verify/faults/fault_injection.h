@@ -24,13 +24,14 @@ namespace shardc::verify {
 // with the fault injected or with wrong specs.
 struct Probe {
   Case test;
-  // Replaces `test`; one of:
+  // A trace, of a cache or of pages, that is run in place of `test`:
   std::optional<CacheTrace> trace;
   std::optional<PagedTrace> paged;
   // Makes the specs or sizes wrong; empty: the fault is in the program.
   std::function<void(Case&)> make_wrong;
-  // The wrong probe (a trace: as it is) must be refused; running it at all is
-  // the fault.
+  // If set, a refusal is expected. A case that `make_wrong` changed shows its
+  // fault by being refused. A trace is refused without the fault, and shows the
+  // fault if it runs.
   bool must_refuse = false;
 };
 

@@ -17,7 +17,8 @@ struct Injection {
 Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
-// One for each seam; a fault of another seam leaves it unchanged.
+// One function for each seam. It leaves the seam unchanged if the fault belongs
+// to another seam.
 void InjectIntoCollectives(Fault fault, exec::Seams& seams);
 void InjectIntoSlices(Fault fault, exec::Seams& seams);
 void InjectIntoArithmetic(Fault fault, exec::Seams& seams);

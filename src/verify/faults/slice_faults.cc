@@ -95,7 +95,7 @@ void IdsOfRankZero(const View& view) {
   view.slice().key_segments = view.slices.at[0].key_segments;
 }
 
-// Each device uses the rotated part of the first that shares the latent.
+// Each device uses the rotated part of the first device that shares its latent.
 void RotatedOnEach(const View& view) {
   LocalSlice& slice = view.slice();
   for (const std::vector<int>& group :
@@ -147,7 +147,8 @@ void MapIds(const View& view, const Buffer*& ids, Id id) {
   ids = Keep(view.slices, std::move(out));
 }
 
-// Gives every query the id of all keys that are not padding.
+// Gives all queries, and all keys that are not padding, the same segment id, so
+// that segments no longer separate tokens.
 void KeyIdsOnly(const View& view) {
   MapIds(view, view.slice().query_segments, [](int32_t) { return 1; });
   MapIds(view, view.slice().key_segments,
@@ -155,7 +156,7 @@ void KeyIdsOnly(const View& view) {
   view.options().padding_segment.reset();
 }
 
-// Gives padding an ordinary id.
+// Gives padding tokens an ordinary segment id, so that they attend.
 void PaddingAttends(const View& view) {
   constexpr int32_t kUnused = 1 << 20;
   const auto id = [](int32_t x) { return x < 0 ? kUnused - x : x; };

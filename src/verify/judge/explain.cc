@@ -68,7 +68,8 @@ std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   return best;
 }
 
-// Returns an axis that shards query or key at all, lengths first.
+// Returns the first axis that shards the query or the key, and axes of lengths
+// before those of heads and batch; empty if there is none.
 std::string AnySplitAxis(const SimMesh& mesh, const Case& test) {
   const exec::Laid q = QueryOf(test), k = KeyOf(test);
   for (const AxisGroup* group :
@@ -140,7 +141,7 @@ std::string MovedDiffers(const SimMesh& mesh, const exec::Ledger& ledger) {
 
 namespace {
 
-// The layouts of a case, for the checks of one property each.
+// The layouts of a case; each check below is about one property of them.
 struct Layouts {
   SimMesh mesh;
   exec::Laid q, k, v;

@@ -28,9 +28,10 @@ std::vector<double> DeviceErrors(const Case& test, const dense::Array& got,
 // Describes a ledger that differs from the formulas.
 std::string BytesDiffer(const exec::SimMesh& mesh, const exec::SentBytes& sent,
                         const exec::SentBytes& expected);
-// Describes bytes that ranks handed over and that differ from the ledger's;
-// empty if they agree. The share of an all_reduce or broadcast that each device
-// sends is up to the sender, so only the sum over devices is compared.
+// Compares the bytes that ranks really sent with the ledger, and describes the
+// difference; empty if they agree. The share of an all_reduce or broadcast that
+// each device sends is up to the sender, so only the sum over devices is
+// compared.
 std::string MovedDiffers(const exec::SimMesh& mesh, const exec::Ledger& ledger);
 
 // Returns "1.23e-4", the same in every locale.

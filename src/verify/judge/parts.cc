@@ -29,7 +29,8 @@ int64_t Group(const exec::AttentionProblem& problem) {
   return problem.query.shape[dim] / problem.key.shape[dim];
 }
 
-// Restricts to [begin, end) of a dimension, unless it is a broadcast.
+// Restricts a tensor to [begin, end) of a dimension. A dimension of size 1 is
+// broadcast and stays.
 void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   if (!x || x->shape[dim] == 1) return;
   x = exec::SliceDim(*x, dim, begin, end - begin);

@@ -11,9 +11,9 @@
 
 namespace shardc::verify {
 
-// Offers one such output of the case, [B, T, H, Dv]; the seed selects the
-// element. A refusal that reports another element, other devices or an axis
-// that does not separate these devices from the rest counts as a missed error.
+// Judges one such output of the case, [B, T, H, Dv]; the seed selects the
+// element. A failure that names another element, other devices or an axis that
+// does not separate these devices from the rest counts as a missed error.
 void OfferPlaced(const Case& test, const dense::Array& reference,
                  const Limits& limits, WrongOutputs& wrong);
 

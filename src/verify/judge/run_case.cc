@@ -72,7 +72,8 @@ class Judge {
     return options_.transport == nullptr || options_.transport->rank() == 0;
   }
 
-  // Computes the parts that take most memory over all ranks.
+  // Computes the reference and the run on one device in parts that are spread
+  // over all ranks, since these take most memory.
   void InParts() {
     if (!HasParts(test_, problem_)) return;
     Say("the reference");
@@ -375,7 +376,7 @@ class Judge {
     Fail(Check::kLedger, BytesDiffer(mesh, sent, traffic.sent()));
   }
 
-  // Compares the bytes that ranks handed over with the ledger.
+  // Compares the bytes that ranks really sent with the ledger.
   void Moved(const exec::SimMesh& mesh) {
     if (options_.transport == nullptr) return;
     const std::string why = MovedDiffers(mesh, result_.ledger);

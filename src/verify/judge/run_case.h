@@ -61,7 +61,7 @@ struct CaseTensors {
 CaseResult RunCase(const Case& test, const RunOptions& options = {},
                    CaseTensors* tensors = nullptr);
 
-// The same for given inputs, whose shapes are the case's.
+// Judges the case with the inputs of `problem`, which have the case's shapes.
 CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
                         const RunOptions& options,
                         CaseTensors* tensors = nullptr);

@@ -38,8 +38,9 @@ double ErrorCap(Dtype dtype, double max_reference, double max_logit);
 // Returns error <= tolerance; NaN never passes.
 bool Within(double error, double tolerance);
 
-// The tolerance of each element: `base` and its own slack, up to `cap`; the cap
-// grows by the largest effect of ties.
+// The tolerance of each element: `base` plus the element's slack, but at most
+// `cap`. Where a tie may be rounded either way, the cap grows by the largest
+// effect of the tie on that element.
 struct Limits {
   dense::Array slack;  // [B, L, N, D], ties included; empty: none
   double base = 0;

@@ -19,11 +19,12 @@ struct WrongOutputs {
   std::vector<std::string> taken;  // names of outputs that passed wrongly
 };
 
-// Offers zeros, and the reference shifted along each of its dimensions.
+// Judges zeros, and the reference shifted along each of its dimensions.
 void OfferShifted(const dense::Array& reference, const Limits& limits,
                   WrongOutputs& wrong);
 
-// Offers one more output; `name` goes to `taken` if it passes.
+// Judges one more wrong output, and adds `name` to `taken` if the output
+// passes.
 void Offer(std::string name, const dense::Array& output,
            const dense::Array& reference, const Limits& limits,
            WrongOutputs& wrong);

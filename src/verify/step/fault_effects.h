@@ -83,7 +83,7 @@ SpoilOp Constant(double factor);
 void OtherSeed(WrongOp& one);
 // Keys dropout by the index within the shard.
 void LocalDropout(WrongOp& one);
-// Returns the parameter that the optimizer was given.
+// Returns the parameter as the optimizer got it, without the update.
 void KeepModelWeight(WrongOp& one);
 // Applies weight decay to a parameter that has none.
 void DecayAnyway(WrongOp& one);

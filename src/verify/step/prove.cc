@@ -43,7 +43,8 @@ using step::ValueId;
 
 constexpr double kExact = 1e-12;
 constexpr size_t kMostProblems = 64;
-// Far from seeds that a user gives one after the other.
+// The distance between the seeds of two sets of random inputs, so that further
+// sets differ from those of seeds that a user tries, such as 1, 2, 3.
 constexpr uint64_t kNextSet = uint64_t{1} << 40;
 
 double ElementOf(const Buffer& buffer, size_t i) {
@@ -152,7 +153,7 @@ class Prover {
       if (op.phase != step::Phase::kForward && op.recompute_of < 0) {
         scale = std::max(scale, 1e-2 * largest);
       }
-      // Zeros are zeros.
+      // The error of a value that is zero everywhere is not relative.
       if (scale == 0) scale = 1;
     }
     return scales;

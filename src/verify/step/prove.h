@@ -45,8 +45,8 @@ struct StepCase {
   exec::Seams seams = {};
   // The program that is run in place of `program`, with an injected fault.
   const step::Program* run = nullptr;
-  // Runs the program in place of one machine, and checks the bytes sent: on the
-  // ranks of a pipeline. Returns nothing after problems.
+  // If set, runs the program on the ranks of a pipeline in place of one
+  // machine, and checks the bytes sent. Returns nothing after problems.
   std::function<std::optional<exec::StepRun>(
       const exec::SimMesh&, const exec::Seams&, const exec::StepInputs&,
       std::vector<StepProblem>&)>

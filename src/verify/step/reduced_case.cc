@@ -99,7 +99,8 @@ class Chooser {
 
   void FindFixed() {
     for (const Op& op : graph_.ops) {
-      // Indexing the first token does not fix the number of tokens.
+      // An indexed dimension keeps its size. The tokens do not, since their
+      // first one can be indexed at any number of them.
       const bool named =
           op.kind == OpKind::kIndex || op.kind == OpKind::kUnindex;
       if (named && op.label != graph_.common.query) {
@@ -117,7 +118,8 @@ class Chooser {
     if (graph_.ring.turns >= 0) fixed_[AsIndex(graph_.ring.turns)] = 1;
   }
 
-  // A renamed dimension keeps the size of the other.
+  // A dimension and its renamed copy have one size, so it has to suit the
+  // shards of both.
   void TieRenamed() {
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kRename || !IsPlain(op.label) || !IsPlain(op.to)) {
@@ -224,12 +226,14 @@ class Chooser {
     const int64_t small = 4 * parts_[label];
     int64_t size = real_[label] < small ? real_[label] : small;
     for (const Op& op : graph_.ops) {
-      // Rotary embeddings need pairs, in the rotated fraction alone.
+      // Rotary embeddings rotate pairs of elements, and the fraction of the
+      // head that is rotated must have pairs as well.
       if (op.kind == OpKind::kRope && op.label == static_cast<LabelId>(label) &&
           graph_.ropes[AsIndex(op.index)].rotary_fraction < 1) {
         size = std::max<int64_t>(size, 8 * parts_[label]);
       }
-      // Enough rows for single distances and for ranges, on both sides.
+      // A table of relative positions needs rows for single distances and for
+      // ranges of distances, in both directions.
       if (op.kind == OpKind::kDistance &&
           op.label == static_cast<LabelId>(label)) {
         size = std::min(real_[label], 8 * parts_[label]);
@@ -270,7 +274,8 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kDistance) continue;
-      // Beyond the rows of single distances, and within the sequence.
+      // The largest distance is beyond the rows for single distances, and
+      // within the sequence.
       sizes_[AsIndex(op.counts[0])] = std::min(
           real_[AsIndex(op.counts[0])], 3 * sizes_[AsIndex(op.label)] / 4);
     }
@@ -336,7 +341,8 @@ class Chooser {
   std::set<int64_t> set_;
 };
 
-// By layer: its forward ops without the layer's number.
+// Returns for each layer the text of its forward ops, without the layer's
+// number.
 std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
   std::vector<std::string> texts(AsIndex(layers));
   for (const Op& op : graph.ops) {

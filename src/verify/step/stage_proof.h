@@ -28,11 +28,12 @@ struct StageProof {
   int32_t ranks = 0, virtual_stages = 0, microbatches = 0;
   std::vector<int64_t> layers;  // of each stage
   int64_t tasks = 0;
-  // The messages that each channel must hold if receives stand at their use and
-  // activations and gradients have channels of their own.
+  // The number of messages for which a channel must have room if receives are
+  // placed where their value is used, and activations and gradients have
+  // separate channels.
   std::optional<int64_t> capacity;
   std::vector<int64_t> held;  // micro-batches of stages, by rank
-  // Of the step that ran; 0: none did.
+  // The size of the step that ran; 0 if none did.
   int32_t proved_ranks = 0, proved_virtual = 0, proved_microbatches = 0;
   int64_t messages = 0;
 };
@@ -43,8 +44,8 @@ StageProof ProveTable(const StageSettings& stages,
                       std::vector<std::string>& problems);
 
 // Returns the smallest table of the same schedule that has at least two ranks
-// and two micro-batches; a file's table is its own. Returns nothing, and the
-// reason in `why`, if that is too large to run.
+// and two micro-batches; a table that was read from a file stays as it is.
+// Returns nothing, and the reason in `why`, if the table is too large to run.
 std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
                                             std::string& why);
 

@@ -100,7 +100,8 @@ bool WrongRank(const StagedCase&, Broken& out) {
   return true;
 }
 
-// Rank 0 goes back with micro-batch 0 before rank 1 may begin it.
+// Rank 0 runs the backward pass of micro-batch 0 before the forward pass of
+// micro-batch 1, for which rank 1 waits first.
 bool Cycle(const StagedCase&, Broken& out) {
   auto& row = out.table.rows[0];
   const auto back = std::find_if(row.begin(), row.end(), [](const Cell& cell) {
@@ -131,7 +132,8 @@ bool Cycle(const StagedCase&, Broken& out) {
 
 // --- messages ---
 
-// The operations of a kind on a rank, forward ones.
+// Returns the indices of a rank's operations of this kind whose message goes
+// forward.
 static std::vector<size_t> Operations(const std::vector<Operation>& program,
                                       OperationKind kind) {
   std::vector<size_t> out;
@@ -154,7 +156,7 @@ bool SwapReceives(const StagedCase&, Broken& out) {
   return SwapMessages(out.programs, 1, OperationKind::kReceive);
 }
 
-// Both tasks run before the first of their messages is sent.
+// Moves the first message that rank 0 sends behind its second one.
 bool SwapSends(const StagedCase&, Broken& out) {
   out.programs = LoweredInTurn(out.table);
   auto& program = out.programs[0];
@@ -251,7 +253,8 @@ bool DividedTwice(const StagedCase& of, Broken& out) {
                   [m](const exec::LocalOp& op) { Multiply(*op.out, 1 / m); });
 }
 
-// The micro-batch's own tokens, times the number of micro-batches.
+// Divides the loss of a micro-batch by its own number of tokens times the
+// number of micro-batches, in place of the number of all tokens.
 bool MeanOfMeans(const StagedCase& of, Broken& out) {
   const step::Op* whole = nullptr;
   for (const step::Op& op : of.graph.ops) {
@@ -282,7 +285,8 @@ bool MeanOfMeans(const StagedCase& of, Broken& out) {
 }
 
 bool NormTwice(const StagedCase& of, Broken& out) {
-  // The first rank's sum, with the tied embedding's square once more.
+  // Adds the square of the tied embedding to the first rank's sum of squares
+  // once more.
   const step::NormPart& part = of.step.norm.front();
   const step::ValueId sum = part.sum;
   const auto matches = [sum](const step::Op& op) {

@@ -10,8 +10,8 @@
 
 namespace shardc::verify {
 
-// What a fault changes of a case. Programs are made of the table if none are
-// set.
+// The parts of a case that a fault may change. If no programs are set, they are
+// made from the table.
 struct Broken {
   schedule::Table table;
   schedule::Programs programs = {};
@@ -22,10 +22,11 @@ struct Broken {
   StagedFaults faults = {};
 };
 
-// The receives of a table stand where the sender's turn puts them.
+// Lowers a table to programs in which receives have the order of the sends.
 schedule::Programs LoweredInTurn(const schedule::Table& table);
 
-// Each returns false if the case has no such place.
+// Each function injects a fault, or returns false if the case has no place for
+// it.
 namespace breaks {
 
 bool BackwardFirst(const StagedCase& of, Broken& out);

@@ -1,8 +1,9 @@
 // A rank's memory has a frame for each micro-batch of a stage: what its forward
 // task computed and what messages contained, until its W or B has run. Inputs,
 // sums of gradients and losses last until the step ends. A receive puts the
-// oldest message of its channel into the frame that expects one, whatever the
-// message is of, so that a mistaken order shows in the numbers.
+// oldest message of its channel into the frame that expects a message, without
+// checking that it is the right one, so that a mistaken order shows in the
+// numbers.
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
 //   rank 1: receives into frame (1, 0); 1F0, 1B0, the frame is dropped

@@ -21,8 +21,8 @@ namespace shardc::verify {
 
 // What an injected fault changes.
 struct StagedFaults {
-  // Values that stand for those of other ranks are zero at this op of the
-  // step's end: sums of gradients.
+  // The sums of gradients at the end of the step count the terms of other ranks
+  // as zero.
   bool adds_own_alone = false;
   // The micro-batches of stages whose activations a rank can hold; the oldest
   // ones are lost if there are more.

@@ -190,7 +190,7 @@ void StagedProgram::PlaceInstructions() {
       if (op.phase == step::Phase::kBackward) at.half = TaskHalf::kWeight;
     }
     if (Moves(code)) {
-      // A layout of an input is no task's own.
+      // An input is resharded once, with the inputs, and not by a task.
       const StageWork from = places_[AsIndex(maker_[AsIndex(code.in[0])])].work;
       if (from == StageWork::kParameters || from == StageWork::kData) {
         at.work = from;
@@ -204,8 +204,8 @@ void StagedProgram::PlaceInstructions() {
   }
 }
 
-// A value that the end of the step reshards first may be read by tasks as well:
-// its task reshards it then.
+// Tasks may read a value that is first resharded for the end of the step. The
+// task that makes the value then reshards it.
 void StagedProgram::PlaceMoves() {
   for (size_t i = places_.size(); i > 0;) {
     --i;

@@ -24,10 +24,11 @@ namespace shardc::verify {
 struct StagedStep {
   schedule::Table table = {};
   step::StageDivision division = {};
-  // By value: the stages of the sums of gradients.
+  // The stage of each sum of gradients, by value.
   std::map<step::ValueId, int32_t> sums = {};
   std::vector<step::NormPart> norm = {};  // by rank
-  // Injected faults: layers, and second stages that run them as well.
+  // For an injected fault: pairs of a layer and a second stage that runs it
+  // too.
   std::vector<std::pair<int32_t, int32_t>> twice = {};
 };
 

@@ -38,7 +38,8 @@ std::optional<Sizes> SizesOf(const StepRequest& request) {
   for (const step::Op& op : graph.ops) {
     const auto& labels = graph.values[AsIndex(op.out)].labels;
     if (op.constraint == "q" && labels.size() > 3) {
-      // [b, t, n, h], or heads in groups.
+      // The labels are [b, t, n, h], with several labels of heads if heads are
+      // in groups.
       out.heads = 1;
       for (size_t i = 2; i + 1 < labels.size(); ++i) {
         out.heads *= size(labels[i]);

@@ -148,7 +148,8 @@ class Reporter {
     if (IsLayerPart(request_.part)) {
       const int32_t layer = LayerNumber(request_.part);
       if (!request_.part.starts_with(kEncoderPrefix)) return {layer};
-      // By one of the model's own its gradients come back.
+      // A layer of the encoder gets its gradients through a layer of the
+      // decoder, so the decoder's first layer is proved with it.
       return {0, out_.encoder_layer + layer};
     }
     if (!request_.full) return ReducedLayers(full);
@@ -157,7 +158,8 @@ class Reporter {
     return out;
   }
 
-  // The real sizes, with room in an expert's queue for whoever comes.
+  // Returns the real sizes. Without a limit on an expert's tokens, its queue
+  // has room for all of them.
   step::Sizes FullSizes(const LoweredStep& of) const {
     step::Sizes sizes = of.sizes;
     const step::CommonLabels& common = of.model.graph.common;
@@ -168,7 +170,8 @@ class Reporter {
     return sizes;
   }
 
-  // The mesh and the sizes of the proof; nothing where it has none.
+  // Chooses the mesh and the sizes of the proof; nothing if the step cannot be
+  // proved.
   std::optional<step::Sizes> ChooseSizes(LoweredStep& small, std::string& why) {
     out_.full = request_.full;
     if (request_.full) {
@@ -241,7 +244,8 @@ class Reporter {
   // False after findings.
   bool Prove(const Graph& full) {
     out_.reduced_layers = ProvedLayers(full);
-    // A ring has as many turns as it has devices.
+    // The graph of a ring has as many turns as the ring has devices, so the
+    // mesh is reduced before the graph is built.
     const bool as_it_is = request_.full || full.ring.turns < 0;
     const Mesh mesh =
         as_it_is ? OwnMesh() : ReducedMesh(OwnMesh(), kMostDevices);
@@ -274,7 +278,7 @@ class Reporter {
                   .transport = request_.transport,
                   .seams = {},
                   .run = nullptr};
-    // At real sizes there is room for one.
+    // At real sizes memory has room for one set of inputs only.
     if (request_.full) test.more_sets = 0;
     if (request_.keep_tensors) {
       test.compared = [&](int32_t op, const exec::Buffer& made,

@@ -154,11 +154,12 @@ class RowWriter {
   StepReport& out_;
   std::string text_;  // of all rows, for the digest
   std::vector<int32_t> ops_;
-  // Phase, op and choice of a conflict: its place in the report.
+  // The index of each conflict in the report, by its phase, op and choice.
   std::map<std::tuple<std::string, std::string, std::string>, size_t> known_;
 };
 
-// Compares the rows of two layers, without the errors of the proof.
+// Returns whether the rows of two layers are equal, apart from the errors of
+// the proof.
 using Rows = std::vector<StepRow>;
 bool AreSame(const Rows& a, const Rows& b) {
   if (a.size() != b.size()) return false;

@@ -13,8 +13,8 @@
 
 namespace shardc::verify {
 
-// The layer, the phase, and which op of these an op is: the same in the graphs
-// of all layers and in that of a few layers.
+// Identifies an op by its layer, its phase and its index among their ops. An op
+// has the same place in the graph of all layers and in that of a few.
 using OpPlace = std::tuple<int32_t, step::Phase, int32_t>;
 std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // by op
 

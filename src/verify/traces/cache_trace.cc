@@ -120,7 +120,7 @@ class CacheTraceRun {
     Fail(Check::kLedger, BytesDiffer(mesh_, sent, expected));
   }
 
-  // Compares the bytes that ranks handed over with the ledger.
+  // Compares the bytes that ranks really sent with the ledger.
   void Moved() {
     if (options_.transport == nullptr) return;
     const std::string why = MovedDiffers(mesh_, result_.ledger);
@@ -371,7 +371,8 @@ class CacheTraceRun {
     return ran;
   }
 
-  // Checks the newest token of each row, and another one at each step.
+  // Checks the keys and values that the cache passes to attention: in each row
+  // the newest token, and one slot that changes with the step.
   bool Lent(const exec::CacheView& view) {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
     std::vector<int64_t> newest, other;

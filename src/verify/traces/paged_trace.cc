@@ -55,7 +55,7 @@ class PagedTraceRun {
     }
     result_.step = -1;
     Bytes();
-    // Every bit was right, on every device.
+    // The trace has passed, so every bit was right and no device has an error.
     result_.device_error.assign(AsIndex(mesh_.devices()), 0);
     return std::move(result_);
   }

@@ -218,7 +218,7 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
     most = std::max({most, std::abs(from), std::abs(to)});
   }
   if (!(scale >= least && scale <= most && scale > 0)) return false;
-  // A ten-thousandth of a step, for the error of the arithmetic itself.
+  // Half a step, and a ten-thousandth of one for the error of this arithmetic.
   constexpr double kHalf = 0.5001;
   return have >= std::max(low * 127.5 / scale - kHalf, -128.0) &&
          have <= high * 127.5 / scale + kHalf;

@@ -38,9 +38,9 @@ class Remembered {
   std::optional<exec::LayoutError> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
-  // The same for what a cache lends to attention, keys and values in the
-  // trace's dtype, at one slot of each row (-1: none): one slot only, so that
-  // the check costs no more than a step.
+  // Returns where the keys or values that a cache passes to attention, in the
+  // trace's dtype, differ from the expected ones. Compares one slot of each row
+  // (-1: none), so that the check costs no more than a step.
   std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
@@ -75,8 +75,8 @@ class Remembered {
   bool MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim, double have,
              double scale) const;
 
-  // Returns whether a lent key is the expected one or, in the trace's dtype,
-  // one of its neighbours.
+  // Returns whether a key that the cache passes to attention is the expected
+  // one or, in the trace's dtype, one of its neighbours.
   bool IsNeighbour(float have, std::span<const float> row, int64_t d) const;
 
   const CacheTrace& trace_;

@@ -185,7 +185,7 @@ void TraceJudge::ShareRows(std::vector<Outputs>& out,
   each(transport_->rank(),
        [&](std::span<double> outputs) { exec::PutAll(outputs, own); });
   const std::vector<exec::Packet> rows = transport_->Share(own);
-  // Any reason will do; which rows have one must be known.
+  // Every rank must know which rows were refused. One reason is enough.
   std::string why;
   for (const std::string& text : refused) {
     if (why.empty()) why = text;

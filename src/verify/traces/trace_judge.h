@@ -54,10 +54,11 @@ class TraceJudge {
  private:
   struct Outputs {
     dense::Array reference, alone;  // [B, 1, H, D] of a step
-    // Without the last key; computed if wrong outputs are offered.
+    // The reference without the last key; empty unless wrong outputs are
+    // judged.
     dense::Array lacking;
   };
-  // Gives every rank the rows of all.
+  // Gives every rank the rows of all ranks.
   void ShareRows(std::vector<Outputs>& out,
                  std::vector<std::string>& refused) const;
   bool IsOwn(int64_t row) const;

@@ -1,4 +1,4 @@
-// What a trace of a cache or of pages held at each step, for --dump.
+// Records what a cache or pages held at each step of a trace, for --dump.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_RECORD_H_
 #define SHARDC_VERIFY_TRACES_TRACE_RECORD_H_
 

@@ -58,14 +58,17 @@ TEST_CASE("arrays of a train state belong to the parameters of their paths") {
       {"opt_state/0/mu/up/kernel", {8, 16}, {{"dp"}, {"tp"}}},
       {"opt_state/0/mu/up/bias", {16}, {{"tp"}}},
       {"opt_state/0/count", {}, {}},
-      // Factored: one dimension, or one value where nothing is kept.
+      // Factored moments: one dimension of the parameter, or a single value in
+      // place of the moment that is not kept.
       {"opt_state/1/v_row/up/kernel", {8}, {{"dp"}}},
       {"opt_state/1/v_col/up/kernel", {16}, {{"tp"}}},
       {"opt_state/1/v/up/kernel", {1}, {}},
       {"opt_state/1/keep/up/kernel", {8, 1}, {{"dp"}, {}}},
-      // Either dimension: ambiguous.
+      // The array may be of either dimension of a square parameter, so it is
+      // replicated.
       {"opt_state/1/v_row/square/kernel", {8}, {}},
-      // A history, and a value inside of a variable.
+      // An array with a leading dimension of steps, and a value that is a child
+      // of its variable.
       {"opt_state/2/history/up/bias", {5, 16}, {{}, {"tp"}}},
       {"opt_state/3/up/kernel/value", {8, 16}, {{"dp"}, {"tp"}}},
       {"rng", {2}, {}},

@@ -1,4 +1,4 @@
-// Slices through the kernels against the same slices through the loops.
+// Compares attention over slices as computed by the kernels and by plain loops.
 
 #include <doctest/doctest.h>
 
@@ -94,7 +94,8 @@ void CheckSame(const SoftmaxState& got, const SoftmaxState& expected) {
   CHECK(wrong == 0);
 }
 
-// Whole slices, a range of keys, a range of rows, and one tile.
+// Compares kernels and loops over entire slices, ranges of keys, ranges of
+// rows, and one tile.
 void CheckAgainstLoops(const Inputs& in) {
   const LocalSlice& slice = in.slice;
   const SoftmaxState expected = ByLoops(slice, 0, slice.keys());
@@ -186,7 +187,8 @@ constexpr Named kChanges[] = {
     {"bias and additive mask",
      [](Inputs& in) {
        in.bias = Normal({1, kH, kT, 1}, Random(8));
-       // Numbers among it, as of distances.
+       // The mask has ordinary numbers besides mask values, as distance biases
+       // have.
        in.additive = Normal({kB, 1, 1, kS}, Random(9));
        for (size_t i = 0; i < in.additive.real.size(); i += 5) {
          in.additive.real[i] = static_cast<float>(kMaskValue);
@@ -237,7 +239,8 @@ TEST_CASE("a query of one row uses the decode kernel and agrees too") {
   }
 }
 
-// A row that sees a key of no weight sees one, whichever it is.
+// A row that may attend to a key is not masked, even if the weight of that key
+// is 0, and whichever key it is.
 TEST_CASE("a row whose only logit is -inf is not treated as a masked row") {
   for (const int64_t seen : {int64_t{0}, int64_t{1}, kS - 1}) {
     CAPTURE(seen);

@@ -1,5 +1,5 @@
-// Quantised matmuls against the reference's, softmax in 16 bits by hand, and
-// what a split of the head dimension costs.
+// Compares quantised matmuls with the reference's, softmax in 16 bits with
+// results by hand, and the bytes of a sharded head dimension with a formula.
 #include "exec/attention/narrow.h"
 
 #include <doctest/doctest.h>
@@ -59,8 +59,8 @@ TEST_CASE("quantised scores are the reference's products") {
 }
 
 TEST_CASE("softmax in a dtype rounds each step") {
-  // 1.0078125 is between bfloat16's 1 and 1.0078125 (2^-7): it is one of
-  // them; 1.003 is not and becomes 1.
+  // 1.0078125 = 1 + 2^-7 is a number of bfloat16; 1.003 is not, and is rounded
+  // to 1.
   std::array<float, 3> row = {1.003f, 1.0078125f, -3.0f};
   CHECK(SoftmaxIn(Dtype::kBF16, {}, row));
   const auto r = [](float x) { return RoundTo(Dtype::kBF16, x); };
@@ -121,7 +121,8 @@ TEST_CASE("a split head dimension shares maxima, and keeps the bits") {
     REQUIRE(!split.unsupported);
     CHECK(split.exact);
     CHECK(BitEqual(split.output.local[0], whole.output.local[0]));
-    // Query rows, key rows, logits: four bytes each, 2(n-1) times.
+    // All-reduced are the maximum of each query row and each key row, and the
+    // logits: four bytes each, 2(n-1) times.
     CHECK(machine.ledger().TotalSent(Collective::kAllReduce) ==
           2 * (n - 1) * 4 * (2 * 6 * 4 + 2 * 8 * 2 + 2 * 4 * 6 * 8));
   }

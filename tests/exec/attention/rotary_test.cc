@@ -47,7 +47,7 @@ TEST_CASE("dynamic grows the base only past the original length") {
   CheckPoints(Of(4, 100, 16, dynamic), {{0, 1}, {1, 1.0 / 30}});
 }
 
-// Computed apart from this code, from the published definitions.
+// The numbers were computed by other code, from the published definitions.
 TEST_CASE("llama3 and yarn scale known frequencies") {
   RopeScaling llama;
   llama.kind = RopeKind::kLlama3;
@@ -120,7 +120,7 @@ TEST_CASE("settings that cannot be used are refused") {
     CHECK_FALSE(Frequencies(c.dim, c.base, 16, c.scaling, why));
     CHECK(why == c.why);
   }
-  // Frequencies differ only from two positions on.
+  // yarn needs an original length of at least two positions.
   std::string why;
   yarn.original_length = 1;
   CHECK_FALSE(Frequencies(4, 100, 16, yarn, why));

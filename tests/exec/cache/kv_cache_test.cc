@@ -32,7 +32,7 @@ Buffer Whole(const SimMesh& mesh, const ShardedTensor& tensor) {
   return *out;
 }
 
-// What the cache should hold, kept apart: one plain array.
+// The expected content of the cache, in one plain array.
 struct Plain {
   Buffer key;
   std::vector<int64_t> index;
@@ -252,15 +252,16 @@ TEST_CASE(
     int64_t most;  // bytes that leave the busiest device
   };
   const Case cases[] = {
-      // Every device lacks three quarters of all, from four parts.
+      // Every device lacks three quarters of all elements, which are in four
+      // parts.
       {{{}, {"x", "y"}}, {}, Collective::kAllGather, whole * 3 / 4},
       {{}, {{}, {"x", "y"}}, Collective::kAllGather, 0},
-      // (F/n)(n-1)/n over n = 2, and the other axis has copies that share.
+      // An all_to_all over n = 4 devices sends (F/n)(n-1)/n.
       {{{}, {"x", "y"}},
        {{}, {}, {"x", "y"}},
        Collective::kAllToAll,
        whole / 4 * 3 / 4},
-      // Ranks 0 and 3 stay; 1 and 2 send a whole shard.
+      // Devices 0 and 3 keep their shards; 1 and 2 exchange theirs.
       {{{}, {"x", "y"}}, {{}, {"y", "x"}}, Collective::kPpermute, whole / 4},
   };
   for (const Case& c : cases) {
@@ -413,7 +414,7 @@ TEST_CASE("every injected fault changes the cache") {
     CAPTURE(static_cast<int>(fault));
     CHECK(differs(fault, Dtype::kF32, 5));
   }
-  // Overflow that is clamped is an error that does not come.
+  // With this fault, writing past the end of the cache is not an error.
   const SimMesh mesh = MeshOf({{"x", 2}});
   Machine machine(mesh, 1,
                   verify::InjectionOf(Fault::kCacheOverflowClamped).seams);

@@ -1,5 +1,5 @@
-// Every target's attention kernels against the loops, and against themselves
-// where bits must agree.
+// Compares the attention kernels of every target (instruction set) with plain
+// loops, and with each other where bits must be equal.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@
 namespace shardc::exec {
 namespace {
 
-// Leaves the best target chosen, whatever a test does.
+// Selects the fastest target again at the end of a test.
 class EachTarget {
  public:
   ~EachTarget() { UseKernelTarget(""); }
@@ -182,8 +182,8 @@ constexpr Shape kShapes[] = {
     {2, 150, 300, 24, 8}, {8, 1, 70, 128, 128},
 };
 
-// Operands are exact after narrowing, and sums are float32 in all dtypes:
-// so one bound serves all.
+// Narrow operands are exact numbers, and sums are float32 in all dtypes, so one
+// tolerance serves all dtypes.
 constexpr double kTolerance = 4e-6;
 
 void Check(const Case& c, Kernel kernel, const LoopResult& expected) {
@@ -226,7 +226,7 @@ TEST_CASE("soft cap, bias and mask agree with the loops") {
   s.bias_head_stride = s.key_rows;
   s.bias_row_stride = 0;  // the same for all rows
   for (int64_t i = 0; i < s.query_rows * s.key_rows; ++i) {
-    // Row 4 is masked whole.
+    // All keys of row 4 are masked.
     c.mask.push_back(i / s.key_rows != 4 && random() % 3 != 0);
   }
   s.mask = c.mask.data();
@@ -305,7 +305,7 @@ TEST_CASE("a sink is added to the denominator") {
   }
 }
 
-// What sharding the query's rows, or its heads, must not change.
+// Sharding the query's rows or heads must not change a row's bits.
 TEST_CASE("a row's bits do not depend on other rows") {
   const EachTarget targets;
   const Shape shape{4, 37, 600, 24, 40};
@@ -339,7 +339,7 @@ TEST_CASE("a row's bits do not depend on other rows") {
   }
 }
 
-// Slices of unlike lengths decode together as they do alone.
+// Slices of different lengths have the same bits in one batch as alone.
 TEST_CASE("a slice's bits do not depend on other slices") {
   const EachTarget targets;
   for (const std::string& target : targets.names()) {

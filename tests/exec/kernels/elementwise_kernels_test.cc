@@ -1,4 +1,5 @@
-// Element-wise kernels of every target against plain arithmetic.
+// Compares the element-wise kernels of every target (instruction set) with
+// plain arithmetic.
 
 #include <doctest/doctest.h>
 
@@ -46,7 +47,7 @@ struct ExpErrors {
   double flushed = 0;       // its largest error below 2^-126, in 2^-126
 };
 
-// Over bit patterns first, first + step, ...
+// Measures exp on the numbers with bit patterns first, first + step, and so on.
 void MeasureExp(uint64_t first, uint64_t step, ExpErrors& worst) {
   constexpr size_t kBatch = 1 << 12;
   std::vector<float> x;
@@ -65,7 +66,7 @@ void MeasureExp(uint64_t first, uint64_t step, ExpErrors& worst) {
         if (!std::isnan(y[i])) worst.all = 1e9;
         continue;
       }
-      // Far out both are known: infinity and (nearly) nothing.
+      // For large arguments std::exp is exact too: infinity or (nearly) 0.
       const double exact = std::exp(static_cast<double>(x[i]));
       worst.all = std::max(worst.all, UlpError(y[i], exact));
       if (x[i] > 0) continue;

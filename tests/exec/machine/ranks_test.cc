@@ -1,5 +1,6 @@
-// Devices over several ranks against the same in one process: collectives and
-// moves in the same bits, the same ledger, and as many bytes handed over.
+// Compares several ranks that hold the devices with a single process:
+// collectives and reshards have the same bits and the same ledger, and ranks
+// send as many bytes.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -35,7 +36,8 @@ PerDevice Arrays(const SimMesh& mesh, const Shape& shape, Dtype dtype) {
   return out;
 }
 
-// What is held elsewhere has no elements here.
+// Returns the arrays of this rank's devices; those of other devices have no
+// elements.
 PerDevice Held(const SimMesh& mesh, const PerDevice& all) {
   PerDevice out;
   for (int d = 0; d < mesh.devices(); ++d) {
@@ -57,7 +59,8 @@ Result InOneProcess(const SimMesh& mesh, CollectiveCall call) {
   return out;
 }
 
-// Of all ranks, each device's array from the rank that holds it.
+// Runs a collective on all ranks, and returns each device's array from the rank
+// that holds it.
 Result OverRanks(const SimMesh& mesh, CollectiveCall call, int ranks) {
   Result out;
   out.out.resize(At(mesh.devices()));
@@ -151,7 +154,7 @@ TEST_CASE("collectives over ranks have the bits and bytes of one process") {
           }
           CHECK(got.ledger.Sent() == right.ledger.Sent());
           CHECK(got.ledger.steps() == right.ledger.steps());
-          // A sum of int8 may be no int8: it is handed over as it is.
+          // A sum of int8 may exceed int8, so ranks send the sum unconverted.
           if (dtype == Dtype::kI8 && call.kind == Collective::kAllReduce) {
             continue;
           }

@@ -16,7 +16,7 @@ namespace shardc::exec {
 
 class ThreadTransport : public Transport {
  public:
-  // What all ranks see of each other.
+  // The memory that the ranks share.
   struct Board {
     explicit Board(int ranks)
         : meet(ranks), boxes(static_cast<size_t>(ranks)) {}
@@ -49,7 +49,7 @@ class ThreadTransport : public Transport {
   int rank_;
 };
 
-// `body(transport)` on every rank at a time.
+// Runs body(transport) on all ranks at the same time, each in a thread.
 inline void OnRanks(int ranks, const std::function<void(Transport&)>& body) {
   ThreadTransport::Board board(ranks);
   std::vector<std::thread> threads;

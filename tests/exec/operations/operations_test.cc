@@ -1,4 +1,5 @@
-// Traffic of the operations against closed formulas, and what must not matter.
+// Compares the traffic of operations with closed formulas, and checks what must
+// not change a result.
 #include "exec/operations/operation.h"
 
 #include <doctest/doctest.h>
@@ -85,8 +86,9 @@ TEST_CASE("length-split decoding sends 2(n-1)/n * 4 B H (D + 2)") {
   }
 }
 
-// Exponentials of such sinks relative to smaller logits would be infinite, and
-// the other way round; the length has an axis of its own or one of the heads'.
+// exp(sink - logit) would overflow for the one sink, and exp(logit - sink) for
+// the other. The length is sharded over an axis of its own, or over one that
+// shards the query's heads too.
 TEST_CASE("sinks far above and below the logits stay finite") {
   const SimMesh mesh = MeshOf({{"sp", 4}});
   for (const Spec& query : {Spec{}, Spec{{}, {}, {"sp"}}}) {
@@ -159,7 +161,8 @@ TEST_CASE(
             4 * local * (u - 1) / u);
       CHECK(machine.ledger().MostSent(Collective::kPpermute) ==
             (r - 1) * 2 * local);
-      // Fewer heads than parts are no obstacle: only u divides them.
+      // There may be fewer heads than shards of the length: only the u shards
+      // that are exchanged have to divide the heads.
       const Sizes few = {1, 16, 16, u, u, 4};
       Machine again(mesh);
       RunOn(again, "ulysses", Problem(few), Specs({{}, axes}, {{}, axes}),
@@ -168,7 +171,8 @@ TEST_CASE(
   }
 }
 
-// o [T, H D] times w [H D, E], heads split: partial sums are added up.
+// o [T, H D] times w [H D, E] with the heads sharded: the partial sums of the
+// devices are added.
 TEST_CASE("a head-split output projection is one all_reduce") {
   for (int64_t n : {2, 4, 8, 16}) {
     CAPTURE(n);
@@ -420,7 +424,7 @@ TEST_CASE("a refusal explains what the operation needs") {
     CHECK(outcome.unsupported->message.starts_with(row.message));
     CHECK(outcome.unsupported->help.starts_with(row.help));
   }
-  // Heads before tokens.
+  // In bhtd heads come before tokens.
   AttentionProblem problem = Problem({2, 8, 2, 16, 16, 8});
   problem.layout = Layout::kBhtd;
   const Spec heads = {{}, {"tp"}};

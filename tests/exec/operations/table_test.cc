@@ -1,4 +1,5 @@
-// The table of operations against its folder, and what a record must hold.
+// Checks that the table of operations lists the files of its folder, and what a
+// record must contain.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No operation without a formula of its bytes, nor without a program.
+// Concepts that hold if a record can be written without a formula of its bytes,
+// without a program, and with both. Only the last one must hold.
 template <class T>
 concept NeedsNoBytes = requires {
   T{.name = "made up", .summary = "", .supports = {}, .run = kRing.run};

@@ -89,7 +89,7 @@ TEST_CASE("int8 pages have an error of half a step, and zeros stay zeros") {
       }
       ReadToken(*pool, 1, 2, 0, 3, false, out);
       CHECK(out == zeros);
-      // What nobody wrote is large still.
+      // Elements that nobody wrote still have their large initial number.
       ReadToken(*pool, 0, 2, 1, 3, false, out);
       CHECK(out[0] > 9e3f);
       std::vector<PageCopy> copies = {{2, 1}};
@@ -171,7 +171,8 @@ TEST_CASE("heads stay on the devices of their values and queries") {
   };
   const Case cases[] = {
       {PageFormat::kInterleaved, 4, 8, Dtype::kF32, ""},
-      // 2K = 4 divides, but each device would hold a key or a value.
+      // 4 devices divide the 2K = 4 interleaved heads, but each device would
+      // hold a key or a value, not both.
       {PageFormat::kInterleaved, 2, 8, Dtype::kF32,
        "2 key heads do not divide into 4 parts: a device would hold keys "
        "without their values"},
@@ -198,8 +199,8 @@ TEST_CASE("heads stay on the devices of their values and queries") {
   }
 }
 
-// A device's part of the heads begins where its part of the pages does, for
-// all that could be split so.
+// For every number of heads that the devices divide: pages are sharded if and
+// only if each device's heads begin where its words of the pages begin.
 TEST_CASE("packed pages are sharded exactly where slices keep their heads") {
   int64_t legal = 0, refused = 0;
   for (const int64_t parts : {2, 3, 4, 8}) {

@@ -52,7 +52,7 @@ TEST_CASE("tokens that do not fit are refused and change nothing") {
   CHECK(why.message == "6 pages and 3 rows do not divide into 2 shards");
   CHECK_FALSE(PageTable::Make({2, 4, 2, 1, 2, true}, why));
   CHECK(why.message == "1 page a shard leaves none to give out");
-  // The least of all that work: a page for a row.
+  // The smallest valid table: one page for one row.
   CHECK(PageTable::Make({1, 1, 1, 1, 1, true, false}, why));
   for (const PageConfig& less : {PageConfig{0, 1, 1, 1, 1, true, false},
                                  PageConfig{1, 0, 1, 1, 1, true, false},
@@ -120,8 +120,8 @@ TEST_CASE("a row that writes to a shared page copies it") {
   CHECK(copies.empty());
 }
 
-// Whatever is done, each page's use count is the number of rows that hold it,
-// and no free page is held.
+// After every operation, each page's use count is the number of rows that hold
+// the page, and no free page is held.
 TEST_CASE("random traces keep the reference counts correct") {
   RandomSequence random(Random(17));
   for (int trace = 0; trace < 50; ++trace) {

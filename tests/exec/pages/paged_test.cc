@@ -286,7 +286,8 @@ TEST_CASE("what paged operations cannot run is refused with the axis") {
     CHECK(ran.outcome.unsupported->message == c.message);
     CHECK(ran.outcome.unsupported->axis == c.axis);
   }
-  // Without causality one query a row, or paged_flash, may see everything.
+  // Without a causal mask, operations with one query a row and
+  // paged_flash_attention may attend to all keys.
   AttentionProblem p = Problem(n);
   p.options.causal = false;
   std::string why;
@@ -348,7 +349,8 @@ TEST_CASE("batches that real kernels would misread are errors") {
     REQUIRE(why);
     CHECK(why->message == c.message);
   }
-  // What is not active is not read: any id may stand there.
+  // The table's entries behind the active sequences are not read and may be any
+  // id.
   RaggedBatch batch = Batch();
   batch.table.whole[3] = 99;
   batch.sequences = 3;
@@ -360,7 +362,8 @@ TEST_CASE("a distribution that its requests do not have is refused") {
   PoolConfig pool;
   pool.pages = 8;
   pool.page_size = 4;
-  // Two shards of two requests: one query, all keys new; one query, both.
+  // Two shards of two requests. Each shard has a request of one query, which
+  // decodes; the other request has only new keys, or old and new ones.
   RaggedBatch right = Batch();
   right.cumulative = {0, 1, 3, 4, 6};
   right.lengths = {6, 2, 3, 4};

@@ -99,7 +99,7 @@ TEST_CASE("an MLP and its gradients on any mesh are one device's") {
         CHECK(std::abs(whole->wide[i] - right.wide[i]) < 1e-11);
       }
     }
-    // Entry by entry and device by device, to the byte.
+    // The ledger equals the prediction in every entry and on every device.
     size_t entry = 0;
     for (const step::Instruction& step : program.code) {
       if (step.kind != step::InstructionKind::kCollective) continue;

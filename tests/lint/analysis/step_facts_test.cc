@@ -1,4 +1,5 @@
-// A sample of a model's layers stands for all of them, to the byte.
+// Checks that the facts of a step with some of a model's layers are those of
+// all its layers, to the byte.
 #include "lint/analysis/step_facts.h"
 
 #include <iterator>

@@ -133,7 +133,7 @@ TEST_CASE("axis-of-size-one: specs that split nothing on this mesh") {
        "the spec splits over `tp` and `dp` only, which have size 1 on this "
        "mesh: the parameters are replicated"},
       {"axis-of-size-one", "dp:4,tp:1", {{".", "[null]"}}, kParams, ""},
-      // Not while another parameter of the rule is split.
+      // Not reported while another parameter of the rule is split.
       {"axis-of-size-one",
        "dp:4,tp:1",
        {{".", "[dp, tp]", ", illegal: drop"}},
@@ -145,7 +145,7 @@ TEST_CASE("axis-of-size-one: specs that split nothing on this mesh") {
        {{"a.weight", "[7, 8]"}, {"b.weight", "[9, 8]"}},
        "the spec splits over `tp` only, which has size 1 on this mesh: the "
        "parameters are replicated"},
-      // Once for each set of axes.
+      // Reported once for each set of axes.
       {"axis-of-size-one",
        "dp:4,tp:1",
        {{"^a", "[tp]"}, {"^b", "[null, tp]"}},
@@ -177,7 +177,7 @@ TEST_CASE("sibling-differs: the rarer of two specs for one name") {
        {{"[01].up", "[tp]"}, {".", "[null, tp]"}},
        kThree,
        R"(`layers.2.up.weight` is [null, "tp"], the other 2 of `layers.*.up.weight` are ["tp"])"},
-      // As often each: the first spec is compared with.
+      // Both specs occur equally often, so that the first one is the norm.
       {"sibling-differs",
        "tp:2",
        {{"0.up", "[tp]"}, {".", "[null, tp]"}},

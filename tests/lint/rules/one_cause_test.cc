@@ -1,4 +1,4 @@
-// One cause gives one finding, and what follows from it none.
+// One cause gives one finding, and its consequences give none.
 #include <set>
 #include <string>
 #include <vector>

@@ -403,12 +403,12 @@ TEST_CASE("scanned layers may be split over a pipeline axis only") {
   CHECK(count("fsdp:2,tp:2", "[null, FSDP, TP]", kStacked) == 0);
   CHECK(count("pp:2,tp:2", "[pp, null, TP]", kStacked) == 0);
   CHECK(count("fsdp:2,pp:2", "[[pp, fsdp], null, null]", kStacked) == 1);
-  // Experts that are stacked below a counted layer are none.
+  // Experts that are stacked below a numbered layer are no layer stack.
   CHECK(count("fsdp:2,tp:2", "[FSDP, null, TP]",
               R"({"schema": "shardc.manifest/v1", "params": {
   "layers/0/experts/kernel": {"shape": [32, 64, 128], "dtype": "F32"},
   "layers/0/norm/scale": {"shape": [32], "dtype": "F32"}}})") == 0);
-  // Nor is what differs in its first dimension.
+  // Parameters whose first dimensions differ are no layer stack.
   CHECK(count("fsdp:2,tp:2", "[FSDP, null, TP]",
               R"({"schema": "shardc.manifest/v1", "params": {
   "layers/up/kernel": {"shape": [32, 64, 128], "dtype": "F32"},
@@ -431,7 +431,7 @@ TEST_CASE("routers and norms may be split over axes that are gathered") {
   CHECK(codes("[null, TP]", gate, "[1024, 8]").count("SHD226") == 1);
   CHECK(codes("[null, FSDP]", gate, "[1024, 8]").count("SHD226") == 0);
   CHECK(codes("[TP, null]", gate, "[1024, 8]").count("SHD226") == 0);
-  // Transposed, the experts come first.
+  // In a transposed router the experts are the first dimension.
   CHECK(codes("[TP, null]", gate, "[8, 1024]").count("SHD226") == 1);
 
   CHECK(codes("[TP]", "a/input_norm/scale", "[1024]").count("SHD227") == 1);
@@ -480,7 +480,7 @@ TEST_CASE("adapters follow their base") {
   "l.0.mlp.down_proj.lora_B.weight": {"shape": [512, 16], "dtype": "F32"}}})"})
         .count("SHD229");
   };
-  // The base splits what enters it.
+  // The base shards its input dimension over tp, and lora_A has the same input.
   CHECK(count("[null, TP]", "Replicated") == 0);
   CHECK(count("[null, TP]", "[FSDP, null]") == 0);
   CHECK(count("Replicated", "Replicated") == 0);

@@ -87,7 +87,8 @@ rules:
                             .manifest = R"({"schema": "shardc.manifest/v1",
  "separator": "/", "params": {
   "layers/0/up/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}})"};
-  // The batch is on dp and sequences are on sp, whatever the rules say.
+  // dp is in use for the batch and sp for sequences, even if no rule names
+  // them.
   std::vector<std::string> unused;
   for (const Finding& finding : FindingsOf(example)) {
     if (finding.code->Id() == "SHD206") unused.push_back(finding.message);
@@ -116,7 +117,7 @@ TEST_CASE("heads are judged by rules that are written") {
   example.rules = written;
   CHECK(CodesOf(example).count("SHD404") == 1);
   CHECK(CodesOf(example).count("SHD409") == 1);
-  // As many KV heads as heads: one fact.
+  // With as many KV heads as heads, only one of the two findings is reported.
   example.model = R"({"num_attention_heads": 32, "hidden_size": 4096})";
   CHECK(CodesOf(example).count("SHD404") == 0);
   CHECK(CodesOf(example).count("SHD409") == 1);
@@ -156,7 +157,7 @@ TEST_CASE("a default decode rule is not reported") {
   example.rules = standard;
   CHECK(CodesOf(example).count("SHD402") == 1);
   example.rules = null;
-  // And once, not by decode-null too.
+  // The null rule is reported once, not by decode-null as well.
   CHECK(CodesOf(example).count("SHD402") == 1);
   CHECK(CodesOf(example).count("SHD403") == 0);
 }

@@ -10,7 +10,7 @@
 namespace shardc {
 namespace {
 
-// The tree in a pattern's own words: sets as [..], the rest in groups.
+// Returns the tree as a pattern: sets as [..], the rest in groups.
 std::string Text(const PatternTree& tree) {
   std::string out;
   switch (tree.kind) {

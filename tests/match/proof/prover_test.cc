@@ -102,7 +102,7 @@ TEST_CASE("a rule that never wins has the rules that cover it") {
   REQUIRE(behind.covers.size() == 1);
   CHECK(behind.covers[0].rule == 7);
 
-  // Several would do: one is enough.
+  // Several rules cover this one, and the proof names one of them.
   const RuleProof narrow = prover.ProveRule(9);
   CHECK(narrow.covers.size() == 1);
 }
@@ -134,8 +134,8 @@ TEST_CASE("patterns with both separators: names have either") {
   const auto matcher = Matcher::Compile(patterns, findings);
   REQUIRE(matcher);
   Prover prover(*matcher);
-  // In names separated by `.` the first takes what the second matches. In
-  // those separated by `/` a `.` is a character like any other.
+  // In names separated by `.` the first rule matches what the second one
+  // matches. In names separated by `/` a `.` is a character like any other.
   CHECK(prover.ProveRule(1).name == "mlp.up");
   CHECK(prover.ProveRule(2).name == "mlpxup");
   const RuleProof last = prover.ProveRule(3);
@@ -145,8 +145,8 @@ TEST_CASE("patterns with both separators: names have either") {
 }
 
 TEST_CASE("a question beyond the bounds is not proven") {
-  // A million states of one deterministic automaton: quick where few of them
-  // help, and not proven where all do.
+  // The deterministic automaton of `many` has a million states. The proof is
+  // quick if it needs few of them, and gives up if it needs all.
   const Pattern many = {"^(a|b)*a(a|b){20}$", {}, '/'};
   CHECK(Contains({"^[ab]*$", {}, '/'}, many).answer == Answer::kYes);
   CHECK(Equivalent({"^[ab]*a[ab]{20}$", {}, '/'}, many).answer ==
@@ -177,16 +177,18 @@ TEST_CASE("two lists have the same outcomes, or there is a counterexample") {
     std::string_view name;  // empty: the same
   };
   const Case cases[] = {
-      // A duplicate goes, a rule that never wins, one that nothing is left to.
+      // A duplicate may be removed, and a rule that never wins, and a rule
+      // whose names all match rules before it.
       {{{"q", 0}, {"k", 1}, {"q", 2}}, {{"q", 0}, {"k", 1}}, ""},
       {{{"q", 0}, {"aq", 1}, {".*", 2}}, {{"q", 0}, {".*", 2}}, ""},
       {{{"q", 0}, {"[^q]", 1}, {".*", 2}}, {{"q", 0}, {"[^q]", 1}}, ""},
-      // Those with one outcome change places, others do not.
+      // Rules with the same outcome may be swapped, others may not.
       {{{"q", 0}, {"k", 0}, {".*", 1}}, {{"k", 0}, {"q", 0}, {".*", 1}}, ""},
       {{{"q", 0}, {"k", 1}}, {{"k", 1}, {"q", 0}}, "kq"},
       // The order of patterns that share no name has no effect.
       {{{"q$", 0}, {"k$", 1}}, {{"k$", 1}, {"q$", 0}}, ""},
-      // One pattern is written otherwise, by nothing, by more.
+      // One pattern is rewritten so that it matches the same names or fewer, or
+      // a rule is removed, added or narrowed.
       {{{"(q|k)", 0}, {".*", 1}}, {{"[kq]", 0}, {".*", 1}}, ""},
       {{{"q", 0}, {".*", 1}}, {{"q$", 0}, {".*", 1}}, "qx"},
       {{{"q", 0}, {".*", 0}}, {{"q$", 0}, {".*", 0}}, ""},
@@ -229,8 +231,8 @@ std::vector<std::string> AllNames(std::string_view letters, size_t longest) {
   return out;
 }
 
-// Proofs against trying every short name: what is proven holds for all of
-// them, and no name is shorter than the one that is given.
+// Compares proofs with trying every short name: what is proven holds for all of
+// them, and no name is shorter than a proof's example.
 TEST_CASE("random patterns: proofs agree with trying all short names") {
   PatternMaker maker(7);
   const std::vector<std::string> names = AllNames("ab/x-", 5);
@@ -335,7 +337,8 @@ TEST_CASE("random pairs: relations agree with trying all short names") {
     const PairProof proof = prover.ProvePair(0, 1);
     CAPTURE(texts);
     ++kinds[static_cast<size_t>(proof.kind)];
-    // Shortest by what is found: 1 the first only, 2 the second, 3 both.
+    // The length of the shortest name by the rules that match it: 1 the first
+    // only, 2 the second only, 3 both.
     std::vector<size_t> shortest(4);
     for (size_t i = names.size(); i > 0;) {
       --i;

@@ -31,8 +31,8 @@ Case BlocksCase(BlockMask mask) {
   return test;
 }
 
-// blocksparse whose causal table counts queries from the first key, where the
-// last query is at the last key.
+// Runs blocksparse with a causal table that aligns the first query with the
+// first key, although the last query is at the last key.
 exec::OperationOutcome TopLeft(exec::Machine& machine,
                                const exec::AttentionProblem& problem,
                                const exec::AttentionSpecs& specs,

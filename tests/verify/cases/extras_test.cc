@@ -124,7 +124,7 @@ TEST_CASE("a zig-zag ring accepts lengths of two chunks a device") {
   CHECK(result.axis == "sp");
   test.settings.order = exec::SequenceOrder::kStriped;
   Passes(test);
-  // The keys' length counts as the query's does.
+  // The keys' length must divide as the query's does.
   test.sizes.query_length = 4;
   test.settings.order = exec::SequenceOrder::kZigZag;
   CHECK(RunCase(test).reason == "lengths 4 and 6 do not split into 4 chunks");
@@ -133,7 +133,7 @@ TEST_CASE("a zig-zag ring accepts lengths of two chunks a device") {
 TEST_CASE("sinks by key head follow heads that are repeated or exchanged") {
   for (const exec::Operation* operation : kDense) {
     for (const int rank : {1, 2}) {
-      // Two key heads a device that are split once more, or one that is
+      // A device has two key heads, which are split once more, or one, which is
       // repeated.
       for (const int64_t key_heads : {2, 4}) {
         Case test =
@@ -146,7 +146,8 @@ TEST_CASE("sinks by key head follow heads that are repeated or exchanged") {
       }
     }
   }
-  // Four ranks share one key head each of two.
+  // A device has two key heads for an exchange between four ranks, so that two
+  // ranks share each head.
   Case test = CaseOf(exec::kUlysses, {2, 8, 8, 16, 4, 8, 0}, AllAxes());
   test.mesh = MeshOf({{"dp", 1}, {"sp", 4}, {"tp", 2}});
   test.features.sinks_rank = 2;
@@ -170,14 +171,15 @@ TEST_CASE(
       Passes(test);
     }
   }
-  // In a layout of its own that is an error.
+  // In a spec that is given for the bias alone, such an axis is an error.
   test.specs.bias = {{"tp"}, {"tp"}};
   const CaseResult result = RunCase(test);
   CHECK(result.status == Status::kUnsupported);
   CHECK(result.reason.starts_with("bias: "));
 }
 
-// Whatever axes a bias arrives split over, and whatever the query is.
+// Draws legal specs of bias and mask, and of the query where the operation
+// takes any.
 TEST_CASE("a bias or a mask may have any legal layout") {
   const std::vector<std::string> names = {"dp", "sp", "tp"};
   exec::RandomSequence random{exec::Random(3)};

@@ -91,7 +91,7 @@ TEST_CASE("only a feature that was requested by name reports its refusal") {
   CHECK(names() == "bias soft_cap long large_logits ");
 }
 
-// Every operation's own long case, as a bare run has it.
+// The long case of every operation, which a run without options has.
 TEST_CASE("a bfloat16 accumulator is detected in every operation") {
   for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
     const Request request = Everywhere(mode);
@@ -136,7 +136,8 @@ TEST_CASE("a case that is long already gets no stress case") {
   CHECK(longer() == 1);
 }
 
-// A latent's keys of every head may be far more than the model's.
+// A latent that is expanded to keys of every head may have far more elements
+// than the model's keys.
 TEST_CASE("a latent too large to expand has reduced sizes, with a remark") {
   Request request = Everywhere(Mode::kPrefill);
   request.operations = {

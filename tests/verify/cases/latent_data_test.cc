@@ -81,7 +81,7 @@ TEST_CASE("all operands of products are cast to the runtime dtype") {
     for (float& number : x->real) number = RoundTo(Dtype::kBF16, number);
   }
   CHECK(exec::BitEqual(Output(test, problem), Output(test, cast)));
-  // Which is not what it is without.
+  // Without the runtime dtype the two outputs differ.
   test.settings.runtime_dtype = std::nullopt;
   CHECK_FALSE(exec::BitEqual(Output(test, problem), Output(test, cast)));
 }
@@ -104,7 +104,7 @@ TEST_CASE("a latent is replicated over the axes of batch and heads") {
   }
 }
 
-// Every device slices them from a replicated copy, whatever their spec.
+// Every device slices the ids from a replicated copy, whatever their spec.
 TEST_CASE("segment ids of latent attention are not resharded") {
   Case test = Base(Split());
   test.features.segments = true;

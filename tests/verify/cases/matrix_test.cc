@@ -1,5 +1,5 @@
-// What a matrix must hold beyond that its cases pass: rows of different
-// lengths, the model's window, insertions.
+// What a matrix must contain, besides passing cases: rows of different lengths,
+// the model's window, insertions.
 #include "verify/cases/matrix.h"
 
 #include <doctest/doctest.h>

@@ -151,7 +151,8 @@ TEST_CASE("packed tokens divide as the real ones do") {
 }
 
 TEST_CASE("heads that lengths are exchanged for keep their divisibility") {
-  // Six key heads over four: neither divides the other.
+  // An exchange splits six key heads over four: neither number divides the
+  // other.
   Splits splits;
   splits.heads = {{1, 1}};
   splits.exchanges = {{.heads = 1, .keys = 1, .parts = 4}};
@@ -166,10 +167,12 @@ TEST_CASE("pages' words of heads split as the real ones do") {
   Splits splits;
   splits.heads = {{4, 4}};
   splits.words = {{4, 4}};
-  // 128 dims are reduced, but never to 64, where keys and values share a row.
+  // 64 dims stay, since keys and values share a row then. 128 dims are reduced,
+  // but never to 64.
   CHECK(ReducedDim(64, splits) == 64);
   CHECK(ReducedDim(128, splits) == 16);
-  // A word a device from 16 key heads of bytes on; of 4, a quarter of one.
+  // Words of 4 heads over 4 devices: with 16 key heads or more each device has
+  // complete words; with 4, a quarter of one.
   CHECK(ReducedHeads(64, 32, splits).second == 16);
   CHECK(ReducedHeads(32, 4, splits).second == 4);
 }

@@ -36,22 +36,24 @@ TEST_CASE("blocks shrink with reduced sizes") {
     bool said;
   };
   constexpr Fit kFits[] = {
-      // Nobody asked: two blocks and a rest, or what there is.
+      // No block size was requested: blocks have the usual size or, at a
+      // shorter length, are two and a ragged tail.
       {{}, 4096, 16, 6, false},
       {{}, 4096, 4096, 512, false},
       {{}, 4, 4, 2, false},
-      // Asked for, and shorter than the reduced sizes' length.
+      // A requested block that is shorter than the reduced length is kept.
       {8, 4096, 16, 8, false},
       {1, 4096, 16, 1, false},
       {15, 4096, 16, 15, false},
-      // One block held everything, and still does.
+      // A requested block that held all keys is kept, and still holds all.
       {4096, 4096, 16, 4096, false},
       {1 << 20, 4096, 16, 1 << 20, false},
-      // One of several in the given length would be all of the reduced sizes'.
+      // A requested block was one of several, and would hold all keys at the
+      // reduced length, so it shrinks.
       {16, 4096, 16, 6, true},
       {128, 4096, 16, 6, true},
       {4095, 4096, 16, 6, true},
-      // Nothing was made smaller.
+      // The length was not reduced, so the block is kept.
       {512, 512, 512, 512, false},
   };
   for (const Fit& fit : kFits) {
@@ -70,7 +72,7 @@ TEST_CASE("blocks shrink with reduced sizes") {
       CHECK(test.remarks[0].find("`blocksize_k` " + std::to_string(*fit.asked) +
                                  " is " + std::to_string(fit.want)) == 0);
     }
-    // Of the other one nobody spoke.
+    // The size of the other block was not requested, and stays.
     CHECK(test.settings.blocksize_q == 3);
   }
 }

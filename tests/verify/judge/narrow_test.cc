@@ -75,7 +75,8 @@ TEST_CASE("an operand or a weight that is larger by one integer is detected") {
     RunOptions options;
     options.replace_inputs = [](const auto&, const auto&, auto&,
                                 auto& settings) {
-      // A bit less is twice the step.
+      // The fault: 4 bits in place of 8, or 8 in place of 4, which have other
+      // steps.
       settings.dot_bits = settings.dot_bits == 8 ? 4 : 8;
     };
     CHECK(RunCase(test, options).status == Status::kFail);

@@ -16,8 +16,8 @@ namespace {
 using exec::Operation;
 using exec::Traffic;
 
-// Less than what is sent; more than it; as much, but by another collective; as
-// much, but by other devices; and no formula at all.
+// Wrong formulas of bytes: less than is sent; more; as much, but by another
+// collective; as much, but by other devices; and no formula at all.
 void Less(Traffic& traffic) {
   exec::kFlashAttention.bytes(traffic);
   traffic.Add(Collective::kAllGather, -4);
@@ -31,7 +31,8 @@ void Other(Traffic& traffic) {
   traffic.Add(Collective::kAllGather, -4);
   traffic.Add(Collective::kAllToAll, 4);
 }
-// Five float32 over four: 32, 28, 28 and 32 bytes.
+// An all_reduce of five float32 over four devices sends 32, 28, 28 and 32
+// bytes. The formula gives each device 30, which has the same total.
 void Skewed(Traffic& traffic) {
   exec::kFlashAttention.bytes(traffic);
   const int64_t before = traffic.sent().Total();
@@ -108,8 +109,8 @@ TEST_CASE("resharding an output to its own specs is counted") {
   }
 }
 
-// Ids, bias and masks follow the tokens of an exchange over a ring, and their
-// bytes the formula, whatever their specs are.
+// Whatever their specs are, ids, bias and masks follow tokens that are
+// exchanged over a ring, and the formula gives their bytes.
 TEST_CASE("inputs that follow exchanged tokens are counted") {
   for (const Spec& ids : {Spec{{"dp"}, {"r", "u"}},
                           {{"dp"}, {"u", "r"}},
@@ -131,7 +132,7 @@ TEST_CASE("inputs that follow exchanged tokens are counted") {
   }
 }
 
-// What a case allows, worked out from what it reports.
+// Computes the tolerance of a case from the numbers that the case reports.
 TEST_CASE("the tolerance is twice the error on one device, and a little") {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
     Case test = CaseOf(exec::kFlashAttention);
@@ -159,7 +160,7 @@ TEST_CASE("an error of some ulps is detected") {
     exec::SliceSeam seam;
     seam.join = [ulps](const exec::Machine& machine, const exec::Staged&,
                        exec::ShardedTensor& output) {
-      // The run on one device, which tolerances are taken from, is right.
+      // The run on one device, on which the tolerance depends, is left right.
       if (machine.devices() == 1) return;
       for (exec::Buffer& local : output.local) {
         for (float& x : local.real) {

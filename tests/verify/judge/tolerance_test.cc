@@ -62,7 +62,7 @@ TEST_CASE("errors are measured in these ways, and the worst has its position") {
   CHECK(error.worst[2] == 0);
   CHECK(error.worst[3] == 0);
   CHECK_FALSE(error.non_finite);
-  // Of zeros there is no relative error.
+  // If the reference is zero, the relative error is the absolute one.
   CHECK(CompareOutputs(Line({3, 4}), Line({0, 0})).relative_l2 == 5);
   const ErrorOf none = CompareOutputs(reference, reference);
   CHECK(none.max_abs == 0);
@@ -89,7 +89,7 @@ TEST_CASE("float32 has no slack, and the error beyond the slack is measured") {
   CHECK(BeyondSlack(Line({1, 2}), reference, Line({1, 1})) == 0);
 }
 
-// Of a sound program an output's own rounding is all that is left in 16 bits.
+// In 16 bits the only error of a correct program is the rounding of its output.
 TEST_CASE(
     "an output that is rounded once is within four fifths of its tolerance") {
   for (const Dtype dtype : {Dtype::kF16, Dtype::kBF16}) {

@@ -90,7 +90,7 @@ inline const Family kFamilies[] = {
         "max_source_positions": 32, "max_target_positions": 64})"},
 };
 
-// Every name that keeps something else.
+// Policies that keep different tensors.
 inline const char* const kRemats[] = {
     "nothing_saveable",
     "dots_saveable",
@@ -143,7 +143,7 @@ inline std::unique_ptr<const Compiled> CompiledOn(const Mesh& mesh,
   return compiled;
 }
 
-// Prefill where the model has no such step.
+// Returns the mode, or prefill if the model has no step of that mode.
 inline Mode ModeOr(Mode mode, const Compiled& compiled, const Model& model) {
   const bool has = step::HasMode(*compiled.rules.model, &model.config, mode);
   return has ? mode : Mode::kPrefill;

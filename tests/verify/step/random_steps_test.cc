@@ -45,7 +45,8 @@ TEST_CASE("random steps are the dense model's") {
                           : policies.Chance(0.5) ? step::Reduction::kSharded
                                                  : step::Reduction::kOnce;
     }
-    // On a sequence of its own: the other choices stay as they are.
+    // Drawn from a random sequence of its own, so that the other choices do not
+    // change.
     if (zeros.Chance(0.3)) request.zero = 1 + static_cast<int>(zeros.Below(3));
     request.seed = random.Below(1000);
     const auto report = VerifyStep(request, findings);

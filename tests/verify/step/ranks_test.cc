@@ -1,4 +1,5 @@
-// A step's devices in several ranks: the proof of one process, on all of them.
+// Proves a step whose devices are held by several ranks: all ranks have the
+// result of a proof in one process.
 #include <doctest/doctest.h>
 
 #include <mutex>
@@ -72,7 +73,7 @@ TEST_CASE("ranks prove what one process proves") {
   }
 }
 
-// What one device alone has wrong is known to all ranks.
+// An error on one device is known to all ranks.
 TEST_CASE("ranks find what one process finds") {
   const auto sound = MakeSoundCase(SoundStep::kTensor);
   REQUIRE(sound != nullptr);

@@ -71,7 +71,8 @@ TEST_CASE("faults have names of their own, and each seam has some") {
 TEST_CASE("gradients of the sound steps are derivatives") {
   for (int i = 0; i < kSoundSteps; ++i) {
     const auto which = static_cast<SoundStep>(i);
-    // Ties are no place for derivatives; dropout's draws are the caller's.
+    // The data are drawn again, without the ties between experts, at which a
+    // loss has no derivative; factors of dropout are part of the data.
     if (which == SoundStep::kDecode || which == SoundStep::kNarrow) continue;
     CAPTURE(std::string(SoundStepName(which)));
     const auto of = MakeSoundCase(which);

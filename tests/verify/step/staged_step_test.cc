@@ -93,7 +93,8 @@ TEST_CASE("steps of random sizes under each schedule equal the dense step") {
   }
 }
 
-// Otherwise a mean of the micro-batches' means would be the mean of all tokens.
+// With equal numbers the mean over micro-batches of their means would be the
+// mean of all tokens, and a fault that confuses them would be missed.
 TEST_CASE("masked rows of micro-batches have different numbers of tokens") {
   const auto of = MakeStagedCase(
       {.schedule = "zb-h1", .extent = {2, 1, 4}, .layers = {1, 2}});

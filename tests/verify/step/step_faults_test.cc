@@ -112,7 +112,8 @@ TEST_CASE("no sum over devices can be left out") {
         step.collective != Collective::kReduceScatter) {
       continue;
     }
-    // Own part only: nothing is summed.
+    // The fault: the collective is skipped, and each device continues with its
+    // own part.
     StepCase test = sound.Case();
     exec::CollectiveSeam seam;
     int64_t now = 0;
@@ -133,7 +134,8 @@ TEST_CASE("no sum over devices can be left out") {
     test.seams.Set(seam);
     const StepProof proof = ProveStep(test);
     ++left_out;
-    // The bytes always show it, and the numbers must too.
+    // The ledger always shows that a collective is missing; one of the other
+    // checks must detect it too.
     CHECK(proof.Failed(StepCheck::kLedger));
     if (!proof.Failed(StepCheck::kConstraints) &&
         !proof.Failed(StepCheck::kResults) &&

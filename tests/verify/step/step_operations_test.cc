@@ -20,7 +20,8 @@
 namespace shardc::verify {
 namespace {
 
-// Grouped heads; windows and soft caps; sinks; kv heads of one's own.
+// Models with grouped heads, with windows and soft caps, with sinks, and with
+// one KV head for each query head.
 const Family kAttending[] = {
     {"builtin:llama",
      R"({"model_type": "llama", "vocab_size": 256, "hidden_size": 64,
@@ -63,7 +64,7 @@ Mesh SequenceMesh(exec::RandomSequence& random) {
   return mesh;
 }
 
-// Under the pack, with kv heads over tp in any case.
+// Compiles the family's pack with KV heads over tp.
 std::unique_ptr<const Compiled> CompiledWithKvHeads(const Family& family,
                                                     const Model& model,
                                                     const Mesh& mesh) {
@@ -82,7 +83,8 @@ std::unique_ptr<const Compiled> CompiledWithKvHeads(const Family& family,
   return out;
 }
 
-// What attention sends forward in all layers, by kind of collective.
+// Returns the bytes that attention sends in the forward pass of all layers, by
+// kind of collective.
 std::array<int64_t, kCollectiveCount> SentByAttention(
     const StepReport& report) {
   std::array<int64_t, kCollectiveCount> out{};
@@ -140,7 +142,8 @@ TEST_CASE("steps with an operation are the dense model's") {
     CHECK(problems == "");
     CHECK(report->status == StepStatus::kPass);
     passed += report->status == StepStatus::kPass ? 1 : 0;
-    // A cache moves too.
+    // Outside of training caches are resharded too, which the formula leaves
+    // out.
     if (request.operation->global_view || request.mode != Mode::kTrain) {
       continue;
     }

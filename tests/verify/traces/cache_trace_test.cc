@@ -14,7 +14,7 @@
 namespace shardc::verify {
 namespace {
 
-// The 2 x 2 x 2 mesh, length-sharded while decoding.
+// A trace on a 2 x 2 x 2 mesh that shards the length in decoding.
 CacheTrace Base() {
   CacheTrace trace;
   trace.mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
@@ -42,7 +42,8 @@ TEST_CASE("64 steps over a sharded int8 cache pass after a prefill of 96") {
   trace.kv_dtype = Dtype::kI8;
   const CacheTraceResult result = Passes(trace);
   MESSAGE("worst error over tolerance " << result.worst_ratio);
-  // One step, per device: 2(n-1)/n * 4 * B_loc * H_loc * (D + 2), n = 2.
+  // In one step a device sends 2(n-1)/n * 4 * B_loc * H_loc * (D + 2) bytes, n
+  // = 2.
   CHECK(result.decode_all_reduce == 4 * 2 * 2 * (16 + 2));
 }
 
@@ -94,7 +95,7 @@ TEST_CASE("a head dimension is sharded after its rotation") {
       trace.query_heads = {};
       trace.query_dim = {"tp"};
       Passes(trace);
-      // Only decoding splits it.
+      // Only decoding shards the head dimension.
       trace.prefill_spec = trace.token_spec = {{"dp"}, {}, {"tp"}};
       Passes(trace);
       trace.query_dim = {};
@@ -213,7 +214,7 @@ TEST_CASE("keys and values that a cache lends are checked") {
       for (int64_t slot = 0; slot < 32; ++slot) {
         CHECK_FALSE(memory.ViewDifference(mesh, view, {slot, 0, slot, 1}));
       }
-      // One number on one device, by less than its dtype resolves.
+      // One number on one device is wrong, by less than its dtype resolves.
       exec::ShardedTensor& off = values ? view.value : view.key;
       const bool narrow = trace.dtype == Dtype::kBF16;
       off.local[3].real[5] *= narrow ? 1 + 0x1p-12f : 1 + 0x1p-18f;
@@ -224,7 +225,7 @@ TEST_CASE("keys and values that a cache lends are checked") {
       CHECK(bad->message.starts_with(values ? "the value that a cache lends"
                                             : "the key that a cache lends"));
       CHECK(bad->devices.front() == 3);
-      // The first slot is one like all others.
+      // The first slot is checked as all others are.
       off.local[0].real[0] *= narrow ? 1 + 0x1p-12f : 1 + 0x1p-18f;
       REQUIRE(exec::LocalStart(mesh, off.shape, off.spec, 0) ==
               Shape{0, 0, 0, 0});
@@ -446,7 +447,8 @@ TEST_CASE("every fault injected into a cache or a rotation is detected") {
     CAPTURE(static_cast<int>(fault));
     CHECK(caught(fault, {}, ShortTraces()) != "");
   }
-  // Nothing but the bits of the cached keys shows a shift of both.
+  // Only the check of the cached keys' bits detects a rotation that shifts
+  // queries and keys by the same positions.
   CHECK(caught(Fault::kRotaryShiftedAlike, Checks().Without(Check::kCacheBits),
                {ShortTraces().front()}) == "");
 }

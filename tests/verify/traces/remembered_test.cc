@@ -31,7 +31,7 @@ CacheTrace TraceOf(Dtype kv_dtype) {
   return trace;
 }
 
-// What is remembered of one row, and a cache that holds just that.
+// The expected content of one row, and a cache that holds this row.
 struct Kept {
   explicit Kept(Dtype kv_dtype)
       : trace(TraceOf(kv_dtype)),
@@ -85,7 +85,8 @@ struct Kept {
     return cache.key_scale.local[0].real[size_t(head)];
   }
   bool Holds() const { return !memory.KeyDifference(mesh, cache); }
-  // With one number in another's place.
+  // Returns whether the cache still counts as correct if `place` is set to
+  // `number`.
   bool HoldsWith(float& place, float number) {
     const float right = std::exchange(place, number);
     const bool holds = Holds();

@@ -36,11 +36,12 @@ TEST_CASE("a trace sends what was worked out by hand") {
   trace.token_spec = {{"dp"}, {}, {"tp"}};
   const int64_t step = 4 * 2 * 4 * (2 * 2 * (8 + 2));
   CHECK(TraceBytes(trace).Total() == 2 * step);
-  // Decoding splits what prefill wrote whole: every device cuts its own.
+  // Prefill leaves the length unsharded and decoding shards it: every device
+  // slices its own part, and nothing more is sent.
   trace.prefill_spec = {{"dp"}, {}, {"tp"}};
   CHECK(TraceBytes(trace).Total() == 2 * step);
-  // The other way round half of key and value is sent to every device, and
-  // the steps send nothing.
+  // If prefill shards the length and decoding does not, every device receives
+  // half of the keys and values, and the steps send nothing.
   trace.prefill_spec = split;
   trace.decode_spec = {{"dp"}, {}, {"tp"}};
   CHECK(TraceBytes(trace).Total() == 8 * 2 * (2 * 40 / 2 * 1 * 8) * 4);
