@@ -30,7 +30,7 @@ namespace shardc {
 class TableCase {
  public:
   std::string title;
-  // Name and text; `inline_text` for those on one line with their name.
+  // The name and text of a part; `inline_text` is set if both are on one line.
   struct Part {
     std::string name, text;
     bool inline_text = false;

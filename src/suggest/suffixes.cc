@@ -42,8 +42,8 @@ size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
   return 0;
 }
 
-// Separates k from groups of its name in other rule groups by the first counter
-// whose numbers none of them shares, otherwise by whole names.
+// Separates group k from groups of the same name in other rule groups by the
+// first counter whose numbers none of them shares, otherwise by complete names.
 void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
   const auto others = names.SameNameElsewhere(k);
   const size_t counters = CountersIn(names.GroupAt(k).name);

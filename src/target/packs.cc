@@ -31,7 +31,8 @@ struct Kin {
   std::string_view other = {};
 };
 
-// The first family that fits is selected, so those with more parts come first.
+// The first family that fits is selected, so a family that requires more parts
+// comes before one that requires fewer.
 constexpr std::array kKin = {
     Kin{"gpt_bigcode", {"c_attn", "wpe"}, {}, "bigcode"},
     Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},

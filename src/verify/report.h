@@ -38,10 +38,10 @@ struct Report {
   std::vector<std::string> remarks;  // about the run
   std::vector<Case> cases;
   std::vector<CaseResult> results;
-  // With a manifest; empty otherwise.
+  // Empty without a manifest.
   std::vector<Projection> projections;
 
-  // Cases, without projections.
+  // Returns the number of cases with this status; projections are not counted.
   int64_t Count(Status status) const;
   bool NothingRan() const;
 };

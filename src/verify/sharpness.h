@@ -13,8 +13,8 @@ namespace shardc::verify {
 struct Sharpness {
   int64_t cases = 0;  // that ran and passed
   int64_t offered = 0;
-  // Wrong outputs that passed, and cases that fail by themselves, with the
-  // case's name.
+  // The names of cases with a wrong output that passed, and of cases that fail
+  // without one.
   std::vector<std::string> taken, unsound;
 
   bool Holds() const { return offered > 0 && taken.empty() && unsound.empty(); }

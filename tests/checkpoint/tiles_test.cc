@@ -60,7 +60,7 @@ TEST_CASE("every chunk is in one tile") {
       CheckCover(InPieces(grid, 3), most);
     }
   }
-  // Boxes that are no grid are tiles of their own.
+  // Boxes that do not form a grid each become a tile.
   stored::Array uneven = Grid({4, 4}, {}, 4);
   uneven.pieces = {{{0, 0}, {4, 2}}, {{0, 2}, {1, 2}}, {{1, 2}, {3, 2}}};
   CheckCover(uneven, 1 << 20);

@@ -1,6 +1,6 @@
 // Random trees in memory: grids with padding, pieces that form a grid and
-// pieces that do not. What split writes is what slicing the tensors gives, and
-// each chunk is decoded once, however little memory there is.
+// pieces that do not. Split must write the same bytes as slicing the tensors
+// gives, and decode each chunk once, however little memory there is.
 #include "checkpoint/tree_copy.h"
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ class MemoryReader : public stored::ChunkReader {
     }
     const Region held = StoredRegionOf(stored, chunk);
     const Region part = RegionOf(stored.BoxOf(chunk));
-    // Padding is no zeros, so that it is seen if it is copied.
+    // Padding is not zero, so that copied padding is detected.
     std::string out(AsIndex(held.Units() * stored.element_bytes), '\x5A');
     const Region full = RegionOf(WholeBox(stored.shape));
     CopyRegion(part, full, (*tensors)[array].bytes.data(), held, out.data(),

@@ -161,8 +161,9 @@ TEST_CASE("a move between two meshes is the move on their joint mesh") {
       CHECK(ClassifyMove(joint->mesh(), a, b).has_value() == (Sum(sent) > 0));
     }
   }
-  // Device 2 (4 d + f) + t holds rows 4 f to 4 f + 3 and needs rows
-  // 2 (4 d + f) and the next: all but (d, f) = (0, 0) and (1, 3) lack them.
+  // Device 2 (4 d + f) + t holds rows 4 f to 4 f + 3, and needs rows 2 (4 d +
+  // f) and 2 (4 d + f) + 1. Only those with (d, f) = (0, 0) or (1, 3) have
+  // them.
   const auto sent =
       SentElements(before, after, {16, 1}, {{"fsdp"}, {}}, {{"fsdp"}, {}});
   CHECK(Sum(sent) == 6 * 2 * 2);

@@ -102,7 +102,8 @@ TEST_CASE("a layer's activations under Megatron") {
   CHECK(kept(work, full) == 50331648);
   work.hidden = {"tp"};
   CHECK(kept(work, settings) == 358612992);
-  // A kernel keeps instead the logarithm of each row's sum: 4 bytes a head.
+  // In place of 5as/ht a fused kernel keeps the logarithm of each row's sum: 4
+  // bytes a head.
   settings.operation = &exec::kFlashAttention;
   CHECK(kept(work, settings) == 106954752 + 2048 * 96 / 8 * 4);
 }

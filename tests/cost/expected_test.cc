@@ -79,7 +79,8 @@ TEST_CASE("the parts of Llama 3 8B on eight H100s") {
   CHECK(PartOf(time, "weight_collectives") < 1.2 * (32 * 0.15 + 1) * gathers);
 }
 
-// By hand: six all-reduces of 10.469 ms a layer, one of them repeated.
+// By hand: a layer has six all-reduces of 10.469 ms, one of which is repeated
+// for recomputation.
 TEST_CASE("tensor parallelism of Llama 3 70B on 256 H100s") {
   const CostInputs work =
       BundledWork("llama-3-70b.hf.manifest.json.gz", "llama-3-70b",

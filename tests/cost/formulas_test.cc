@@ -35,7 +35,8 @@ TEST_CASE("gathered memory is that of the largest group") {
   const ParamClass down = ClassOf("layers.*.mlp.down_proj.weight", {16, 64},
                                   Dtype::kBF16, {{"fsdp"}, {"tp"}}, 4);
   work.params = {up};
-  // tp shards no tokens and stays: 64 * 16 / 2 elements of one of four layers.
+  // The weight stays sharded over tp, which shards no tokens: 64 * 16 / 2
+  // elements of one of four layers are gathered.
   CHECK(gathered() == 1024);
   // The weights of a layer are gathered together.
   work.params = {up, down};
@@ -154,7 +155,8 @@ TEST_CASE("adafactor factors matrices of 128 rows and columns or more") {
   CHECK(bytes({256, 127}) == 127 * 256 * 4);
   CHECK(bytes({3, 128, 256}) == 3 * (128 + 256) * 4);
   CHECK(bytes({1000}) == 1000 * 4);
-  // The unsharded sizes decide, and each vector is sharded as its dimension.
+  // Whether moments are factored depends on the unsharded sizes. Each vector is
+  // sharded as its dimension is.
   CHECK(bytes({128, 256}, {{"tp"}, {}}) == (64 + 256) * 4);
 }
 

@@ -1,5 +1,5 @@
-// The bytes that `cost` reports are those that the executor's ledger counts,
-// where both run the same collectives.
+// Compares the bytes that `cost` reports with those that the executor's ledger
+// counts, where both run the same collectives.
 #include <doctest/doctest.h>
 
 #include <algorithm>

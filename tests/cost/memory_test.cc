@@ -60,7 +60,8 @@ TEST_CASE("Megatron's distributed optimizer") {
   CHECK(bytes() == 16'000'000);
 }
 
-// Counts that the models' publishers and MaxText's shapes give, in bfloat16.
+// Bytes in bfloat16 by the numbers of parameters that the models' publishers
+// state or MaxText's shapes give.
 TEST_CASE("parameter bytes of bundled models") {
   struct Known {
     std::string manifest;

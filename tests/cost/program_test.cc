@@ -51,7 +51,7 @@ std::optional<Lowered> LoweredOn(const Mesh& mesh,
   return Lowered{std::move(*step), mesh, *sizes};
 }
 
-// What the busiest device sent, by collective and axes.
+// Returns the bytes that the busiest device sent, by collective and axes.
 ByWhat Counted(const Lowered& of, uint64_t seed) {
   ByWhat out;
   const verify::StepCase test{

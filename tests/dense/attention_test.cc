@@ -119,7 +119,7 @@ TEST_CASE("causal and windows are masks aligned to the last query") {
     const Array got = Run(in, options).output;
     CHECK(Distance(got, Run(masked).output) == 0);
     CHECK(Distance(got, Run(in).output) > 0.01);
-    // An additive mask of very negative numbers gives the same.
+    // An additive mask of very negative numbers has the same effect as a mask.
     Inputs additive = in;
     additive.additive_mask = masked.mask;
     for (double& x : additive.additive_mask.data) {

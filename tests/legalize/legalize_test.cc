@@ -328,7 +328,8 @@ TEST_CASE("sizes near 2^63 do not overflow") {
          R"(["tp"])",
          "",
          R"(0 "tp" -> null indivisible)"});
-  // A product that does not fit divides nothing, and never crashes.
+  // A product of axis sizes that does not fit in 64 bits divides no size, and
+  // never causes a crash.
   const Legal legal =
       Legalize({{"big"}, {"big"}, {"big"}}, Shape{kMax, kMax, kMax}, mesh, {});
   CHECK(legal.problems.size() == 3);

@@ -17,7 +17,7 @@ LintFinding Make(const char* code, std::string message) {
   return out;
 }
 
-// The codes that the example gives with these lints ignored.
+// Returns the codes that the example gives if these lints are ignored.
 std::set<std::string> CodesWithout(const LintExample& example,
                                    std::vector<std::string> ignored) {
   TestTarget target = Build(example);

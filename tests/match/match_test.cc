@@ -51,7 +51,7 @@ TEST_CASE(
   const Matches matches = matcher.Match(dotted, '.');
   CHECK(matches.first[0] == 0);
   CHECK(matches.Of(0).size() == 2);
-  // A name with neither separator is taken as it is.
+  // A name with neither separator is matched unchanged.
   const std::vector<std::string_view> plain = {"mlp.up"};
   CHECK(matcher.Match(plain, 0).first[0] == 1);
 }

@@ -108,7 +108,7 @@ constexpr std::array kNotUtf8 = {"\xC3"sv,
                                  "\xF4\x90\x80\x80"sv,
                                  "\0"sv};
 
-// `S` and `/` in a table stand for the separator.
+// Replaces `S` and `/`, which mean a separator in the tables, by `separator`.
 std::string With(std::string_view text, char separator, bool escaped) {
   std::string out;
   for (char c : text) {

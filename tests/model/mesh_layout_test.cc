@@ -94,7 +94,7 @@ TEST_CASE("slices along the last axis reorder the devices") {
   mesh.slices = 2;
   mesh.dcn = {1, 2};
   CHECK(DeviceOrder(mesh) == std::vector<int64_t>{0, 1, 4, 5, 2, 3, 6, 7});
-  // Slices along the first axis leave the order as it is.
+  // Slices along the first axis do not change the order of devices.
   mesh.dcn = {2, 1};
   CHECK(DeviceOrder(mesh).empty());
 }

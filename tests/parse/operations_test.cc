@@ -258,8 +258,8 @@ TEST_CASE("values out of place") {
   }
 }
 
-// A byte put in, taken out or changed gives a file that is read, or findings
-// at places within it.
+// Any file with a byte inserted, removed or changed is read, or has findings at
+// places within it.
 TEST_CASE("every small change to a file is read or explained") {
   const std::string good =
       "version: 1\ndefaults: {soft_cap: 30.5, order: zig_zag}\n"

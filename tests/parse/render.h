@@ -1,5 +1,5 @@
-// Reads text as a file of some kind and renders what was found, for tests of
-// whole messages.
+// Reads a text as a file of some kind and prints the findings, for tests of
+// complete messages.
 #ifndef SHARDC_TESTS_PARSE_RENDER_H_
 #define SHARDC_TESTS_PARSE_RENDER_H_
 

@@ -15,7 +15,7 @@
 namespace shardc {
 namespace {
 
-// Rules files in a folder that goes with the test.
+// Rules files in a temporary folder, which is removed at the end of the test.
 class Files {
  public:
   explicit Files(const std::map<std::string, std::string>& files) {

@@ -1,11 +1,11 @@
-// `compat: eformer` and `compat: fjformer` against what those systems do: the
-// reference resolves the rules in each mode, matches the tree and corrects
-// the specs, or has JAX judge them; what Compile plans must be the same for
-// every parameter and mode, over random meshes, rules and manifests.
+// Compares `compat: eformer` and `compat: fjformer` with what those systems do:
+// the reference resolves the rules in each mode, matches the tree and corrects
+// the specs, or returns what JAX refuses. What Compile plans must be the same
+// for every parameter and mode, over random meshes, rules and manifests.
 //
-// Example: `[fsdp, tp]` for [6, 4] on fsdp:4,tp:2. eformer leaves out fsdp,
-// as 4 does not divide 6, and keeps tp; under fjformer the spec stays, and
-// JAX refuses it. A plan that left out tp as well, or that corrected under
+// Example: `[fsdp, tp]` for [6, 4] on fsdp:4,tp:2. eformer leaves out fsdp, as
+// 4 does not divide 6, and keeps tp; under fjformer the spec stays, and JAX
+// refuses it. A plan that left out tp as well, or that corrected under
 // fjformer, would show here.
 #include "compat_case.h"
 

@@ -33,7 +33,8 @@ class RandomCase {
   Mesh RandomMesh();
   // Rank 0 to 4, with zeros, ones and primes.
   Shape RandomShape();
-  // Groups with axes that the mesh may lack and that may come again.
+  // Returns a spec with groups of axes that the mesh may lack and that may be
+  // repeated.
   Spec RandomSpec();
   // Axis rules, registrations, bundles and rules that resolve.
   RuleSet RandomRules(const Mesh& mesh);

@@ -52,7 +52,7 @@ TEST_CASE("what no dimension divides by stays replicated") {
   CHECK(States({9, 3}, mesh, {}) == Spec{{}, {}});
   // The 8 of fsdp divide 24, and 8 times the 4 of dp do not.
   CHECK(States({24, 3}, mesh, {}) == Spec{{"fsdp"}, {}});
-  // The largest dimension does not divide, the other one does.
+  // The axes do not divide the largest dimension, so they shard the other one.
   CHECK(States({99, 64}, mesh, {}) == Spec{{}, {"fsdp", "dp"}});
 }
 

@@ -34,7 +34,7 @@ class Reader {
   }
 
  private:
-  // What stands before a quantifier.
+  // The kind of the item before a quantifier.
   enum class Last : uint8_t { kNothing, kAnchor, kItem, kQuantified };
 
   void Invalid() { syntax_ = PythonSyntax::kInvalid; }
@@ -324,7 +324,7 @@ class Reader {
     out_ += c;
   }
 
-  // \N{DIGIT ONE}: a table of names that RE2 lacks.
+  // Reads \N{DIGIT ONE}; RE2 has no table of such names.
   void NamedCharacter() {
     const size_t end = text_.find('}', at_);
     if (!StartsWith("{") || end == std::string_view::npos) return Invalid();

@@ -32,8 +32,8 @@ class Registry {
     std::optional<Value> generation;  // nothing: none is stored
   };
 
-  // A generation rule that is not given is inferred from a rule that is one
-  // of the seven fields with a decode twin. Errors: `empty_name`,
+  // If no generation rule is given and the rule is one of the seven fields with
+  // a decode twin, the twin is the generation rule. Errors: `empty_name`,
   // `already_registered`.
   std::optional<Error> Register(std::string_view name, Value rule,
                                 std::optional<Value> generation,

@@ -128,7 +128,8 @@ TEST_CASE("each stack of layers has a width of its own") {
   tree.Add("b/*/norm/scale", {2048});
   tree.Add("b/*/mlp/up_proj/kernel", {2048, 512});
   CHECK(tree.Orientations() == "-i-i");
-  // It has the width of the other stack only, which does not count.
+  // This kernel has the width of the other stack only, which does not determine
+  // its orientation.
   tree.Add("a/*/attn/q_proj/kernel", {3, 2048, 64});
   CHECK(tree.Orientations() == "-i-i-");
 }

@@ -99,7 +99,7 @@ Tree Built(JsonValue config, std::string_view naming, bool with_dtype = true) {
   return tree;
 }
 
-// The first difference; empty where there is none.
+// Returns the first difference of two trees; empty if there is none.
 std::string Difference(const Tree& wanted, const Tree& built) {
   for (const auto& [name, type] : wanted) {
     const auto found = built.find(name);

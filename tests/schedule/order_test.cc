@@ -1,4 +1,4 @@
-// Faults that a table may have, and the sentence that each one gives.
+// Checks the message for each fault that a table may have.
 #include "schedule/order.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Every schedule over all small sizes: the proofs pass, and the length of a
-// step and the activations held are those of closed formulas.
+// Checks every schedule over all small sizes: the proofs pass, and the length
+// of a step and the activations held equal closed formulas.
 #include "schedule/schedules.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// A search compared with an enumeration that uses no bound.
+// Compares a search with an enumeration that uses no bound.
 #include "search/search.h"
 
 #include <doctest/doctest.h>

@@ -57,7 +57,8 @@ TEST_CASE("what is no size") {
   }
 }
 
-// Reading what is written gives the size again, to its last digit shown.
+// A size that is written and read again is the same up to the last digit
+// written.
 TEST_CASE("sizes as messages write them are read back") {
   for (int64_t bytes = 1; bytes < INT64_MAX / 3; bytes = bytes * 3 + 1) {
     const auto read = ParseByteSize(BytesText(bytes));

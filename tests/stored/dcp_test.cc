@@ -41,7 +41,7 @@ bool Contains(const std::string& text, std::string_view part) {
   return found;
 }
 
-// What opening a folder reports.
+// Returns what opening a folder reports.
 std::string Opened(const std::string& folder) {
   Findings findings;
   const auto tree = OpenTree(folder, findings);
@@ -49,7 +49,7 @@ std::string Opened(const std::string& folder) {
   return MessagesOf(findings);
 }
 
-// What reading all arrays of a folder reports.
+// Returns what reading all arrays of a folder reports.
 std::string ReadAll(const std::string& folder) {
   Findings findings;
   const auto tree = OpenTree(folder, findings);
@@ -196,7 +196,8 @@ TEST_CASE("dcp: pieces that leave a gap or overlap are refused") {
   files.pieces().pop_back();
   files.WriteMetadata();
   Contains(Opened(files.path()), "the pieces hold 6 of 12 elements");
-  // The same number of elements, two of them in both pieces.
+  // The pieces have as many elements as the tensor, but two elements are in
+  // both pieces.
   TwoFiles shifted;
   shifted.pieces()[1].offset = {1, 0};
   shifted.WriteMetadata();

@@ -13,7 +13,7 @@
 
 namespace shardc::vectors {
 
-// Thrown for a case that lacks what it must have; it fails the case.
+// Thrown if a case lacks a required member; the case then fails.
 struct Unreadable {
   std::string what;
 };

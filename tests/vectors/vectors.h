@@ -78,8 +78,8 @@ Verdict CompareError(const reference::Error& error, JsonValue expected);
 Verdict CompareValues(std::span<const reference::Value> values,
                       JsonValue expected, std::string_view what);
 
-// Member of an object that must be there; throws Malformed otherwise, which
-// fails the case.
+// Returns a required member of an object; throws Malformed if the object lacks
+// it, which fails the case.
 struct Malformed {
   std::string what;
 };

@@ -132,7 +132,8 @@ std::string Folder() {
   return std::string(root == nullptr ? "." : root) + "/testdata/vectors";
 }
 
-// A file that lacks its own members is reported as one that cannot be run.
+// Runs a file. A file that lacks required members is reported as one that
+// cannot be run.
 bool RunReadable(const std::string& path, Counts& total) {
   try {
     return RunFile(path, total);

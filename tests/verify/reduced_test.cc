@@ -30,7 +30,7 @@ const T& Pick(RandomSequence& random, const std::vector<T>& from) {
   return from[random.Below(from.size())];
 }
 
-// A request over a mesh with rules of its own.
+// A request with its mesh and axis rules.
 struct Setting {
   Mesh mesh;
   RuleSet rules;
@@ -234,7 +234,7 @@ std::vector<std::string> Differences(const Setting& setting,
                     ") for " + full_one + " (" + b.results[i].reason + ")");
     }
     if (i >= sent.cases.size() || !sent.cases[i].given) continue;
-    // Shapes give the same result as the run.
+    // A check of shapes alone gives the same result as the run.
     std::string reason;
     if (const auto* trace = std::get_if<CacheTrace>(&sent.given_traces[i])) {
       const auto refused = TraceRefusal(*trace);

@@ -1,5 +1,5 @@
-// The YAML tree: what it holds, where things stand, and that no bytes make
-// it crash or hang.
+// Checks the YAML tree: its values, the places of its nodes, and that no bytes
+// make the parser crash or hang.
 #include "yaml/yaml.h"
 
 #include <doctest/doctest.h>

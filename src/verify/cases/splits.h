@@ -10,8 +10,8 @@ namespace shardc::verify {
 // Covers every mode and layout that runs, a cache's prefill among them, and
 // every tensor; also the splits that a policy shrinks another split to.
 struct MeshSplits {
-  // On the mesh given and on the one that is used: the same list of axes stands
-  // at the same index in both.
+  // The numbers of shards on the mesh given and on the mesh that is used. Both
+  // lists have the same axes at the same index.
   Splits given, used;
 };
 // `resolver` is that of the mesh given.

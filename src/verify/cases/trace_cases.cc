@@ -96,7 +96,8 @@ class Adder {
     Case prefill = test;
     prefill.mode = Mode::kPrefill;
     const auto written = ResolveSpecs(resolver_, prefill, request_.illegal);
-    // Chunks of long prefills divide as the whole prefill does.
+    // A chunk of a long prefill must divide over the axes as the complete
+    // prefill does.
     const int64_t unit = std::lcm(PartsOf(mesh_, written.key, 1),
                                   PartsOf(mesh_, test.specs.key, 1));
     const int64_t usual = window > 0 ? kRollingChunk : kChunk;

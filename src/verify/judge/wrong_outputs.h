@@ -1,5 +1,5 @@
 // Outputs that the judge must refuse: zeros, outputs shifted by one place, and
-// attention that lacks a key. They are judged as a case's own output is.
+// attention that lacks a key. They are judged like the output of a case.
 #ifndef SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
 #define SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
 

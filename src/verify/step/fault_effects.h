@@ -31,7 +31,7 @@ void RotateSenders(const exec::SimMesh& mesh, const exec::CollectiveCall& call,
 void RotateRows(const exec::SimMesh& mesh, const exec::CollectiveCall& call,
                 exec::PerDevice& out);
 
-// --- collectives, run otherwise ---
+// --- collectives, run in another way ---
 
 // Leaves the last device of each group out of the sum.
 exec::PerDevice WithoutLast(exec::Machine& machine,
@@ -71,7 +71,8 @@ void OtherFactorOrder(WrongOp& one);
 void RepeatModulo(WrongOp& one);
 // Adds 0.001 on all devices but those at index 0 of tp.
 void DriftOnSecond(WrongOp& one);
-// Of equal scores the last wins, on all devices but those at index 0 of tp.
+// Selects the last of equal scores in place of the first, on all devices but
+// those at index 0 of tp.
 void LastOfEqual(WrongOp& one);
 // Counts half as many groups, and chooses half as many of them.
 void HalfTheGroups(WrongOp& one);

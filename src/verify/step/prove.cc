@@ -285,8 +285,8 @@ class Prover {
     error.error = DifferenceHere(tensor, Want(out)) / scale_[AsIndex(out)];
   }
 
-  // Returns the largest difference on the devices of this rank. Replicas are
-  // compared with each other elsewhere, so that one of them suffices.
+  // Returns the largest difference on the devices of this rank. Measures one
+  // replica only, since another check compares replicas with each other.
   double DifferenceHere(const exec::ShardedTensor& tensor,
                         const std::vector<double>& want) const {
     std::map<Shape, int> last;  // that holds the part from there on

@@ -181,7 +181,8 @@ class StagedRunner {
     return true;
   }
 
-  // Takes the values that arrive, in their order, for those that are expected.
+  // Stores the values that arrive in the slots that the rank expects, in the
+  // order of the message.
   bool Deliver(int32_t rank, const Operation& operation, Frame message) {
     const Message& expected = operation.message;
     const std::vector<int32_t>& slots = staged_.SlotsOf(expected);

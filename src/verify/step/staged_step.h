@@ -20,7 +20,7 @@
 
 namespace shardc::verify {
 
-// What the ranks of a pipeline compute in a step.
+// The graph and the parts of a step that the ranks of a pipeline compute.
 struct StagedStep {
   schedule::Table table = {};
   step::StageDivision division = {};
@@ -76,7 +76,7 @@ class StagedProgram {
   bool Lasts(int32_t slot) const { return lasts_[static_cast<size_t>(slot)]; }
   // The rank that computes a slot for all ranks; -1: each computes it.
   int32_t RankFor(int32_t slot) const;
-  // In the order of the program.
+  // Returns the instructions of a task, in the order of the program.
   std::vector<int32_t> InstructionsOf(const schedule::Task& task) const;
   // The slots of a message, in ascending order.
   const std::vector<int32_t>& SlotsOf(const schedule::Message& message) const;

@@ -120,8 +120,9 @@ struct StepReport {
   uint64_t seed = 0;
   std::vector<StepTensor> tensors;   // with StepRequest::keep_tensors
   std::optional<StageProof> stages;  // of a pipeline
-  // Between ranks: the bytes that devices sent by the ledger, the bytes copied
-  // for them, and those of the latter that went to another rank.
+  // If devices are held by several ranks: the bytes that devices sent by the
+  // ledger, the bytes that were copied for them, and how many of these went to
+  // another rank.
   int64_t sent_bytes = 0, moved_bytes = 0, crossed_bytes = 0;
 
   int64_t Sent(step::Phase phase) const;

@@ -29,7 +29,7 @@ using exec::ShardedTensor;
 
 Array Dense(const Buffer& x) { return DenseOf(x, Layout::kBthd); }
 
-// Returns the tensor of a one-device mesh.
+// Returns the buffer as a tensor on a mesh of one device.
 ShardedTensor Held(Buffer x) {
   ShardedTensor out{x.shape, x.dtype, Spec(x.shape.size()), {}};
   out.local.push_back(std::move(x));

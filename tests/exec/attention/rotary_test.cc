@@ -43,7 +43,7 @@ TEST_CASE("dynamic grows the base only past the original length") {
   dynamic.factor = 2;
   dynamic.original_length = 8;
   CheckPoints(Of(4, 100, 8, dynamic), {{0, 1}, {1, 0.1}});
-  // base * (2 * 16/8 - 1)^(4/2) = 900
+  // The dynamic base is 100 * (2 * 16/8 - 1)^(4/2) = 900.
   CheckPoints(Of(4, 100, 16, dynamic), {{0, 1}, {1, 1.0 / 30}});
 }
 

@@ -1,5 +1,5 @@
-// What lints report of their own bad examples, word for word: a lint that
-// reports something else fails under its name.
+// Compares what lints report of their own bad examples, word for word, with the
+// expected messages; a failing row has the name of the lint.
 #include <string>
 #include <string_view>
 

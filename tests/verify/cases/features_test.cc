@@ -116,7 +116,7 @@ TEST_CASE("a bfloat16 accumulator is detected in every operation") {
   }
 }
 
-// Sizes of hundreds of keys in bfloat16 are long by themselves.
+// Cases in bfloat16 with hundreds of keys are long already.
 TEST_CASE("a case that is long already gets no stress case") {
   Request request = Everywhere(Mode::kTrain);
   request.operations = {exec::FindOperation("flash_attn2")};

@@ -42,8 +42,8 @@ TEST_CASE("64 steps over a sharded int8 cache pass after a prefill of 96") {
   trace.kv_dtype = Dtype::kI8;
   const CacheTraceResult result = Passes(trace);
   MESSAGE("worst error over tolerance " << result.worst_ratio);
-  // In one step a device sends 2(n-1)/n * 4 * B_loc * H_loc * (D + 2) bytes, n
-  // = 2.
+  // With n = 2, a device sends 2(n-1)/n * 4 * B_loc * H_loc * (D + 2) bytes in
+  // a step.
   CHECK(result.decode_all_reduce == 4 * 2 * 2 * (16 + 2));
 }
 

@@ -29,8 +29,8 @@ CacheTrace Split(const Spec& prefill, const Spec& decode) {
 }
 
 TEST_CASE("a trace sends what was worked out by hand") {
-  // All in place: only the steps' partial softmaxes, 2(n-1) float32 of
-  // B_loc H_loc (D + 2) in each of four groups of two.
+  // No key or value is sent. The steps all-reduce their partial softmaxes:
+  // 2(n-1) float32 of B_loc H_loc (D + 2) in each of four groups of two.
   const Spec split = {{"dp"}, {"sp"}, {"tp"}};
   CacheTrace trace = Split(split, split);
   trace.token_spec = {{"dp"}, {}, {"tp"}};
