@@ -38,8 +38,8 @@ std::vector<float> Values(int64_t count, uint64_t seed) {
 
 constexpr std::align_val_t kPage{2 << 20};
 
-// Vectors in large pages, so that where the system puts small ones is no part
-// of what is measured.
+// Vectors in huge pages, so that timings do not depend on how the kernel places
+// small pages.
 template <class T>
 struct Aligned {
   using value_type = T;
@@ -59,7 +59,7 @@ struct Aligned {
 template <class T>
 using Line = std::vector<T, Aligned<T>>;
 
-// [rows, heads, dim] in some dtype, with int8's scales.
+// An array [rows, heads, dim] of some dtype; int8 has scales.
 struct Tensor {
   Line<float> wide;
   Line<uint16_t> half;
@@ -183,8 +183,9 @@ TimedCase PrefillCase(int64_t rows, bool causal, Dtype dtype) {
   return {[a] { a->Prefill(); }, 4 * pairs * kDim * kHeads};
 }
 
-// Caches that take turns, a call each, as the layers of a model do. Together
-// they are larger than the processor's caches, so that memory is what is read.
+// Returns the number of caches that a case uses in turn, one per call, as the
+// layers of a model do. Together they are larger than the processor's caches,
+// so that a call reads from memory.
 int64_t LayersOf(double bytes) {
   constexpr double kTogether = 256 << 20;
   return std::max<int64_t>(1, static_cast<int64_t>(kTogether / bytes));
@@ -206,7 +207,7 @@ TimedCase DecodeCase(int64_t keys, Dtype dtype, bool turns) {
           bytes};
 }
 
-// Buffers of its own, as large as the caches.
+// Reads buffers of the same size as the caches of DecodeCase.
 TimedCase ReadCase(int64_t keys, Dtype dtype, bool turns) {
   struct Layer {
     Tensor key, value;

@@ -1,4 +1,4 @@
-// What the attention worker can time, by name.
+// The cases that the attention worker can time, by name.
 //
 //   peak                     fused multiply-adds in registers
 //   prefill T MASK DTYPE     MASK causal or full; H 8, D 128, batch 1
@@ -14,8 +14,8 @@
 
 namespace shardc::bench {
 
-// One call of `run` does `work`: floating point operations or bytes, only
-// those that the result needs.
+// `work` is the number of floating point operations, or of bytes, of one call
+// of `run`. Only those that the result requires count.
 struct TimedCase {
   std::function<void()> run;
   double work = 0;
@@ -23,7 +23,8 @@ struct TimedCase {
 
 class AttentionCases {
  public:
-  // Returns null for an unknown name. Inputs are made once and kept.
+  // Returns null for an unknown name. The inputs of a case are made at its
+  // first call and reused.
   const TimedCase* Find(const std::string& name);
 
  private:

@@ -1,5 +1,5 @@
-// Times one case for each line that it reads: `SECONDS WORK` of a call, or
-// `absent REASON`. The other workers of bench/ speak the same.
+// Times one case for each line of standard input. Prints `SECONDS WORK` of a
+// call, or `absent REASON`. The other workers of bench/ have the same protocol.
 
 #include <time.h>
 
@@ -13,7 +13,8 @@
 
 namespace {
 
-// Processor time of this process: what else the machine does is left out.
+// Processor time of this process, so that other processes do not affect the
+// result.
 double Now() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

@@ -1,4 +1,5 @@
-// Measures the highest rates of the machine: the denominators of the ratios.
+// Measures the machine's highest rates of computing and of reading memory. The
+// benchmarks divide other rates by them.
 #ifndef SHARDC_BENCH_FLOOR_H_
 #define SHARDC_BENCH_FLOOR_H_
 

@@ -1,9 +1,10 @@
-// Our side of the suite `match`: names against rules, nothing else.
+// shardc's side of the benchmark `match`: matches names against rules, nothing
+// else.
 //
-// match_worker ENGINE PATTERNS NAMES STEP, each file with one a line. Prints
-// seconds of processor time for all names, the median of the calls that fit
-// in 60 ms, and the first rule of each STEP-th name. Making the automaton is
-// part of a call.
+// match_worker ENGINE PATTERNS NAMES STEP: both files have one entry a line.
+// Prints the median of the processor seconds of the calls that fit in 60 ms,
+// each of which matches all names, and the first rule of each STEP-th name. The
+// states of the automaton are made during the call, so their time counts.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -49,7 +50,7 @@ int main(int argc, char** argv) {
   shardc::Matches matches;
   const double start = ProcessorSeconds();
   while (calls.empty() || ProcessorSeconds() - start < 0.06) {
-    // Compiled again, since RE2 keeps the states that it has made.
+    // RE2 keeps the states of earlier calls, so each call gets a new matcher.
     shardc::Findings findings;
     const auto matcher = shardc::Matcher::Compile(patterns, findings);
     if (!matcher) return 2;

@@ -1,10 +1,11 @@
-// A model's step by its parts, in seconds of processor time.
+// Times the parts of a model's training step, in seconds of processor time.
 //
-// step_worker program CONFIG MESH: its real sizes, no numbers: the graph, the
-// program under the pack's plan, and the report.
-// step_worker layer CONFIG MESH BATCH LENGTH: its first layer at full width
-// with a small vocabulary, forward and backward in float32 on the simulated
-// mesh; with the memory that it took.
+// step_worker program CONFIG MESH: makes the graph, the program under the
+// pack's plan and the report at the model's real sizes, without computing
+// values.
+// step_worker layer CONFIG MESH BATCH LENGTH: runs the model's first layer at
+// full width with a small vocabulary, forward and backward in float32 on the
+// simulated mesh. Prints the memory that this takes as well.
 //
 //   step_worker program llama-3-70b.config.json dp:2,fsdp:8,tp:4
 #include <sys/resource.h>
@@ -141,7 +142,8 @@ int TimeProgram(const Model& model) {
   return 0;
 }
 
-// Small numbers, whole ones below the vocabulary.
+// Fills floating point inputs with small numbers, and integer inputs with
+// numbers below the vocabulary's size.
 void Fill(const step::StepModel& of, exec::StepInputs& inputs) {
   const exec::Random random(1);
   inputs.values.resize(of.graph.values.size());

@@ -1,13 +1,13 @@
-// The collectives of a program are instructions with known opcodes in the
-// computations that the entry reaches, asynchronous ones counted at their
-// start. Bytes come from the operands' types, never from the result, which for
-// a start is a tuple that repeats the operands:
+// Finds the collectives of a program: the instructions with known opcodes in
+// the computations that the entry reaches. An asynchronous collective counts at
+// its start. Bytes come from the operands' types, because the result of a start
+// is a tuple that repeats the operands:
 //
 //   %s = (f32[4], f32[8]) all-gather-start(%x), replica_groups={{0,1},{2,3}}
 //   x is f32[4]: each device of a group of 2 sends 16 bytes
 //
-// First the bytes of one run of each, then how often each computation runs
-// (audit/runs.h), then the report.
+// The bytes of one run of each collective are computed first, then how often
+// each computation runs (audit/runs.h), then the report.
 #include "audit/audit.h"
 
 #include <algorithm>
@@ -42,7 +42,8 @@ constexpr Opcode kOpcodes[] = {
     {"collective-permute", Collective::kPpermute},
     {"collective-broadcast", Collective::kBroadcast},
 };
-// A pipeline's permute in two halves, where it is no transfer to the host.
+// Pipelines send with a pair of `send` and `recv`, which is a permute unless it
+// is marked as a transfer to the host.
 constexpr Opcode kSend = {"send", Collective::kPpermute};
 constexpr std::string_view kSendPairs = "_xla_send_recv_source_target_pairs";
 
@@ -75,7 +76,8 @@ bool IsHostTransfer(const hlo::Instruction& at) {
           *target == "\"HostExecute\"");
 }
 
-// Whether an instruction of this opcode may be one of the above.
+// Returns whether an instruction of this opcode can be a collective or a
+// transfer to the host.
 bool MayMatter(std::string_view opcode) {
   constexpr std::string_view kOthers[] = {"send", "recv", "infeed", "outfeed",
                                           "custom-call"};
@@ -186,7 +188,8 @@ class Auditor {
     const Opcode* opcode = FindOpcode(at);
     if (opcode == nullptr || ContinuesChain(at, block)) return true;
     Found found{node, block, opcode, opcode->kind, nullptr, {}};
-    // TPU: a fusion of an all-reduce and the slice that each device keeps.
+    // TPU programs write a reduce-scatter as a fusion of an all-reduce and of
+    // the slice that each device keeps.
     if (found.kind == Collective::kAllReduce &&
         graph_.BlockAt(block).name.starts_with("all-reduce-scatter")) {
       found.kind = Collective::kReduceScatter;
@@ -198,7 +201,8 @@ class Auditor {
   }
 
   // TPU programs interleave a collective with matrix products as a chain of
-  // fusions that each hold a copy of it; the fusion that starts it counts.
+  // fusions that each hold a copy of the collective. Returns whether the
+  // instruction is a copy in any fusion but the first, which alone is counted.
   bool ContinuesChain(const hlo::Instruction& at, Block block) const {
     const auto attributes = AttributeOf(at.attributes, "frontend_attributes");
     if (!attributes ||
@@ -216,7 +220,7 @@ class Auditor {
     if (found.opcode == &kSend) {
       text = at.attributes.substr(at.attributes.find(kSendPairs));
       text.remove_prefix(std::min(text.find('=') + 1, text.size()));
-      // Older texts quote the value.
+      // Older versions of XLA quote the value.
       if (text.starts_with('"')) text.remove_prefix(1);
     } else if (pairs) {
       text = AttributeOf(at.attributes, "source_target_pairs").value_or("");
@@ -240,7 +244,7 @@ class Auditor {
     std::string_view list = at.operands;
     size_t index = 0;
     for (std::string_view item; hlo::NextItem(list, item); ++index) {
-      // Others are offsets, sizes and tokens.
+      // The further operands of these opcodes are offsets, sizes and tokens.
       const bool first_only = found.opcode == &kSend || found.opcode->at_most;
       if (index > 0 && first_only) break;
       const Node node = nodes[index];
@@ -252,7 +256,7 @@ class Auditor {
         if (array.bits > 0) found.operands.push_back({std::move(array), node});
       }
     }
-    // One operand for each peer: together they are one array.
+    // The operands of an all-to-all, one for each peer, count as one array.
     if (found.kind == Collective::kAllToAll && found.operands.size() > 1) {
       Join(found.operands);
     }
@@ -277,7 +281,8 @@ class Auditor {
     const int64_t n = found.members->size;
     if (found.kind == Collective::kPpermute)
       return bytes * found.members->edges;
-    // A broadcast in a ring of chunks: each member passes on all but its own.
+    // Assumes a broadcast in a ring of chunks: each member passes on all chunks
+    // but its own.
     if (found.kind == Collective::kBroadcast) {
       return AllToAllSent(bytes.value(), n);
     }
@@ -331,8 +336,9 @@ class Auditor {
     }
   }
 
-  // Where the trace of an operand ends at another value, for example at one
-  // that a loop carries from turn to turn, its shape decides.
+  // If the trace of an operand ends before a parameter of the entry, for
+  // example at a value that a loop updates in each iteration, the operand's
+  // shape decides which parameter it is.
   Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
                 int64_t runs) {
     const Value source = tracer_.SourceOf({operand.node, {}});

@@ -1,5 +1,5 @@
-// Room: audit. What a compiled program sends: each collective with its devices,
-// how often it runs, its source line and what it moves.
+// Room: audit. Measures what a compiled program sends: each collective with its
+// devices, how often it runs, its source line and the tensor that it moves.
 // Includes: source, model, devices, hlo, importers/rules, comm, cost.
 #ifndef SHARDC_AUDIT_AUDIT_H_
 #define SHARDC_AUDIT_AUDIT_H_
@@ -25,7 +25,7 @@
 
 namespace shardc::audit {
 
-// Of a training step, by the operation's name.
+// The part of a training step that an operation belongs to, from its name.
 enum class Phase : uint8_t { kNone, kForward, kBackward, kRecomputed };
 std::string_view PhaseName(Phase phase);  // "forward"; empty for kNone
 
@@ -72,8 +72,8 @@ struct Report {
   std::optional<double> seconds;  // sum of those known; nullopt: no profile
 };
 
-// How to name and time what is found; both may be null. A profile has an
-// effect with a mesh only.
+// The mesh names the groups of devices; the profile estimates times. Both may
+// be null. A profile has an effect only with a mesh.
 struct Settings {
   const Mesh* mesh = nullptr;
   const DeviceProfile* profile = nullptr;

@@ -1,5 +1,6 @@
-// Bytes are added up by route, in all, and for gathers of activations. A limit
-// then takes the sums that it names:
+// Adds up the bytes that a program sends: by route (a kind of collective over a
+// set of axes), in total, and for gathers of activations. Each limit of a
+// budget is then compared with the sum that it names:
 //
 //   all_gather: {dp+fsdp: 1GiB}   the route all_gather over fsdp+dp
 //   all_gather: 1GiB              all routes of all_gather
@@ -15,7 +16,7 @@
 namespace shardc::audit {
 namespace {
 
-// Adds up a part, and keeps what sends most of it.
+// Adds to a sum, and keeps the name of what sends the most of it.
 class Summer {
  public:
   explicit Summer(Sums::Part& part) : part_(part) {}
@@ -32,7 +33,7 @@ class Summer {
   int64_t most_ = 0;
 };
 
-// "fsdp+dp" as "dp+fsdp": the names sorted.
+// Sorts the names of axes: "fsdp+dp" becomes "dp+fsdp".
 std::string Sorted(std::string_view over) {
   std::vector<std::string> names = {""};
   for (const char c : over) {

@@ -1,4 +1,4 @@
-// Compares what a program sends with the budget of its target.
+// Compares the bytes that a program sends with the budget of its target.
 #ifndef SHARDC_AUDIT_BUDGET_H_
 #define SHARDC_AUDIT_BUDGET_H_
 
@@ -14,7 +14,7 @@
 
 namespace shardc::audit {
 
-// The sums that budgets limit, of a program that need not be kept.
+// The sums that budgets limit. They do not refer to the program.
 struct Sums {
   struct Part {
     int64_t bytes = 0;
@@ -31,8 +31,9 @@ struct Excess {
   std::string most;
 };
 
-// Returns the limits that are exceeded, in their order. A limit over axes is
-// that of exactly these axes, in any order; one without counts all.
+// Returns the limits that are exceeded, in their order. A limit that names axes
+// applies to collectives over exactly these axes, in any order; a limit without
+// axes applies to the sum over all axes.
 std::vector<Excess> OverBudget(std::span<const AuditLimit> limits,
                                const Sums& sums);
 

@@ -1,5 +1,6 @@
-// A partitioner writes the place of a device's shard as arithmetic on the
-// device's number, often by a table:
+// Finds the mesh axes along which a slice's position depends on the device. A
+// partitioner computes the position of a device's shard from the device's
+// number, often by a table:
 //
 //   %t = s32[4] constant({0, 0, 32, 32})       mesh a:2,b:2, 4 devices
 //   %i = s32[1] dynamic-slice(%t, %partition-id)
@@ -46,7 +47,8 @@ std::optional<int64_t> Apply(std::string_view opcode, int64_t a, int64_t b) {
   return std::nullopt;
 }
 
-// The elements of the first array of a type; nullopt if they do not fit.
+// Returns the number of elements of the first array of a type; nullopt if it
+// overflows.
 std::optional<int64_t> ElementsOf(const hlo::Instruction& at) {
   const auto arrays = hlo::ArraysOf(at.type);
   if (arrays.size() != 1) return std::nullopt;
@@ -63,7 +65,7 @@ DeviceNumbers::Number DeviceNumbers::Constant(
   Number out;
   if (!at.type.starts_with('s') && !at.type.starts_with('u')) return out;
   std::string_view text = at.operands;
-  // A long table is printed as `{...}`.
+  // XLA prints a long table as `{...}`, without its values.
   if (text.find("...") != std::string_view::npos) return out;
   while (true) {
     const size_t begin = text.find_first_of("-0123456789");
@@ -113,7 +115,8 @@ DeviceNumbers::Number DeviceNumbers::Combine(Node node) {
     int64_t sides[2];
     for (size_t side = 0; side < 2; ++side) {
       const auto& values = of[side]->values;
-      // A scalar counts for every device; arrays of different sizes do not.
+      // A scalar is the same on every device. Arrays of different sizes cannot
+      // be combined.
       if (values.size() != count && values.size() != 1) return out;
       sides[side] = values.size() == 1 ? values[0] : values[i];
     }
@@ -190,7 +193,8 @@ std::optional<AxisGroup> DeviceNumbers::SliceAxes(Node slice,
   if (known) {
     return mesh_.Parts(*known) == parts && parts > 1 ? known : std::nullopt;
   }
-  // The position is not known: there may be one choice only.
+  // The position is unknown. The slice has axes only if a single subset of
+  // `among` has as many parts as the operand has slices.
   std::optional<AxisGroup> only;
   for (size_t chosen = 1;
        chosen < (size_t{1} << std::min<size_t>(among.size(), 16)); ++chosen) {

@@ -30,7 +30,7 @@ class DeviceNumbers {
   struct Number {
     bool depends = false;  // on the device
     bool known = false;
-    // A constant's elements, or if `depends`, one value for each device.
+    // The elements of a constant, or, if `depends`, one value for each device.
     std::vector<int64_t> values = {};
   };
 

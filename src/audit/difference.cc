@@ -27,7 +27,7 @@ constexpr int64_t kNumberBytes = 8;  // held by a device
 
 using RouteKey = std::pair<Collective, std::string>;
 
-// One side's piece of a route: so many runs of the same size.
+// Runs of the same size of one side in a route, for one tensor.
 struct Piece {
   Phase phase = Phase::kNone;
   int64_t count = 0;  // left to match
@@ -40,7 +40,7 @@ struct Sides {
   std::map<int64_t, std::vector<Piece>> planned, compiled;
 };
 
-// What is recomputed belongs to the backward pass.
+// Recomputed operations belong to the backward pass.
 Phase PassOf(Phase phase) {
   return phase == Phase::kRecomputed ? Phase::kBackward : phase;
 }
@@ -49,7 +49,8 @@ std::string OverOf(const Sending& one) {
   return one.named ? AxesText(one.axes) : one.from->members->text;
 }
 
-// Takes runs that both sides have, of the same phase only or of any.
+// Subtracts the runs that both sides have from the counts of both: those of the
+// same phase only, or of any phase.
 void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
            bool same_phase) {
   for (Piece& one : planned) {
@@ -92,7 +93,8 @@ class Comparison {
         {one.phase, one.layers, &one, nullptr});
   }
 
-  // The bytes that a run would send in the step's dtype.
+  // Returns the bytes that one run would send if the program had the step's
+  // dtype.
   int64_t BytesOf(const Sending& one) const {
     return one.Sent(one.integral ? one.bits : 8 * step_.element_bytes);
   }
@@ -128,7 +130,8 @@ class Comparison {
         route.rewrites |= one.sending->rewrites;
       }
     }
-    // The same bytes in other pieces are the same: compilers combine.
+    // Equal totals count as the same even if the pieces differ, because
+    // compilers combine collectives.
     route.same = route.bytes == route.planned_bytes;
     if (!route.same) {
       for (auto& [bytes, pieces] : sides.planned) {
@@ -205,7 +208,8 @@ class Comparison {
                              const Unmatched& one, Collective kind,
                              bool same_axes) const {
     for (const Unmatched& other : among) {
-      // Over other axes, only a weight or a sum that moves as often.
+      // A collective over other axes is the same value only if it runs as often
+      // and moves a weight or a sum.
       const Traffic* from = one.from == nullptr ? other.from : one.from;
       const bool same_value =
           same_axes || (other.count == one.count &&

@@ -1,4 +1,4 @@
-// Compares what a program sends with the step program of a plan.
+// Compares what a compiled program sends with the step program of a plan.
 #ifndef SHARDC_AUDIT_DIFFERENCE_H_
 #define SHARDC_AUDIT_DIFFERENCE_H_
 
@@ -14,7 +14,7 @@
 
 namespace shardc::audit {
 
-// Collectives of one side that the other lacks, of one tensor.
+// The collectives for one tensor that one side has and the other lacks.
 struct Unmatched {
   Collective kind = Collective::kAllGather;
   std::string over;  // axes: "dp+fsdp"
@@ -25,8 +25,8 @@ struct Unmatched {
   std::string reason;             // empty: none is known
 };
 
-// Of a kind of collective over the same axes, all layers together. Bytes are
-// those of the step's dtype, after the rewrites.
+// All collectives of one kind over the same axes, of all layers together. Bytes
+// are those of the step's dtype, after the rewrites (equivalent.h).
 struct RouteCompared {
   Collective kind = Collective::kAllGather;
   std::string over;
@@ -40,15 +40,16 @@ struct Difference {
   std::vector<RouteCompared> routes;
   std::vector<Unmatched> missing, extra;  // most bytes first
   int64_t numbers = 0;  // sends of single numbers, which are not compared
-  // Bits of an element that the program sends where the step has others; 0:
-  // none.
+  // The bits of an element where the program's dtype differs from the step's; 0
+  // if it differs nowhere.
   int64_t other_bits = 0;
   bool empty() const { return missing.empty() && extra.empty(); }
 };
 
-// `program` is of the report, and so refers to it. Collectives are matched by
-// kind, axes and size, those of the same phase first. Single numbers, such as
-// the loss, are left out: a step program adds before it reduces.
+// `program` holds collectives of `report`. Collectives are matched by kind,
+// axes and size, those of the same phase first. Single numbers, such as the
+// loss, are left out, because a step program adds such numbers before it
+// reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

@@ -50,7 +50,8 @@ std::string WithSlashes(std::string name) {
   return name;
 }
 
-// Without axes of size 1 and without unsharded dimensions at the end.
+// Returns the spec without axes of size 1 and without unsharded dimensions at
+// the end.
 Spec Normal(const Mesh& mesh, Spec spec) {
   for (AxisGroup& group : spec) {
     std::erase_if(
@@ -60,8 +61,8 @@ Spec Normal(const Mesh& mesh, Spec spec) {
   return spec;
 }
 
-// Whether the local parts of a spec make up the shape. Without a spec only the
-// ranks are compared.
+// Returns whether the local shape, multiplied by the parts of the spec, is the
+// global shape. Without a spec only the ranks are compared.
 bool MakesUp(const Mesh& mesh, const hlo::Array& array,
              const std::optional<Spec>& spec, const Shape& shape) {
   if (array.dims.size() != shape.size()) return false;

@@ -15,7 +15,7 @@
 
 namespace shardc::audit {
 
-// A parameter as a plan has it.
+// A parameter's name, shape and spec in a plan.
 struct Planned {
   std::string name;
   Shape shape;
@@ -36,11 +36,11 @@ struct Drifts {
   std::vector<Drift> all;
 };
 
-// Compares each argument with the parameter whose name its path ends in, the
-// longest such name, whether names are joined by `/` or by `.`: states of an
-// optimizer have the paths of their parameters. Arguments of another shape, and
-// those whose sharding the text does not have, are not compared. Axes of size 1
-// make no difference.
+// Compares each argument with the parameter that has the longest name in which
+// the argument's path ends; `/` and `.` are the same in names. The optimizer's
+// states end in the paths of their parameters, so they are compared as well.
+// Arguments of another shape, and those whose sharding is not in the text, are
+// not compared. Axes of size 1 make no difference.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
                 std::span<const Planned> plan);
 

@@ -23,9 +23,9 @@ std::string_view WhatName(What what) {
 
 namespace {
 
-// Whether an argument with a path is part of a batch rather than a parameter:
-// by the name that it begins with, or because it holds tokens. States hold
-// counters and keys, which have fewer dimensions.
+// Returns whether an argument with a path belongs to a batch and is no
+// parameter: its path begins with a batch's name, or it holds tokens. Integer
+// arrays of lower rank are not tokens, because states hold counters and keys.
 bool IsOfBatch(std::string_view path, const std::vector<hlo::Array>& arrays) {
   constexpr std::string_view kNames[] = {"batch", "data", "examples", "inputs"};
   const std::string_view name = path.substr(0, path.find_first_of("[."));
@@ -67,7 +67,7 @@ Moved Entry::Of(Node parameter) const {
 
 void Entry::Look(const Dims& dims, int64_t runs,
                  std::optional<std::string>& name, bool transposed) const {
-  // Whether a loop over the layers runs the computation.
+  // Returns whether a loop over the parameter's layers runs the computation.
   const auto layered = [&](const Param& param) {
     const int64_t first = param.array.dims.front();
     return runs > 1 && first > 1 && runs % first == 0;
@@ -87,11 +87,12 @@ void Entry::Look(const Dims& dims, int64_t runs,
   };
   add(by_dims_, [&](const Param& param) { return !layered(param); });
   add(by_layer_, layered);
-  // The layers of a stack outside of a loop.
+  // Outside of loops, an array may be the slice of a single layer.
   if (!name && runs == 1) add(by_layer_, [](const Param&) { return true; });
   if (dims.size() != 2 || dims[0] == dims[1] || transposed) return;
-  // The compiler may transpose a matrix before a collective, so that the shapes
-  // of `up` and `down` are one.
+  // The compiler may transpose a matrix before a collective, so a parameter
+  // whose transpose has this shape matches as well: `up` and `down` then cannot
+  // be distinguished.
   Look({dims[1], dims[0]}, runs, name, true);
 }
 
@@ -99,7 +100,7 @@ std::optional<std::string> Entry::OfShape(const hlo::Array& array, int64_t runs,
                                           bool sliced) const {
   std::optional<std::string> out;
   Look(array.dims, runs, out);
-  // A layer's slice may keep its first dimension with size 1.
+  // A slice of a single layer may keep its first dimension, with size 1.
   if (sliced && array.dims.size() > 1 && array.dims.front() == 1) {
     Look({array.dims.begin() + 1, array.dims.end()}, runs, out);
   }

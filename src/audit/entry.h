@@ -1,4 +1,5 @@
-// The parameters of a program's entry, and what a collective moves of them.
+// The parameters of a program's entry computation, and which of them a
+// collective moves.
 #ifndef SHARDC_AUDIT_ENTRY_H_
 #define SHARDC_AUDIT_ENTRY_H_
 
@@ -28,22 +29,22 @@ class Entry {
  public:
   explicit Entry(const Graph& graph);
 
-  // The name of an entry parameter: its path inside the argument that it is
-  // part of (`layers/gate` for `p['layers']['gate']`), or the argument's name.
-  // An argument without a path is an input, as are arguments whose name or
-  // dtype is a batch's: `batch['image']`, tokens. Others are parameters.
+  // Returns the name of an entry parameter: its path inside the argument that
+  // it is part of (`layers/gate` for `p['layers']['gate']`), or the argument's
+  // name. An argument without a path is an input, as are arguments whose name
+  // or dtype is a batch's: `batch['image']`, tokens. Others are parameters.
   Moved Of(Node parameter) const;
-  // The parameter whose local shape this is, in a computation that runs
+  // Returns the parameter that has this local shape in a computation that runs
   // `runs` times. A computation that runs once for each entry of a parameter's
-  // first dimension (stacked layers) sees it without that dimension, as one
-  // outside of loops may. The name is empty if several parameters have the
-  // shape or its transpose; nullopt if none has.
-  // If `sliced`, a first dimension of size 1 may be that of a layer's slice.
+  // first dimension (stacked layers) sees the parameter without that dimension,
+  // as a computation outside of loops may. The name is empty if several
+  // parameters have the shape or its transpose; nullopt if none has. If
+  // `sliced`, a first dimension of size 1 may be that of a layer's slice.
   std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
                                      bool sliced = true) const;
-  // The parameter whose gradient has this shape before a reduction over
-  // `members` devices: as above, or one dimension is larger by a factor of
-  // `members`.
+  // Returns the parameter whose gradient has this shape before a reduction over
+  // `members` devices. The shape matches as in OfShape, or with one dimension
+  // that is larger by a factor of `members`.
   std::optional<std::string> GradientOf(const hlo::Array& array, int64_t runs,
                                         int64_t members) const;
 
@@ -55,8 +56,9 @@ class Entry {
   };
   using Dims = std::vector<int64_t>;
 
-  // Sets `name` to the parameter with these dimensions, in either order of a
-  // matrix, or to the empty text if it has another name already.
+  // Sets `name` to the parameter with these dimensions, or for a matrix with
+  // these dimensions transposed. Sets it to the empty text if it already has
+  // another name.
   void Look(const Dims& dims, int64_t runs, std::optional<std::string>& name,
             bool transposed = false) const;
 

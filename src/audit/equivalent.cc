@@ -1,5 +1,6 @@
-// An all_reduce leaves a partial value behind: the sum could as well be reduced
-// later. Each is moved forward along its only consumer while that is linear:
+// Rewrites a program's collectives. The operand of an all_reduce is a partial
+// value, which could be reduced later as well. Each partial value is moved
+// forward along its only consumer while that consumer is linear:
 //
 //   %r1 = all-reduce(%dq), over tp      add: both are partial over tp
 //   %r2 = all-reduce(%dk), over tp  ->  one all_reduce over tp after %a
@@ -41,7 +42,7 @@ constexpr uint8_t BitOf(Rewrite one) {
   return static_cast<uint8_t>(1U << static_cast<int>(one));
 }
 
-// A result, or an element of one: -1 if the result is no tuple.
+// An instruction and the element of its result; -1 if the result is no tuple.
 using Point = std::pair<Node, int64_t>;
 
 std::optional<int64_t> ElementOf(const Point& point) {
@@ -55,7 +56,8 @@ struct Partial {
   // Whether an all_reduce over other axes follows the slice.
   bool sums_slice = false;
   uint8_t rewrites = 0;
-  // Where the value is. Fusions may compute the same sum several times.
+  // The instructions that hold the value: several if fusions compute the same
+  // sum more than once.
   std::vector<Point> copies;
 };
 
@@ -81,7 +83,8 @@ class Rewriter {
         Add(one);
       }
     }
-    // The first in the text is moved as far as it can be, then the next.
+    // Moves the value that is first in the text as far as possible, then the
+    // next.
     std::set<size_t> waiting;
     for (size_t i = 0; i < partial_.size(); ++i) waiting.insert(i);
     while (!waiting.empty()) {
@@ -159,12 +162,14 @@ class Rewriter {
   }
 
   std::optional<int64_t> GatherElement(const Traffic& one) const {
-    // An asynchronous gather's tuple begins with its operands.
+    // The result of an asynchronous gather is a tuple that begins with its
+    // operands, so the element number is not the operand's.
     if (graph_.At(one.node).opcode.ends_with("-start")) return std::nullopt;
     return ElementOf(PointOf(one));
   }
 
-  // What a value shows in another shape or order.
+  // Goes back through instructions that only change the order or shape. Returns
+  // the value before them.
   Value Shown(Value value) {
     for (int i = 0; i < kDeepest; ++i) {
       value = tracer_.ResultOf(std::move(value));
@@ -190,8 +195,8 @@ class Rewriter {
     });
   }
 
-  // What computes with any copy of the value; nullopt if nothing does, or if
-  // that is not known.
+  // Returns the consumers of all copies of the value; nullopt if there are none
+  // or if they are not known.
   std::optional<std::vector<Uses::Consumer>> ConsumersOf(const Partial& of) {
     std::vector<Uses::Consumer> out;
     for (const Point& point : of.copies) {
@@ -202,8 +207,8 @@ class Rewriter {
     return out.empty() ? std::nullopt : std::optional(std::move(out));
   }
 
-  // Whether all consumers do the same with the value, as far as the rewrites
-  // need to know.
+  // Returns whether all consumers have the same opcode, use the value as the
+  // same operand and are no sharding constraints.
   bool AllAlike(std::span<const Uses::Consumer> all) const {
     const hlo::Instruction first = graph_.At(all[0].user);
     return std::ranges::all_of(all, [&](const Uses::Consumer& one) {
@@ -214,13 +219,13 @@ class Rewriter {
     });
   }
 
-  // Moves a partial value past its consumers. Returns the number of the value
-  // that it is then part of; nullopt if it stays.
+  // Moves a partial value past its consumers. Returns the index of the partial
+  // value that then holds it; nullopt if it was not moved.
   std::optional<size_t> Move(size_t here) {
     auto consumers = ConsumersOf(partial_[here]);
     if (!consumers) return std::nullopt;
     const std::string_view opcode = graph_.At(consumers->front().user).opcode;
-    // The operands of an addition may be in any order.
+    // Addition is commutative, so the operand's index does not matter.
     if (opcode == "add") {
       for (Uses::Consumer& one : *consumers) one.index = 0;
     }
@@ -244,7 +249,8 @@ class Rewriter {
     return joins && next.size() == 1 ? Join(here, first) : std::nullopt;
   }
 
-  // Whether these add up the same dimensions of one operand.
+  // Returns whether all are reductions of a single operand by addition, with
+  // the same result type.
   bool AllReduce(const std::vector<Point>& nodes) const {
     return std::ranges::all_of(nodes, [&](const Point& point) {
       return Adds(point.first) && graph_.Operands(point.first).size() == 2 &&
@@ -265,7 +271,8 @@ class Rewriter {
 
   void Drop(size_t here) { MoveTo(here, {}); }
 
-  // The partial values that an instruction adds; empty if an operand is none.
+  // Returns the partial values that an addition adds; empty if any operand is
+  // not partial.
   std::set<size_t> PartsOf(Node sum) {
     std::set<size_t> out;
     for (const Node operand : graph_.Operands(sum)) {
@@ -280,7 +287,8 @@ class Rewriter {
     return out;
   }
 
-  // The sum of several values that are all partial in the same way.
+  // Moves partial values past the instruction that adds them, if all are
+  // partial over the same axes.
   std::optional<size_t> MoveAdded(size_t here, const std::vector<Point>& next) {
     const std::set<size_t> parts = PartsOf(next[0].first);
     if (!parts.contains(here)) return std::nullopt;
@@ -323,8 +331,8 @@ class Rewriter {
     return MoveTo(here, next);
   }
 
-  // One all_reduce after another one of the same value, or of the slice of it
-  // that each device took.
+  // Joins an all_reduce with a later all_reduce of the same value, or of the
+  // slice of the value that each device took.
   std::optional<size_t> Join(size_t here, const Uses::Consumer& user) {
     const bool several = graph_.Operands(user.user).size() > 1;
     const Point next{user.user,
@@ -352,7 +360,7 @@ class Rewriter {
     });
   }
 
-  // In the mesh's order.
+  // Returns the axes of both groups, in the mesh's order.
   AxisGroup Together(const AxisGroup& a, const AxisGroup& b) const {
     AxisGroup out;
     for (const MeshAxis& axis : report_.mesh->axes) {
@@ -370,8 +378,9 @@ class Rewriter {
     return out;
   }
 
-  // The axes by which every consumer slices the value; nullopt if one needs
-  // more of it.
+  // Returns the axes by which every consumer slices the value; nullopt if a
+  // consumer needs more than a slice, or if the consumers slice by different
+  // axes.
   std::optional<AxisGroup> OnlySliced(const std::vector<Point>& copies,
                                       const AxisGroup& axes, int depth) {
     const auto all = ConsumersOf({nullptr, {}, {}, false, 0, copies});
@@ -391,7 +400,7 @@ class Rewriter {
     return out;
   }
 
-  // The collectives of a sum where it stays.
+  // Adds the collectives that reduce a partial value which is moved no further.
   void Reduce(const Partial& partial) {
     Sending all = Begin(*partial.from);
     all.rewrites = partial.rewrites;

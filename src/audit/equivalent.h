@@ -1,5 +1,6 @@
-// The collectives of a program as a step program counts them: after rewrites
-// that later passes or other back ends make as well (docs/compiler.md).
+// Rewrites a program's collectives into the form in which a step program counts
+// them. Each rewrite is one that later compiler passes or other back ends make
+// as well (docs/compiler.md).
 #ifndef SHARDC_AUDIT_EQUIVALENT_H_
 #define SHARDC_AUDIT_EQUIVALENT_H_
 
@@ -40,13 +41,13 @@ struct Sending {
   bool Has(Rewrite one) const {
     return (rewrites >> static_cast<int>(one) & 1) != 0;
   }
-  // Returns the bytes that the busiest device sends in one run if an element
-  // has so many bits; INT64_MAX if they do not fit.
+  // Returns the bytes that the busiest device sends in one run with elements of
+  // this many bits; INT64_MAX if the bytes overflow.
   int64_t Sent(int64_t element_bits) const;
 };
 
-// Returns nullopt after a finding if the program's calls cannot be read. The
-// report is of the program and has a mesh; the result refers to it.
+// `report` is the audit of the program and must have a mesh; the result refers
+// to it. Returns nullopt after a finding if the program's calls cannot be read.
 std::optional<std::vector<Sending>> EquivalentOf(const hlo::Program& program,
                                                  const Report& report,
                                                  Findings& findings);

@@ -1,4 +1,4 @@
-// One flaw of a compiled program, as a finding without its place.
+// A flaw of a compiled program: a finding without its place in the text.
 #ifndef SHARDC_AUDIT_FLAW_H_
 #define SHARDC_AUDIT_FLAW_H_
 

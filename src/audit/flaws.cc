@@ -55,7 +55,8 @@ class Search {
         shardings_(graph, tracer, entry, report) {
     const hlo::Program& program = graph.program();
     optimised_ = program.IsScheduled();
-    // CPU and GPU back ends widen dtypes; tiled layouts are a TPU's.
+    // CPU and GPU back ends widen dtypes, so their optimised programs do not
+    // show the author's dtypes. A text with tiled layouts is a TPU's.
     keeps_dtypes_ = !optimised_ || program.HasTiles();
     for (const Traffic& one : report.traffic) {
       passes_ |= 1U << static_cast<int>(one.phase);
@@ -105,7 +106,8 @@ class Search {
     return several ? std::optional<int64_t>(one.operand) : std::nullopt;
   }
 
-  // `lax.all_gather` and the like inside of `shard_map` are the author's own.
+  // Collectives inside of `shard_map` were written by the author
+  // (`lax.all_gather`), so they are not reported.
   static bool IsExplicit(const Traffic& one) {
     return one.metadata.find("shard_map") != std::string_view::npos;
   }
@@ -139,15 +141,16 @@ class Search {
       Add(code::kWeightHoisted, one);
   }
 
-  // Whether a gather is along another dimension than the first.
+  // Returns whether a gather leaves the first dimension as it is.
   bool KeepsFirst(const Traffic& one) const {
     const auto dims =
         hlo::AttributeOf(graph_.At(one.node).attributes, "dimensions");
     return dims && *dims != "{0}";
   }
 
-  // A gradient is summed over an axis over which its parameter is sharded. A
-  // sum over other axes than the batch's is of an activation's gradient.
+  // Reports a gradient that is summed over an axis by which its parameter is
+  // sharded. A sum over other axes than the batch's is not the gradient of a
+  // weight but of an activation.
   void JudgeSum(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
     const int64_t n = one.members->size;
@@ -157,11 +160,11 @@ class Search {
     if (entry_.OfShape(array, runs)) return;
     std::optional<std::string> name;
     hlo::Array part = array;
-    // A layer's gradient may keep the dimension of the stack.
+    // The gradient of one layer may keep the stack's dimension, with size 1.
     if (part.dims.size() > 2 && part.dims.front() == 1) {
       part.dims.erase(part.dims.begin());
     }
-    // The parameter may be sharded over some of the axes only.
+    // The parameter may be sharded over only some of the axes of the sum.
     for (int64_t parts = 2; parts <= n; ++parts) {
       if (n % parts != 0) continue;
       for (int64_t& dim : part.dims) {
@@ -220,7 +223,8 @@ class Search {
     return std::nullopt;
   }
 
-  // Where an operand comes from, and which part of it: the slices on the way.
+  // Returns a text that identifies the source of an operand and the slices
+  // taken on the way from it.
   std::string WayBack(const Traffic& one) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
     if (!operand) return {};
@@ -231,7 +235,8 @@ class Search {
       if (at.opcode == "slice") {
         out += hlo::AttributeOf(at.attributes, "slice").value_or("");
       } else if (at.opcode == "dynamic-slice") {
-        // Two slices at other positions in one fusion have other operands.
+        // Inside fusions the offsets of two different slices may have the same
+        // names, so the computation is part of the text.
         std::string_view list = at.operands, item;
         hlo::NextItem(list, item);
         out += std::string(list) + std::to_string(graph_.BlockOf(value.node));
@@ -243,8 +248,8 @@ class Search {
     return out + "@" + std::to_string(value.node);
   }
 
-  // The computation that runs an instruction, itself or by fusions and
-  // asynchronous starts.
+  // Returns the computation that runs an instruction, directly or through
+  // fusions and asynchronous starts.
   Block RunBy(Node node) const {
     Block block = graph_.BlockOf(node);
     for (const Call* call = graph_.CallOf(block);
@@ -262,10 +267,11 @@ class Search {
     std::set<std::string_view> origins;  // metadata
   };
 
-  // How often the part may be gathered. A back end gathers again for the
-  // backward pass what it does not keep, by copies of one instruction; TPU
-  // programs gather under the parameter's own name, which has no phase. Both
-  // may gather once for each pass of the program.
+  // Returns how often one part of a parameter may be gathered without a
+  // finding. A back end that does not keep a gathered weight gathers it again
+  // for the backward pass, by a copy of the same instruction. TPU programs
+  // gather under the parameter's own name, which has no phase. Both may gather
+  // once for each pass of the program.
   int64_t MostOf(const Gathers& gathers, Phase phase) const {
     const bool copies = gathers.origins.size() == 1 || phase == Phase::kNone;
     return optimised_ && copies ? std::max(1, std::popcount(passes_ & ~1U)) : 1;
@@ -300,7 +306,8 @@ class Search {
     std::map<std::tuple<Block, Collective, std::string, std::string>, Group>
         groups;
     for (const Traffic& one : report_.traffic) {
-      // The permutes of a pipeline depend on each other.
+      // Permutes of a pipeline depend on each other, so they cannot be
+      // combined.
       const bool counts = one.calls.value() > 0 && one.sent.value() > 0 &&
                           one.kind != Collective::kPpermute;
       if (!counts) continue;

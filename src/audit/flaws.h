@@ -1,4 +1,4 @@
-// What a compiled program does that its author probably did not intend.
+// Finds what a compiled program does that its author probably did not intend.
 #ifndef SHARDC_AUDIT_FLAWS_H_
 #define SHARDC_AUDIT_FLAWS_H_
 

@@ -39,8 +39,8 @@ constexpr CallAttribute kCallAttributes[] = {
     {"conditional", "false_computation", CallKind::kBranch},
 };
 
-// Appends the calls from an instruction. Returns the name of a computation that
-// the text lacks; empty: there is none.
+// Appends the calls that an instruction makes. Returns the name of a called
+// computation that the text does not define; empty if it defines all.
 std::string_view ReadCalls(const hlo::Program& program, Node node,
                            std::vector<Call>& out) {
   const hlo::Instruction instruction = program.instructions[node];
@@ -97,7 +97,7 @@ bool Graph::AddCalls(Node node, Findings& findings) {
 // Kahn's algorithm over the calls that the entry reaches.
 bool Graph::Sort(Findings& findings) {
   const size_t blocks = program_->computations.size();
-  // The calls are in the order of the computations that they are from.
+  // The calls are sorted by the computation that makes them.
   const auto from = [&](Block block) {
     const hlo::Computation& computation = BlockAt(block);
     const auto begin =
@@ -147,8 +147,8 @@ Block Graph::BlockOf(Node node) const {
   const auto& all = program_->computations;
   const auto after = std::ranges::upper_bound(
       all, node, {}, [](const hlo::Computation& one) { return one.begin; });
-  // Of computations without instructions that begin here, the last one is the
-  // owner.
+  // Computations without instructions begin at the same index as the next one,
+  // so the last computation that begins here owns the node.
   return static_cast<Block>(after - all.begin() - 1);
 }
 
@@ -189,7 +189,8 @@ const Graph::Links& Graph::LinksOf(Block block) const {
     }
   }
   links.first.push_back(static_cast<uint32_t>(links.operands.size()));
-  // That of a large computation is as large as its links.
+  // The table of a large computation needs as much memory as its links, so it
+  // is freed.
   if (names_.size() > kKeptSlots) names_ = {};
   return links;
 }

@@ -70,8 +70,8 @@ class Graph {
     std::vector<uint32_t> first;  // of each instruction, and the end
     std::vector<Node> operands;
   };
-  // A slot of a hash table of names. The rest of the hash avoids most looks at
-  // names in the text.
+  // A slot of a hash table of names. It holds the upper bits of the hash, so
+  // that most lookups need not compare names in the text.
   struct Slot {
     Node node = kNoNode;
     uint32_t hash = 0;
@@ -89,10 +89,11 @@ class Graph {
   std::vector<Call> calls_;
   std::vector<Block> order_;
   std::vector<uint32_t> call_of_;  // by block, of calls_; kNoCall: none
-  // Read when an operand of the computation is first looked up: most hold
-  // nothing that is traced.
+  // Filled for a computation when one of its operands is first looked up: most
+  // computations have nothing that is traced.
   mutable std::unordered_map<Block, Links> links_;
-  // Names of the computation whose operands are read, with linear probing.
+  // A hash table of the names in the computation whose operands are being read,
+  // with linear probing.
   mutable std::vector<Slot> names_;
 };
 

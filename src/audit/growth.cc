@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t kSlackBytes = 4096;
 constexpr int64_t kSlackParts = 100;  // 1 %
 
-// The devices of a group without a name, as both an audit and its JSON have it.
+// Names a group of devices that has no axes, in the form of an audit and of its
+// JSON.
 std::string Unnamed(int64_t size) {
   return "groups of " + std::to_string(size);
 }
@@ -85,7 +86,7 @@ class SentReader {
   static constexpr std::string_view kHow =
       "write it with `shardc audit PROGRAM --format json`";
 
-  // As MovedText (audit/table.h) has it.
+  // Returns the same text as MovedText (audit/table.h), from an audit's JSON.
   static std::string CauseText(const std::string& what, const JsonValue& one) {
     Moved moved;
     for (const What known : {What::kParameter, What::kGradient, What::kInput}) {

@@ -1,5 +1,5 @@
 // Compares what a program sends with an earlier audit, so that a change which
-// adds traffic is detected where it is made.
+// adds traffic is reported.
 #ifndef SHARDC_AUDIT_GROWTH_H_
 #define SHARDC_AUDIT_GROWTH_H_
 
@@ -18,14 +18,16 @@
 namespace shardc::audit {
 
 // A kind of collective and the devices that take part: "all_gather", "fsdp".
-// Bytes by these are equal for recompilations, compiler versions, and before
-// and after collectives are combined; numbers of collectives are not.
+// The bytes of a route do not change if the program is compiled again, by
+// another compiler version, or if collectives are combined. The number of
+// collectives does.
 using Route = std::pair<std::string, std::string>;
 
 // The schema of a committed summary of an audit.
 inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
 
-// What a program sends by route; of each route, by what is moved and where.
+// The bytes that a program sends by route, and for each route by the tensor and
+// the source line.
 struct Sent {
   struct Cause {
     std::string what;      // "layers/gate", "activation"
@@ -37,12 +39,13 @@ struct Sent {
   int64_t devices = 1;
 };
 
-// The route of one collective; groups that are no axes have their size.
+// Returns the route of a collective. A group of devices that is not named by
+// axes is named by its size.
 Route RouteOf(const Traffic& one);
 Sent SentOf(const Report& report);
 // Reads what WriteAuditJson or WriteAuditLock (emit/audits) wrote. Returns
-// nullopt after a finding (schema, number) if it is neither, or if the sums do
-// not fit.
+// nullopt after a finding (schema, number) if the document is neither, or if a
+// sum overflows.
 std::optional<Sent> ReadSent(const JsonDocument& document, Findings& findings);
 
 // A route over which a program sends more than before.
@@ -52,9 +55,10 @@ struct Growth {
   Sent::Cause cause;              // what grew most
 };
 
-// A route counts as grown if it sends more than before by over 1 % and 4 KiB
-// together, because compilers add and remove collectives of a few numbers, or
-// if it sends anything and sent nothing before. The largest growth comes first.
+// Returns the routes that grew, the largest growth first. A route has grown if
+// it sends more than before by over 1 % plus 4 KiB, because compilers add and
+// remove collectives of a few numbers. A route that sent nothing before has
+// grown if it sends anything.
 std::vector<Growth> GrowthOf(const Sent& before, const Sent& after);
 
 }  // namespace shardc::audit

@@ -1,4 +1,5 @@
-// The findings that a committed summary of an audit has.
+// Compares a program's audit with the summary of an earlier audit that a
+// project has committed.
 #ifndef SHARDC_AUDIT_LOCK_H_
 #define SHARDC_AUDIT_LOCK_H_
 
@@ -16,15 +17,15 @@
 
 namespace shardc::audit {
 
-// A flaw without what changes when source lines move or the program is compiled
-// again.
+// A flaw, without what changes when source lines move or the program is
+// compiled again.
 struct LockedFlaw {
   std::string code, parameter, function;
   auto operator<=>(const LockedFlaw&) const = default;
 };
 LockedFlaw LockedOf(const Flaw& flaw);
 
-// Of a program: what it sends, and its flaws.
+// The summary of a program's audit: what the program sends, and its flaws.
 struct Lock {
   Sent sent;
   bool scheduled = false;  // the stage of the program

@@ -10,7 +10,8 @@
 namespace shardc::audit {
 namespace {
 
-// Parts that JAX adds itself. Those of other names are scopes.
+// Parts of an operation's path that JAX adds itself. All other names are
+// scopes.
 constexpr std::string_view kOwn[] = {"while",
                                      "body",
                                      "cond",
@@ -27,7 +28,7 @@ constexpr std::string_view kOwn[] = {"while",
                                      "custom_vjp_call",
                                      "branch_0_fun",
                                      "branch_1_fun"};
-// Transformations around a scope: `jvp(layer)`.
+// Prefixes of transformations that JAX writes around a scope: `jvp(layer)`.
 constexpr std::string_view kAround[] = {"transpose(", "jvp(", "vmap(",
                                         "checkpoint(", "remat("};
 
@@ -68,8 +69,8 @@ Phase PhaseOf(std::string_view op_name) {
 std::string ScopeOf(std::string_view op_name) {
   std::string out;
   while (true) {
-    // The slashes inside of parentheses separate scopes too, but a part is
-    // taken as a unit.
+    // A part ends at a slash outside of parentheses; slashes inside of them
+    // separate scopes of the same part.
     size_t end = 0, depth = 0;
     for (; end < op_name.size() && (depth > 0 || op_name[end] != '/'); ++end) {
       if (op_name[end] == '(') ++depth;

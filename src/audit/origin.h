@@ -1,5 +1,5 @@
-// What the name of an operation, `op_name` in its metadata, shows of its
-// origin.
+// Reads the name of an operation (`op_name` in its metadata): its phase and its
+// scopes.
 #ifndef SHARDC_AUDIT_ORIGIN_H_
 #define SHARDC_AUDIT_ORIGIN_H_
 
@@ -10,7 +10,8 @@
 
 namespace shardc::audit {
 
-// JAX names the transformations that an operation comes from.
+// Returns the phase of an operation, which JAX's transformations in its name
+// show.
 Phase PhaseOf(std::string_view op_name);
 // Returns the named scopes around an operation, outermost first, without JAX's
 // own parts: "layer/attn" of

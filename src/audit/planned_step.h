@@ -34,9 +34,9 @@ struct PlannedStep {
   std::vector<PlannedSend> sends;
 };
 
-// Reads the step of a mode from `shardc.step/v1`. Returns nullopt after a
-// finding (schema, missing): it is another file, lacks the mode, or its step
-// is not supported.
+// Reads the step of a mode from a document `shardc.step/v1`. Returns nullopt
+// after a finding (schema, missing) if the document has another schema, lacks
+// the mode, or marks the mode's step as not supported.
 std::optional<PlannedStep> ReadPlannedStep(const JsonDocument& document,
                                            std::string_view mode,
                                            Findings& findings);

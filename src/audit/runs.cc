@@ -29,15 +29,15 @@ class Counting {
       Weigh(begin, end);
       end = begin;
     }
-    // They were found callees first.
+    // They were found with callees first; the report needs the text's order.
     std::ranges::sort(runs_.unknown_loops);
     std::ranges::sort(runs_.conditionals);
     runs_.of.assign(sent_.size(), Size(0));
     runs_.of[graph_.program().entry] = 1;
     for (size_t i = 0; i < calls.size(); ++i) {
       const Size caller = runs_.of[graph_.BlockOf(calls[i].from)];
-      // A branch that does not count stays 0 where the caller's runs do not
-      // fit.
+      // A branch that does not count has zero runs, even if the caller's number
+      // of runs overflows.
       if (times_[i].value() == 0 || caller.value() == 0) continue;
       runs_.of[calls[i].to] += caller * times_[i];
     }
@@ -45,7 +45,7 @@ class Counting {
   }
 
  private:
-  // The calls of one instruction.
+  // Sets how often each call of one instruction runs its computation.
   void Weigh(size_t begin, size_t end) {
     const Call& first = graph_.calls()[begin];
     if (first.kind == CallKind::kBranch) {

@@ -20,8 +20,8 @@ struct Runs {
   std::vector<Node> conditionals;
 };
 
-// `sent` holds the bytes that each computation's own collectives send when it
-// runs once.
+// Counts the runs of each computation. `sent` holds, by computation, the bytes
+// that its own collectives send in one run.
 Runs CountRuns(const Graph& graph, Tracer& tracer,
                const std::vector<Size>& sent);
 

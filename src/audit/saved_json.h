@@ -13,19 +13,20 @@
 
 namespace shardc::audit {
 
-// Adds a finding (SHD022) for the first member that is wrong, and none for
-// those after it, so that the caller may read on before it gives up.
+// Adds a finding (SHD022) for the first invalid member only, so that the caller
+// may read further members before it returns.
 class SavedJson {
  public:
-  // `how` is the help of the finding: the command that writes the document.
+  // `how` is the finding's help text: the command that writes the document.
   SavedJson(Findings& findings, std::string_view how)
       : findings_(findings), how_(how) {}
 
   bool refused() const { return refused_; }
   std::nullopt_t Refuse(const JsonValue& at, std::string message);
 
-  // Each returns nullopt and refuses the document if the value is no object, or
-  // if the member is absent or of another type. A number is at least 0.
+  // These functions return nullopt and add the finding if the value is no
+  // object, or if the member is absent or of another type. A number is at least
+  // 0.
   std::optional<int64_t> Number(const JsonValue& object, std::string_view key);
   std::optional<std::string> Text(const JsonValue& object,
                                   std::string_view key);

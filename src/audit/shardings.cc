@@ -1,5 +1,6 @@
-// The entry's parameters have their shardings in the texts of CPU and GPU
-// programs, but not in those of TPU programs. There two facts stand in:
+// Finds which axes shard a program. The texts of CPU and GPU programs have the
+// shardings of the entry's parameters; those of TPU programs do not. For TPU
+// programs two facts are used instead:
 //
 //   loss = f32[] all-reduce(%sum), groups over dp and fsdp, forward pass; or
 //   an all-reduce of a gradient
@@ -62,8 +63,8 @@ void Shardings::Read() {
   }
 }
 
-// The axes of an input's dimension 0, or of dimension 1 where a loop steps over
-// the first: micro-batches.
+// Adds the axes of an input's dimension 0, or of dimension 1 if a loop steps
+// over dimension 0 (micro-batches).
 void Shardings::AddBatch(Node node, const Spec& spec) {
   const auto arrays = hlo::ArraysOf(graph_.At(node).type);
   if (arrays.size() != 1 || arrays[0].dims.empty()) return;
@@ -73,8 +74,9 @@ void Shardings::AddBatch(Node node, const Spec& spec) {
   batch_axes_.insert(axes.begin(), axes.end());
 }
 
-// A program without a backward pass has no names of passes. Norms of gradients
-// are also summed to a scalar, but not in the forward pass.
+// Infers the batch's axes from sums to a scalar in the forward pass. Norms of
+// gradients are sums to a scalar as well, but not in the forward pass. In a
+// program without a backward pass, operations have no phase.
 void Shardings::InferBatch() {
   const bool trains = std::ranges::any_of(
       report_.traffic,
@@ -103,13 +105,13 @@ bool Shardings::MaySumOverBatch(const Traffic& sum) const {
 bool Shardings::GathersBatch(const Traffic& gather) const {
   const bool over = IsOverBatch(gather);
   if (!over || any_) return over;
-  // These sums may run over the axes of a sequence as well.
+  // These sums may also run over axes that shard the sequence.
   const auto dims =
       hlo::AttributeOf(graph_.At(gather.node).attributes, "dimensions");
   return dims == "{0}";
 }
 
-// Whether an output is a floating scalar.
+// Returns whether an output is a floating-point scalar.
 bool Shardings::ReturnsLoss() const {
   const hlo::Computation& entry = graph_.BlockAt(graph_.program().entry);
   return !entry.empty() &&

@@ -1,4 +1,5 @@
-// Which mesh axes shard a program's arguments, and which of them its batch.
+// Finds the mesh axes that shard a program's arguments, and those that shard
+// its batch.
 #ifndef SHARDC_AUDIT_SHARDINGS_H_
 #define SHARDC_AUDIT_SHARDINGS_H_
 
@@ -14,19 +15,19 @@ namespace shardc::audit {
 
 class Shardings {
  public:
-  // The report has a mesh; without one no axis is known.
+  // The report must have a mesh.
   Shardings(const Graph& graph, Tracer& tracer, const Entry& entry,
             const Report& report);
 
-  // Whether a gather is over an axis that shards the batch.
+  // Returns whether a gather runs over an axis that shards the batch.
   bool GathersBatch(const Traffic& gather) const;
-  // Whether a sum may be that of a weight's gradient: it runs over an axis that
-  // shards the batch, or it is not known which axes do.
+  // Returns whether a sum may be that of a weight's gradient: it runs over an
+  // axis that shards the batch, or the axes of the batch are not known.
   bool MaySumOverBatch(const Traffic& sum) const;
-  // Returns the axes of more than one device by which nothing is sharded. None
-  // if that cannot be known.
+  // Returns the axes of more than one device that shard nothing; empty if the
+  // shardings are not known.
   std::vector<const MeshAxis*> Unused() const;
-  // Whether a loop of the program runs so often.
+  // Returns whether some loop of the program runs this many times.
   bool IsTripCount(int64_t count);
 
  private:

@@ -1,4 +1,5 @@
-// Rows are found by a key, a text of the property, or of all properties:
+// Adds up the traffic of a report into rows. A row's key is the text of one
+// property, or of all properties:
 //
 //   by kind   all_gather 12 times, 96 KiB; all_reduce 17 times, 265 KiB
 #include "audit/table.h"

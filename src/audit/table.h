@@ -31,12 +31,15 @@ struct Row {
   std::optional<double> seconds;  // nullopt if that of no traffic is known
 };
 
-// The text of a line: "model.py:28 layer", or "-" if it is not known.
+// Returns the text of a source line, "model.py:28 layer", or "-" if it is not
+// known.
 std::string LineText(const hlo::SourceLine& line);
-// What is moved: "layers/gate", "gradient of layers/gate", "activation".
+// Returns the name of what is moved: "layers/gate", "gradient of layers/gate",
+// "activation".
 std::string MovedText(const Moved& moved);
 
-// Rows with the most bytes first, then by key. They point into the report.
+// Returns the rows with the most bytes first, then by key. They point into the
+// report.
 std::vector<Row> Tabulate(const Report& report, By by);
 
 }  // namespace shardc::audit

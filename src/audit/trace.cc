@@ -1,5 +1,6 @@
-// A gather's operand is rarely an entry parameter itself. With the path of
-// tuple elements that a value is in, each step back is local:
+// Traces a collective's operand back to its origin, which is rarely the
+// operand's own instruction. A value is an instruction and a path of tuple
+// elements in its result, so that each step back is local:
 //
 //   %g = all-gather(%f)                     f
 //   %f = fusion(%e), calls=%slice_of        the root of slice_of, then its
@@ -19,8 +20,8 @@
 namespace shardc::audit {
 namespace {
 
-// Instructions whose result is operand 0 in another shape, dtype or place, or
-// a part of it.
+// Instructions whose result is operand 0 in another shape, dtype, order or
+// memory, or a part of it.
 constexpr std::string_view kMoves[] = {"bitcast",
                                        "convert",
                                        "copy",
@@ -45,8 +46,9 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
   return index ? hlo::LeadingNumber(*index) : std::nullopt;
 }
 
-// The dones of collectives have the path of the result; `-start` results begin
-// with the operands.
+// Returns whether an instruction is a gather. A path that arrives at an
+// `-start` comes from its `-done`, so it numbers the results of the gather,
+// although the tuple of `-start` begins with the operands.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }

@@ -1,5 +1,5 @@
-// Before the last passes of the compiler, a loop has no note of how often it
-// runs. JAX's loops count up to a constant:
+// Infers how often a loop runs. Before the last passes of the compiler, the
+// text has no record of it. JAX's loops count up to a constant:
 //
 //   condition: compare(element 0 of the state, constant 4), direction=LT
 //   body:      element 0 of the result = add(element 0 of the state, 1)
@@ -62,7 +62,8 @@ class Counter {
     return tracer_.SourceOf(std::move(value), block);
   }
 
-  // The element of the state that an operand is, seen from `block`.
+  // Returns the element of the loop's state that an operand is, seen from
+  // `block`; nullopt if it is none.
   std::optional<Path> State(Node node, size_t operand, Block block) {
     const auto found = graph_.Operand(node, operand);
     if (!found) return std::nullopt;
@@ -73,8 +74,8 @@ class Counter {
     return state ? std::optional(source.path) : std::nullopt;
   }
 
-  // The number that an operand is: a constant, or an element of the state that
-  // begins with one and stays unchanged.
+  // Returns the constant value of an operand: of a constant, or of an element
+  // of the state that starts as a constant and stays unchanged.
   std::optional<int64_t> Number(Node node, size_t operand, Block block) {
     const auto found = graph_.Operand(node, operand);
     if (!found) return std::nullopt;

@@ -1,6 +1,7 @@
-// The uses of a computation's instructions are listed when one of them is first
-// looked up. A search follows moves within the computation, enters fusions at
-// their parameter and leaves them at their root:
+// Follows results forward to their uses. The uses of a computation's
+// instructions are listed when one of them is first looked up. A search follows
+// moves within the computation, enters fusions at their parameter and leaves
+// them at their root:
 //
 //   %g = all-gather(%x)
 //   %f = fusion(%g), calls=%slice      parameter 0 of slice
@@ -17,7 +18,7 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepest = 64;
-// Instructions whose result is their operand in another shape or place.
+// Instructions whose result is their operand in another shape, order or memory.
 constexpr std::string_view kMoves[] = {
     "bitcast", "copy",        "copy-start",        "copy-done",
     "reshape", "transpose",   "opt-barrier",       "optimization-barrier",
@@ -28,7 +29,7 @@ bool IsMove(std::string_view opcode) {
   return std::ranges::find(kMoves, opcode) != std::end(kMoves);
 }
 
-// Bits of a floating-point type; 0 for others.
+// Returns the bits of a floating-point type; 0 for other types.
 int64_t FloatBits(const hlo::Instruction& at) {
   const auto arrays = hlo::ArraysOf(at.type);
   if (arrays.size() != 1) return 0;
@@ -39,7 +40,8 @@ int64_t FloatBits(const hlo::Instruction& at) {
 
 }  // namespace
 
-// Two passes: how many users each instruction has, then who they are.
+// The first pass counts the users of each instruction, the second one stores
+// them.
 std::span<const Uses::User> Uses::UsersOf(Node node) {
   const Block block = graph_.BlockOf(node);
   const hlo::Computation& computation = graph_.BlockAt(block);
@@ -61,7 +63,9 @@ std::span<const Uses::User> Uses::UsersOf(Node node) {
       const auto operands = graph_.Operands(user);
       for (uint32_t i = 0; i < operands.size(); ++i) {
         if (operands[i] == kNoNode) continue;
-        // Now the next free place; in the end, where the next one's begin.
+        // `first` is the next free index here. After the loop it is the end of
+        // each instruction's users, which is the start of the next
+        // instruction's.
         users.all[users.first[operands[i] - begin + 1]++] = {user, i};
       }
     }
@@ -124,7 +128,8 @@ bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
     any = true;
   }
   if (!is_root) return any;
-  // The result leaves the computation: by a fusion, or to the caller.
+  // The instruction is the computation's root, so its result leaves the
+  // computation: out of a fusion, or to the caller.
   const Call* call = graph_.CallOf(block);
   if (call == nullptr || graph_.At(call->from).opcode != "fusion") {
     return judge({node, node, 0}) == Verdict::kYes;

@@ -1,4 +1,4 @@
-// Follows the result of an instruction forward to what uses it.
+// Follows the result of an instruction forward to the instructions that use it.
 #ifndef SHARDC_AUDIT_USES_H_
 #define SHARDC_AUDIT_USES_H_
 
@@ -18,26 +18,28 @@ class Uses {
  public:
   explicit Uses(const Graph& graph) : graph_(graph) {}
 
-  // An instruction that computes with a result, as this operand.
+  // An instruction that computes with a result, and the index of that operand.
   struct Consumer {
     Node user = 0;
     size_t index = 0;
   };
-  // Returns what computes with the result: tuples, elements, calls, fusions and
-  // dones are looked through. Returns nullopt if the result also leaves the
-  // entry or a loop's body, or if the search is beyond its limit.
+  // Returns the instructions that compute with the result. Tuples, their
+  // elements, calls, fusions and `-done` instructions are followed. Returns
+  // nullopt if the result also leaves the entry or a loop's body, or if the
+  // search reaches its limit.
   std::optional<std::vector<Consumer>> ConsumersOf(
       Node node, std::optional<int64_t> element = std::nullopt);
 
-  // Whether every use of the result takes a `dynamic-slice` of it. Copies,
-  // casts, reshapes, transposes, further gathers, and fusions are followed.
-  // `element` is that of a tuple; nullopt: the result is no tuple.
+  // Returns whether every use of the result takes a `dynamic-slice` of it.
+  // Copies, casts, reshapes, transposes, further gathers, and fusions are
+  // followed. `element` is the number in the result's tuple; nullopt if the
+  // result is no tuple.
   bool AllSlice(Node node, std::optional<int64_t> element = std::nullopt);
   // Whether every use sorts the result or takes its largest elements.
   bool AllSort(Node node, std::optional<int64_t> element = std::nullopt);
-  // Whether the result, moved or fused with other work, enters a loop.
+  // Returns whether the result, moved or fused with other work, enters a loop.
   bool ReachLoop(Node node, int depth = 0);
-  // Whether the result, moved only, is an output of the entry.
+  // Returns whether the result is an output of the entry, possibly after moves.
   bool ReachOutput(Node node);
   // Whether every use casts the result to a narrower floating-point type.
   bool AllNarrow(Node node, std::optional<int64_t> element = std::nullopt);
@@ -47,11 +49,12 @@ class Uses {
     Node of = 0, user = 0;
     size_t index = 0;  // of the operand
   };
-  // What a use decides: the search ends well, ends badly, or follows the user.
+  // What one use decides: the search succeeds here, fails, or goes on to the
+  // user's uses.
   enum class Verdict : uint8_t { kYes, kNo, kFollow };
   using Judge = std::function<Verdict(const Use&)>;
 
-  // Whether all uses lead to kYes, and there is one.
+  // Returns whether there are uses and all of them lead to kYes.
   bool All(Node node, std::optional<int64_t> element, const Judge& judge,
            int depth);
   bool AllOf(const Use& use, const Judge& judge, int depth);
@@ -59,12 +62,12 @@ class Uses {
                std::vector<Consumer>& out);
   bool CollectUse(const Use& use, std::optional<int64_t> element, int depth,
                   std::vector<Consumer>& out);
-  // What an instruction's result is an operand of.
+  // An instruction that uses a result, and as which operand.
   struct User {
     Node node = 0;
     uint32_t index = 0;  // of the operand
   };
-  // The users of a computation's instructions, one after the other.
+  // The users of all instructions of a computation, in one array.
   struct Users {
     std::vector<uint32_t> first;  // of each instruction, and the end
     std::vector<User> all;

@@ -1,5 +1,5 @@
-// Worker threads take the blocks of tensors in turn: all blocks of a tensor
-// before the first of the next.
+// Distributes the blocks of tensors among worker threads: all blocks of a
+// tensor come before the first block of the next.
 #ifndef SHARDC_CHECKPOINT_BLOCKS_IN_TURN_H_
 #define SHARDC_CHECKPOINT_BLOCKS_IN_TURN_H_
 
@@ -30,8 +30,8 @@ class BlocksInTurn {
   BlocksInTurn(size_t tensors, Begin begin, Copy copy)
       : tensors_(tensors), begin_(std::move(begin)), copy_(std::move(copy)) {}
 
-  // Copies all blocks. After a block fails, no other is started, and Run
-  // returns false with the findings of the first that failed.
+  // Copies all blocks. After a block fails, no further block is started, and
+  // Run returns false with the findings of the first block that failed.
   bool Run(int threads, Findings& findings) {
     ParallelFor(threads, threads, [this](int64_t) { Worker(); });
     if (!stop_) return true;

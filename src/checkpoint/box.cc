@@ -1,7 +1,8 @@
-// Devices are numbered with the last mesh axis fastest, parts with the last
-// axis of the last dimension fastest. A part's number is the sum of a device's
-// coordinates times the weights of the spec's axes; the digits of the number
-// are the part's indices along the dimensions:
+// Computes the part of a tensor that each device holds. Devices are numbered
+// with the last mesh axis fastest, parts with the last axis of the last
+// dimension fastest. A part's number is the sum of a device's coordinates times
+// the weights of the spec's axes; the digits of the number are the part's
+// indices along the dimensions:
 //
 //   dp 2, tp 4, [8, 6] by [tp, dp]   device 6 is (1, 2)
 //   part 2 * 2 + 1 * 1 = 5           rows 4 to 6, columns 3 to 6

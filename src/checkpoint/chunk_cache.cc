@@ -1,6 +1,6 @@
-// A box is copied from the chunks that it overlaps. A chunk stays in memory
-// until every element of it was taken, since boxes of another grid come back to
-// it:
+// Copies a box of an array from the chunks that it overlaps. A chunk stays in
+// memory until all of its elements have been copied, because boxes of another
+// grid use a chunk several times:
 //
 //   chunks [4, 8] and [4, 8] of w [8, 8], taken as boxes [8, 4]: the first box
 //   takes half of either chunk, and the second one the rest

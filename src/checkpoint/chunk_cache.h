@@ -39,7 +39,8 @@ class ChunkCache {
   std::shared_ptr<Entry> Find(const Key& key);
   std::shared_ptr<const std::string> Load(const Key& key, Entry& entry,
                                           Findings& findings);
-  // Removes the chunks used longest ago, but for `key`.
+  // Removes the chunks used longest ago until the rest fits; never removes
+  // `key`.
   void Shrink(const Key& key);
   void Remove(const Key& key, const Entry& entry);
 

@@ -90,7 +90,8 @@ class Copier {
     if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];
     std::string why;
-    // was legal when the transfer was planned
+    // Make succeeds, because the grid was checked when the transfer was
+    // planned.
     auto grid = Grid::Make(tensor, &why);
     auto work =
         std::make_shared<TensorCopy>(TensorCopy{index, std::move(*grid)});
@@ -128,8 +129,10 @@ class Copier {
     return true;
   }
 
-  // The region of a source's share of the block that is read in one run: the
-  // smallest that holds all rows which some part needs.
+  // Returns the region of a source that is read for a block: the smallest
+  // region that is one run in the file and has all rows that the parts need.
+  // Sets `in_one` to whether the region is read in one call rather than row by
+  // row.
   SourceRead PlanLoad(const TensorCopy& work, size_t source,
                       const Region& block,
                       const std::vector<std::pair<size_t, Region>>& parts,
@@ -153,8 +156,8 @@ class Copier {
       load.region.end = load.region.begin;
       return load;
     }
-    // A shorter range of the first dimension with several steps is still one
-    // run.
+    // The region is still one run of the file if its outermost dimension of
+    // more than one index becomes shorter.
     for (size_t i = 0; i < hull.begin.size(); ++i) {
       if (load.region.end[i] - load.region.begin[i] == 1) continue;
       load.region.begin[i] = hull.begin[i];
@@ -186,8 +189,8 @@ class Copier {
             pieces[source].offset +
             work.grid.sources()[source].OffsetOf(load.region) * unit;
         char* to = scratch.source.data() + used;
-        // The same offset in a cache line as in the file: the kernel then
-        // copies faster.
+        // The buffer starts at the same offset in a cache line as the data in
+        // the file, because the kernel then copies faster.
         const auto lag =
             (static_cast<uintptr_t>(from) % kCacheLine + kCacheLine -
              reinterpret_cast<uintptr_t>(to) % kCacheLine) %

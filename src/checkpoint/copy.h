@@ -13,7 +13,8 @@
 
 namespace shardc {
 
-// The file of an output while it is written; fd -1: not written by this run.
+// An output's file while it is written. An output that this run does not write
+// has fd -1.
 struct CopyTarget {
   int fd = -1;
   bool fresh = false;  // new and of full size, so it reads as zeros
@@ -25,8 +26,8 @@ struct CopyOptions {
   int threads = 1;
   // Bytes of memory for all buffers together.
   int64_t memory_bytes = int64_t{96} << 20;
-  // The same for arrays of a stored tree; exceeded only if a single chunk needs
-  // more.
+  // Bytes of memory for the buffers when a stored tree is copied. A single
+  // chunk that needs more exceeds the limit.
   int64_t tree_bytes = kTreeBytes;
   // Called from any thread, one call at a time, with the bytes written so far.
   std::function<void(int64_t bytes_written)> progress;
@@ -34,7 +35,8 @@ struct CopyOptions {
   std::function<bool(size_t output, size_t piece, uint32_t crc)> piece_done;
 };
 
-// Adds the finding (unreadable) that a source changed meanwhile.
+// Adds the finding (unreadable) that a source has changed since the transfer
+// was planned.
 void AddChanged(const std::string& path, Findings& findings);
 
 // Writes the pieces whose checksum is unknown, in all targets that have a file,

@@ -1,7 +1,7 @@
-// Dimensions that no box splits are merged into the one before, and the last
-// dimension counts bytes, so most tensors have one or two dimensions. A block
-// of bounded size is a range of the outermost dimension of which one index fits
-// into the bound:
+// Divides a tensor into blocks. Dimensions that no box splits are merged into
+// the one before, and the last dimension counts bytes, so most tensors have one
+// or two dimensions. A block is a range of one dimension, the outermost of
+// which a single index fits into the bound:
 //
 //   [4, 6, 2] of BF16, split along its second dimension: 4 rows of 24 bytes
 //   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3
@@ -91,7 +91,8 @@ Grid::Steps Grid::Walk(int64_t max_bytes) const {
   Steps walk;
   int64_t inner = 1;
   walk.dim = sizes_.size() - 1;
-  // The outermost dimension of which a single index still fits.
+  // Blocks split the outermost dimension of which a single index fits into
+  // `most`.
   while (walk.dim > 0 && sizes_[walk.dim] <= most / inner) {
     inner *= std::max<int64_t>(sizes_[walk.dim], 1);
     --walk.dim;

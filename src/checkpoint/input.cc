@@ -1,5 +1,5 @@
-// A tree becomes a checkpoint whose tensors are read through the tree. Nothing
-// is decoded here, but every chunk is looked up:
+// Opens a stored tree as a checkpoint whose tensors are read through the tree.
+// No chunk is decoded here, but every chunk is looked up:
 //
 //   orbax, `w` of 4 chunks in d/4f1a  ->  tensor `w`, the files manifest.ocdbt
 //   and d/4f1a, and a digest of the chunks' offsets
@@ -46,7 +46,7 @@ bool IsDescription(std::string_view name) {
          name.ends_with(".metadata");
 }
 
-// A digest of any number of places in files.
+// A digest of the file, offset and size of any number of chunks.
 class PlacesDigest {
  public:
   void Add(int64_t number) {
@@ -71,7 +71,7 @@ class TreeInput {
     out_.path = path;
     out_.tree = tree_;
     out_.notes = tree_->notes;
-    // What loaders of safetensors files expect.
+    // Loaders of safetensors files expect this entry.
     out_.metadata = {{"format", "pt"}};
     const size_t before = findings_.errors();
     CheckLeaves();
@@ -103,7 +103,7 @@ class TreeInput {
   }
 
  private:
-  // Keeps the tree in the metadata of the files that are written.
+  // Records the tree in the metadata of the safetensors files that are written.
   void KeepTree() {
     std::string record = TreeRecordText(out_.tensors, out_.leaves);
     out_.leaves.clear();
@@ -120,8 +120,8 @@ class TreeInput {
                   std::move(help));
   }
 
-  // Whether the output holds the leaf. Files of safetensors have it in their
-  // metadata.
+  // Returns whether the output format can hold the leaf. Safetensors files hold
+  // it in their metadata.
   bool IsWritten(const stored::Leaf& leaf) const {
     if (options_.arrays_only && leaf.kind == stored::Leaf::Kind::kNumber) {
       return false;
@@ -131,8 +131,9 @@ class TreeInput {
            (leaf.kind == stored::Leaf::Kind::kString && !options_.arrays_only);
   }
 
-  // Returns the leaf in the form in which it is written: DCP pickles strings,
-  // numbers and empty nodes, which others store by themselves.
+  // Returns the leaf in the form in which it is written. DCP stores strings,
+  // numbers and empty nodes as pickles; the other formats store them as plain
+  // values.
   stored::Leaf Unpickled(const stored::Leaf& leaf) const {
     const bool pickled = leaf.kind == stored::Leaf::Kind::kOpaque &&
                          options_.form != stored::WriteForm::kDcp &&
@@ -142,7 +143,8 @@ class TreeInput {
     return leaf;
   }
 
-  // Empty nodes, such as `None`, hold no value that could be lost.
+  // Reports leaves that the output cannot hold. Empty nodes, such as `None`,
+  // are not reported, because they hold no value.
   void CheckLeaves() {
     for (const stored::Leaf& listed : tree_->leaves) {
       if (!Selected(listed.name)) continue;
@@ -258,7 +260,8 @@ class TreeInput {
     for (const std::string& file : found) FileOf(file);
   }
 
-  // The value is in a file that must not end before it.
+  // Adds the file that holds the leaf's value. Reports a file that is too short
+  // for the value.
   bool AddValue(const stored::Leaf& leaf) {
     const auto file = FileOf(leaf.place->file);
     if (!file) return false;
@@ -310,8 +313,8 @@ class TreeInput {
   std::unordered_map<std::string, uint32_t> files_;
 };
 
-// Gives what was read from files of safetensors the tree that their metadata
-// records, where a tree is written.
+// If a tree is to be written, adds the tree that the metadata of safetensors
+// files records.
 std::optional<Stored> InItsTree(std::optional<Stored> stored,
                                 const InputOptions& options,
                                 Findings& findings) {

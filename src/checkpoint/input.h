@@ -1,4 +1,4 @@
-// Opens what split, merge and reshard read: a set of safetensors files, the
+// Opens the input of split, merge and reshard: a set of safetensors files, the
 // pieces of an earlier split, or a stored tree (orbax, zarr, PyTorch DCP).
 #ifndef SHARDC_CHECKPOINT_INPUT_H_
 #define SHARDC_CHECKPOINT_INPUT_H_
@@ -16,32 +16,34 @@ namespace shardc {
 
 struct InputOptions {
   std::function<bool(const std::string&)> select;  // null: all
-  // The form of tree that is to be written; nullopt: safetensors files, which
-  // hold no elements that a tree stores unlike safetensors, such as int4.
+  // The format of the tree to be written; nullopt if safetensors files are
+  // written. Those cannot hold elements that trees store in another way, such
+  // as int4.
   std::optional<stored::WriteForm> form;
   // Leaves of a tree that cannot be written are left out instead of refused.
   bool arrays_only = false;
-  // Refuses chunks that need more memory; nullopt: no limit.
+  // Chunks that need more memory are refused; nullopt: no limit.
   std::optional<int64_t> memory_bytes;
 };
 
 // Opens a tree and finds every chunk of the selected arrays, so that a missing
-// one is reported before anything is written. The tensors are the selected
-// arrays, in the order of the tree, and the leaves are those that the form to
-// be written can hold. Findings, for each array at fault: dtype (safetensors
-// lacks it), inexpressible (a codec, or a leaf that the form cannot hold),
-// name, limit, and those of the room.
+// chunk is reported before anything is written. The tensors are the selected
+// arrays, in the order of the tree, and the leaves are those that the output
+// format can hold. Findings, for each array with a fault: dtype (safetensors
+// has no such dtype), inexpressible (a codec, or a leaf that the format cannot
+// hold), name, limit, and those of reading the tree.
 std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,
                                      Findings& findings);
 
-// Opens a tree or files of safetensors (ReadStored). The leaves of files are
-// those that their metadata records (tree_record.h).
+// Opens a tree, or safetensors files with ReadStored. The leaves of safetensors
+// files are those that their metadata records (tree_record.h).
 std::optional<Stored> ReadFullInput(const std::string& path,
                                     const InputOptions& options,
                                     Findings& findings);
 
-// The same, or a folder of pieces that an earlier split has written.
+// As ReadFullInput, but also opens a folder of pieces that an earlier split has
+// written.
 std::optional<Stored> ReadInput(const std::string& path,
                                 const InputOptions& options,
                                 Findings& findings);

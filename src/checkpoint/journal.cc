@@ -1,7 +1,7 @@
-// Each written piece appends a line, so an interruption loses at most the last
-// lines. The first line holds the key, a digest of everything the transfer
-// reads and writes; a journal with another key is ignored. The digest after it
-// covers the times at which the sources changed.
+// Records each written piece in a line, so an interruption loses at most the
+// last lines. The first line holds the key, a digest of everything the transfer
+// reads and writes; a journal with another key is ignored. The digest that
+// follows the key covers the times at which the sources changed.
 //
 //   shardc-journal/v1 2c26b4... 9f86d0...
 //   0 3 1f2e3d4c     piece 3 of output 0, with its CRC
@@ -31,7 +31,8 @@ namespace {
 constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
 constexpr size_t kKeptBack = 4096;
 constexpr size_t kChunk = size_t{1} << 20;
-// Most journals are short, and the buffer is cleared before each read.
+// Journals are read in pieces of this size. It is small because most journals
+// are short, and the buffer is cleared before each read.
 constexpr size_t kReadAtOnce = size_t{1} << 16;
 
 // A digest of numbers and texts, updated in chunks.
@@ -217,8 +218,8 @@ std::optional<Journal> Journal::Open(const std::string& path,
   Journal journal;
   journal.path_ = path;
   struct stat status = {};
-  // A run that ends removes its journal, perhaps after this one has opened it:
-  // a journal without a name cannot exclude others, so a new one is created.
+  // A run that ends may remove its journal after this run has opened the file.
+  // A removed file cannot exclude other runs, so a new one is created.
   while (status.st_nlink == 0) {
     if (journal.fd_ >= 0) ::close(journal.fd_);
     journal.fd_ = OpenFile(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);

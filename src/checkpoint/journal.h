@@ -44,12 +44,13 @@ class Journal {
   Journal& operator=(Journal&& other) noexcept;
   ~Journal();
 
-  // The checksums that it held when it was opened.
+  // Returns the checksums that the journal held when it was opened.
   const Checksums& recorded() const { return recorded_; }
   bool resumed() const { return resumed_; }  // it held pieces
   bool done() const { return done_; }
 
-  // Returns false with errno set. Lines are buffered and written in groups.
+  // Records a complete piece. Lines are buffered and written in groups. Returns
+  // false with errno set.
   bool Add(size_t output, size_t piece, uint32_t crc);
   bool Flush();
   bool MarkDone();

@@ -1,7 +1,8 @@
-// The devices that hold a part follow from their coordinates. A file per device
-// repeats replicated parts. Files per process hold each part once; its holders
-// take turns. Files per shard group the parts by the set of devices that hold
-// them.
+// Assigns the parts of tensors to files. The devices that hold a part follow
+// from their coordinates. With a file per device, replicated parts are in
+// several files. With files per process each part is in one file only; the
+// processes that hold it take turns. With files per shard, the parts that the
+// same set of devices holds are in one file.
 //
 //   dp 2, tp 2, 2 processes; w split over tp, b replicated
 //   device   0: w0 b   1: w1 b   2: w0 b   3: w1 b
@@ -33,7 +34,7 @@ bool Holds(const LaidTensor& tensor, const std::vector<int64_t>& at) {
          at[tensor.placement->first] == tensor.placement->second;
 }
 
-// The devices that hold each part.
+// Returns the devices that hold each part.
 std::vector<std::vector<int64_t>> Holders(const LaidTensor& tensor,
                                           const Coordinates& coordinates) {
   std::vector<std::vector<int64_t>> out(AsIndex(tensor.cut.parts()));

@@ -15,8 +15,8 @@
 
 namespace shardc {
 
-// The parts of one tensor, and the coordinate along an axis at which it is
-// placed.
+// The parts of one tensor. A tensor that exists at one coordinate of an axis
+// only has that coordinate.
 struct LaidTensor {
   Partition cut;
   std::optional<std::pair<size_t, int64_t>> placement;  // axis, coordinate
@@ -34,10 +34,11 @@ struct LaidFile {
   std::vector<LaidPart> parts;   // in the tensors' order
 };
 
-// Device d belongs to process d / (devices / processes). Per process and per
-// shard each part is in exactly one file; among the processes that hold a part,
-// successive tensors take turns, so that replicated tensors are distributed
-// evenly. A file per shard holds everything that exactly the same devices hold.
+// Device d belongs to process d / (devices / processes). With files per process
+// or per shard, each part is in exactly one file; among the processes that hold
+// a part, successive tensors take turns, so that replicated tensors are
+// distributed evenly. A file per shard holds all parts that exactly the same
+// devices hold.
 std::vector<LaidFile> LayOut(const std::vector<LaidTensor>& tensors,
                              const Mesh& mesh, Per per);
 

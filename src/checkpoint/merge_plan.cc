@@ -1,5 +1,6 @@
-// Tensors keep their order. A file ends when the next tensor does not fit; a
-// tensor that is larger than the limit gets a file of its own.
+// Assigns the tensors of a merge to files, in their order. A file ends when the
+// next tensor does not fit; a tensor that is larger than the limit gets a file
+// of its own.
 //
 //   6, 5 and 4 MB in files of at most 10  ->  {6}, {5, 4}: model-00001-of-00002
 //   and model-00002-of-00002, with an index

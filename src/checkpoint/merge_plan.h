@@ -16,11 +16,11 @@
 namespace shardc {
 
 struct MergeOptions {
-  // A file. With `max_file_bytes` a directory: it gets `model.safetensors` if
-  // one file suffices, else `model-00001-of-00003.safetensors` and so on with
-  // an index.
+  // The output file; with `max_file_bytes`, a directory, which gets
+  // `model.safetensors` if one file suffices, else
+  // `model-00001-of-00003.safetensors` and so on with an index.
   std::string out;
-  // data per file; a larger tensor gets its own
+  // The most bytes of data in a file; a larger tensor gets a file of its own.
   std::optional<int64_t> max_file_bytes;
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
   std::function<bool(const std::string&)> select;

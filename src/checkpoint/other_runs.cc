@@ -1,5 +1,6 @@
-// Every run locks its journal while it writes, so the locked journals of a
-// folder are its live runs. The journal's name states what the run writes:
+// Finds other runs that write to the same folder. Every run locks its journal
+// while it writes, so the locked journals of a folder are its live runs. The
+// journal's name shows what the run writes:
 //
 //   .merge-00000-of-00001.journal           a set of files `model-...`
 //   .shards-00002-of-00004.journal          a set of shards, process 2 of 4
@@ -67,8 +68,8 @@ bool IsLive(const std::string& path) {
 
 bool WritesSet(std::string_view tag) { return !tag.ends_with(".safetensors"); }
 
-// Returns whether the name is that of a file of such a set: a series' prefix
-// and a number.
+// Returns whether a file name could be that of a file of the transfer's set: a
+// prefix of `series` and a number.
 bool InSeries(const Transfer& transfer, std::string_view name) {
   if (!name.ends_with(".safetensors")) return false;
   return std::any_of(transfer.series.begin(), transfer.series.end(),
@@ -153,7 +154,8 @@ bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {
         "cannot list `" + transfer.directory + "`: " + error.message());
     return true;
   }
-  // An index that this run does not replace would still name the old files.
+  // If another index stays in the folder, it still names the files of an older
+  // set, so it is reported as well.
   const bool indexed = transfer.tag == "merge";
   std::erase_if(*foreign, [&](const std::string& name) {
     const bool index = indexed && !name.starts_with('.') &&

@@ -1,6 +1,6 @@
-// Runs that write to the same folder: live ones exclude each other if they
-// could write the same files; what an interrupted one left is removed by the
-// next run that completes the set.
+// Handles several runs that write to the same folder. A run is refused while
+// another one writes files that both could write. What an interrupted run left
+// is removed by the next run that completes the set.
 #ifndef SHARDC_CHECKPOINT_OTHER_RUNS_H_
 #define SHARDC_CHECKPOINT_OTHER_RUNS_H_
 
@@ -15,9 +15,9 @@
 namespace shardc {
 
 // An exclusive lock on a folder, held while a run checks for other runs and
-// creates its journal, so that of two runs that start together one sees the
-// other's journal. File systems that cannot lock folders (some NFS servers) are
-// used without it.
+// creates its journal. Of two runs that start together, the second one then
+// finds the journal of the first. On file systems that cannot lock folders
+// (some NFS servers) there is no such lock.
 class StartLock {
  public:
   // Waits up to ten seconds. Returns nullopt after a finding (write).
@@ -34,9 +34,10 @@ class StartLock {
 };
 
 // Adds a finding (write) and returns true if another process is writing files
-// to the transfer's folder that this run could write, too: if either writes a
-// set, unless both are processes of the same transfer (`key`). Two runs that
-// write one file each under different names do not disturb each other.
+// to the transfer's folder that this run could write, too. That is so if either
+// run writes a set, unless both are processes of the same transfer (`key`). Two
+// runs that write one file each under different names do not exclude each
+// other.
 bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
                      const std::string& key, Findings& findings);
 

@@ -1,9 +1,9 @@
-// Files are written under hidden names, header first, and renamed when the
-// complete set is written. Before the first rename over an earlier set its
-// index is replaced by one that marks an unfinished run, and the new index is
-// written last. A directory with any other index therefore always holds one
-// complete set. Without an earlier set the journal marks the run: it exists
-// until the index does.
+// Writes the files of a set under hidden names, header first, and renames them
+// when the complete set is written. Before the first rename over an earlier
+// set, the earlier index is replaced by an index that marks an unfinished run
+// (kResumeIndex); the new index is written last. A directory with any other
+// index therefore always holds one complete set. Without an earlier set the
+// journal marks the run: it exists until the index does.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"
@@ -106,8 +106,8 @@ void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
     }
     const bool all = std::all_of(recorded.begin(), recorded.end(),
                                  [](const auto& crc) { return !!crc; });
-    // Renamed before the interruption, if every piece is recorded; otherwise
-    // the file belongs to an earlier set.
+    // If every piece is recorded, the interrupted run had renamed the file;
+    // otherwise the file belongs to an earlier set.
     if (!journal.resumed() || !all) continue;
     auto good = CheckFile(transfer_.PathOf(output.name), output, recorded);
     if (good != recorded) continue;

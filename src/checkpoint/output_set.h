@@ -28,8 +28,8 @@ std::vector<std::optional<uint32_t>> CheckFile(
     const std::string& path, const OutputFile& output,
     const std::vector<std::optional<uint32_t>>& expected);
 
-// The index while files of a new set replace those of an earlier one: no reader
-// accepts it as a set, and it names the command to run.
+// The text of the index while files of a new set replace those of an earlier
+// one: no reader accepts it as a set, and it names the command to run.
 inline constexpr std::string_view kResumeIndex =
     "{\"schema\": \"shardc.unfinished/v1\",\n"
     " \"message\": \"a run was interrupted while it put a new set in place of "
@@ -38,12 +38,13 @@ bool IsResumeIndex(const std::string& path);
 
 class OutputSet {
  public:
-  // `reuse`: the files of an earlier set are overwritten in place instead of
-  // being kept until the new set is complete.
+  // With `reuse`, the files of an earlier set are overwritten in place instead
+  // of being kept until the new set is complete.
   OutputSet(const Transfer& transfer, bool reuse)
       : transfer_(transfer), reuse_(reuse), states_(transfer.outputs.size()) {}
 
-  // Sets `checksums` for the pieces that an interrupted run completed.
+  // Finds the pieces that an interrupted run completed and sets their
+  // `checksums`.
   void TakeUp(const std::vector<bool>& own, const Journal& journal,
               Checksums& checksums);
   // Whether the output already has its own name and all pieces.
@@ -56,9 +57,9 @@ class OutputSet {
   // exist, kResumeIndex is first put in the index's place; the new index is
   // written afterwards.
   bool Publish(Findings& findings);
-  // After a failure, removes the hidden files, and those that Publish has
+  // After a failure, removes the hidden files, and the files that Publish has
   // renamed unless kResumeIndex marks the set. Returns false if files of an
-  // incomplete set that nothing marks could not be removed.
+  // incomplete set that no index marks could not be removed.
   bool Discard();
 
  private:
@@ -68,7 +69,7 @@ class OutputSet {
     bool created = false;   // renamed in this run to a name that was free
   };
   bool Refuse(const std::string& path, Findings& findings) const;
-  // Puts kResumeIndex in the index's place.
+  // Replaces the index by kResumeIndex.
   bool RetireIndex(Findings& findings);
   // Whether publishing replaces files that readers may take for a set.
   bool ReplacesFiles() const;

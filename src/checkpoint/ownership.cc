@@ -1,7 +1,7 @@
-// Imagine the outputs laid end to end, and that length divided into one equal
-// section per process: an output belongs to the process whose section contains
-// the output's midpoint. Every process computes the same assignment without
-// communication.
+// Divides the outputs among processes. Imagine the outputs one after another on
+// a line that has one equal section per process: an output belongs to the
+// process whose section contains the output's midpoint. Every process computes
+// the same assignment without communication.
 //
 //   4, 4 and 8 bytes over 2 processes: middles at 2.5, 7.5 and 14.5 of 19
 //     ->  0, 0, 1
@@ -12,8 +12,9 @@
 namespace shardc {
 namespace {
 
-// SLURM sets SLURM_PROCID in a batch script too, where srun has not divided the
-// work; the variable with the step's process count is absent there.
+// SLURM sets SLURM_PROCID in a batch script too, where srun has not started
+// several processes; the variable with the step's process count is not set
+// there.
 constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
     {"SLURM_PROCID", "SLURM_NTASKS"},

@@ -76,7 +76,7 @@ PartsInWork PieceWriter::Begin(size_t tensor) {
   for (size_t part = 0; part < copied.parts.size(); ++part) {
     parts.bytes_.push_back(PartBytes(copied, copied.parts[part]));
     parts.left_.push_back(parts.bytes_[part]);
-    // A journal that cannot be written is reported with the next part.
+    // If the journal cannot be written, the next part reports it.
     Findings findings;
     if (parts.left_[part] == 0) Finish(parts, part, findings);
   }

@@ -35,15 +35,16 @@ class PartsInWork {
   std::vector<int64_t> bytes_;                // of each part
   std::vector<int64_t> left_;                 // bytes to be written, by part
   std::vector<std::vector<ChecksummedRun>> runs_;  // by part
-  // By part: not all runs are recorded, so the part is read back.
+  // By part: whether the part is read back because not all of its runs are
+  // recorded.
   std::vector<bool> read_back_;
 };
 
-// Several threads may write at once.
+// Writes parts; several threads may write at the same time.
 class PieceWriter {
  public:
-  // Pieces whose checksum is known are not written, nor are those of outputs
-  // without a file. Sets the checksums of the others.
+  // Pieces whose checksum is known are not written, nor are pieces of outputs
+  // without a file. Sets the checksums of the pieces that are written.
   PieceWriter(const Transfer& transfer, const std::vector<CopyTarget>& files,
               Checksums& checksums, const CopyOptions& options);
 

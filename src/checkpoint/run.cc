@@ -1,7 +1,8 @@
-// One run: open the journal, keep the pieces of an interrupted run whose
-// checksums are still correct, copy the others, rename, write the index, remove
-// the journal. One of several processes writes `done` into its journal instead
-// of the index; --finalize checks that all have done so and writes the index.
+// Runs a transfer: opens the journal, keeps the pieces of an interrupted run
+// whose checksums are still correct, copies the others, renames the files,
+// writes the index and removes the journal. One of several processes writes
+// `done` into its journal instead of writing the index; --finalize checks that
+// all have done so and writes the index.
 //
 //   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
 #include "checkpoint/run.h"
@@ -32,7 +33,8 @@ constexpr size_t kSpareDescriptors = 64;
 constexpr size_t kMostAtOnce = 4096;
 constexpr int64_t kMostProcesses = 1'000'000;
 
-// The number of outputs that may be open at once, after raising the limit.
+// Raises the limit of open files, and returns the number of outputs that may be
+// open at the same time.
 size_t OutputsAtOnce(size_t inputs) {
   struct rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
@@ -87,8 +89,8 @@ class Runner {
     outputs_.TakeUp(own_, *journal, checksums_);
     CountKept();
     if (!Copy(*journal) || !Verify() || !outputs_.Publish(findings_)) {
-      // The journal of a set that is neither complete nor removed stays: it
-      // shows readers that files are missing.
+      // If Discard could not remove the files of an incomplete set, the journal
+      // stays, so that readers report that files are missing.
       if (outputs_.Discard()) journal->Remove();
       RemoveDirectories();
       return false;
@@ -108,7 +110,8 @@ class Runner {
     return transfer_.PathOf(JournalName(transfer_.tag, index, count));
   }
 
-  // The number of processes: as given, or as the names of the journals show.
+  // Returns the number of processes: the given one, or the one in the names of
+  // the journals.
   int64_t Processes() const {
     if (options_.share.count > 1) return options_.share.count;
     std::error_code error;
@@ -172,7 +175,8 @@ class Runner {
     for (size_t i = 0; i < own_.size(); ++i) {
       if (own_[i] && !outputs_.Complete(i)) todo.push_back(i);
     }
-    // The files of a tree are opened for each chunk.
+    // The files of a tree are opened for each chunk and closed again, so they
+    // do not count.
     const size_t most =
         OutputsAtOnce(transfer_.tree == nullptr ? transfer_.sources.size() : 0);
     for (size_t at = 0; at < todo.size(); at += most) {
@@ -271,9 +275,10 @@ class Runner {
       }
       Merge(journal->recorded(), i, count);
     }
-    // It was finalized earlier if no journal is left, or if a process has
-    // written files, which retires the index, and an index is there again: that
-    // run was interrupted while it removed the journals.
+    // The set was finalized earlier if the index exists and no journal is left.
+    // It also was if a process has written files, which replaces the index by
+    // kResumeIndex, and a complete index exists again: the earlier --finalize
+    // was interrupted while it removed the journals.
     const bool none = static_cast<int64_t>(unfinished.size()) == count;
     if (!unfinished.empty() && !open && (none || written) && IsComplete()) {
       report_->indexed = true;
@@ -337,7 +342,7 @@ class Runner {
     return false;
   }
 
-  // Checks size and header always, and every byte with `verify`.
+  // Checks the size and the header of an output, and with `verify` every byte.
   bool CheckWritten(size_t output) {
     const OutputFile& file = transfer_.outputs[output];
     const std::string path = transfer_.PathOf(file.name);

@@ -1,5 +1,5 @@
-// Runs a transfer: this process's share, pieces kept from an earlier run,
-// copying, checking, renaming, index.
+// Runs a transfer: opens or continues the journal, copies this process's
+// outputs, checks and renames them, and writes the index.
 #ifndef SHARDC_CHECKPOINT_RUN_H_
 #define SHARDC_CHECKPOINT_RUN_H_
 
@@ -38,14 +38,14 @@ struct RunReport {
 using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 
 // Adds a finding (usage) and returns true if a file to be written, under its
-// own or its hidden name, is also an input: compared by device and inode, so
-// through links and any name of the directory.
+// final or its hidden name, is also an input. Files are compared by device and
+// inode, so links and other names of the directory are found as well.
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
 // Calls RefuseInputs first. On failure the earlier outputs are unchanged, or
 // their index marks them as unfinished (if `reuse`, or if some were replaced
-// already); otherwise nothing is left behind. One finding has the reason:
-// write, unreadable, missing (finalize).
+// already); a run without earlier outputs leaves nothing behind. One finding
+// has the reason: write, unreadable, missing (finalize).
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);

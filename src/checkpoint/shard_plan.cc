@@ -1,6 +1,6 @@
-// The plan and the checkpoint must have the same names and shapes. Each tensor
-// is then divided by its spec, the parts are assigned to files, and each file
-// is laid out: a header, then its parts without gaps.
+// Plans the files of a split. The plan and the checkpoint must have the same
+// names and shapes. Each tensor is divided by its spec, the parts are assigned
+// to files, and each file gets a header and then its parts without gaps.
 //
 //   w [8, 4] F32 by [tp], tp 4  ->  4 parts [2, 4] of 32 bytes
 //   device-00001: `w` is rows 2 to 4     per process: `w[2:4,0:4]`

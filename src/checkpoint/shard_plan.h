@@ -43,8 +43,8 @@ std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
 void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
                         Sink& out);
 
-// The dtype in which a tensor is stored: its own if no cast is wanted or
-// possible.
+// Returns the dtype in which a tensor is stored: its own dtype if no cast is
+// requested for its name or if the cast is not supported.
 Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted);
 
 // Reports that a selection keeps none of `params` parameters (usage).

@@ -50,8 +50,8 @@ void AddMetadata(const Metadata& more, Metadata& all) {
   }
 }
 
-// Whether every cell of the grid of all edges is exactly one piece: the pieces
-// then have neither overlaps nor gaps.
+// Returns whether the pieces have neither overlaps nor gaps: every cell of the
+// grid formed by all their edges is exactly one piece.
 bool MakeWhole(const StoredTensor& tensor) {
   const size_t rank = tensor.shape.size();
   int64_t cells = 1;
@@ -95,8 +95,9 @@ class PiecesReader {
     const auto index = ParseShardsIndex(*document, findings_);
     if (!index) return std::nullopt;
     place_ = {source};
-    // As in safetensors_set.cc: the files are replaced only while the index is
-    // marked as unfinished.
+    // Detects a run that replaces the files meanwhile: as in
+    // safetensors_set.cc, files are replaced only while the index is marked as
+    // unfinished.
     const SetWatch watch({path});
     if (IsUnfinishedIndex(path)) {
       Refuse(code::kUnreadable, "`" + path + "` has changed while it was read");
@@ -124,8 +125,8 @@ class PiecesReader {
   }
 
  private:
-  // Adds a finding that explains the absence of the index by an unfinished run
-  // or by other contents of the folder, if either is the reason.
+  // If the index is missing because of an unfinished run, or because the folder
+  // has other contents, adds a finding with that reason and returns true.
   bool RefuseUnindexed(const std::string& index) {
     std::error_code error;
     if (std::filesystem::exists(index, error)) return false;
@@ -179,7 +180,7 @@ class PiecesReader {
                                      ShapeText(piece.box.shape) + " of " +
                                      std::string(DtypeName(tensor.dtype)));
     }
-    // One of several replicas of a piece is enough.
+    // Only the first replica of a piece is read.
     if (!seen_[piece.param].insert(piece.box).second) return true;
     tensor.pieces.push_back(
         {file, data_offset + entry.begin, piece.box, piece.checksum});
@@ -231,7 +232,8 @@ std::optional<Stored> ReadStoredPieces(const std::string& directory,
 
 bool VerifyStored(const Stored& stored, const ProcessShare& share,
                   int64_t* verified, Findings& findings) {
-  // The chunks of a tree have their own checksums, verified while copying.
+  // The chunks of a tree have their own checksums, which are verified when they
+  // are copied.
   if (stored.tree != nullptr) return true;
   std::vector<InputFile> files;
   for (const SourceFile& source : stored.files) {

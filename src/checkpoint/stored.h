@@ -25,7 +25,7 @@ struct StoredTensor {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together the full tensor
-  // As in TransferTensor; `pieces` is empty if `array` is set.
+  // As in TransferTensor. If `array` is set, `pieces` is empty.
   std::optional<size_t> array = {};
   std::string places = {};
   TreePlace in_tree = {};
@@ -36,7 +36,7 @@ struct Stored {
   std::vector<SourceFile> files;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have pieces
   std::vector<std::string> notes;
-  // Leaves of the tree that the form to be written has.
+  // The leaves of the tree that the output format can hold.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
   Metadata metadata;                  // of each key, the first file's

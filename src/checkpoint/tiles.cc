@@ -1,11 +1,12 @@
-// Chunks that form a grid have common edges along each dimension. A tile starts
-// as one chunk and takes in neighbours along the last dimension, then along the
-// one before and so on, until its rows are long runs of every output part:
+// Groups the chunks of an array into tiles. Chunks that form a grid have common
+// edges along each dimension. A tile starts as one chunk and adds neighbours
+// along the last dimension, then along the dimension before it and so on, until
+// its rows are long runs of every output part:
 //
 //   [8192, 4096] of F32 in chunks of [4096, 1024], 16 MiB each: a row of a
 //   chunk has 4 KiB, so a tile is the 4 chunks of a band of rows, 64 MiB
 //
-// With less memory than that a tile has fewer chunks, and the outputs are
+// If less memory is available, a tile has fewer chunks, and the outputs are
 // written in shorter runs. Every chunk is in exactly one tile, so that it is
 // decoded once.
 #include "checkpoint/tiles.h"
@@ -19,10 +20,11 @@
 namespace shardc {
 namespace {
 
-// A run of this length is worth a system call.
+// Tiles grow until their runs have this many bytes: long enough for a system
+// call each.
 constexpr int64_t kRunBytes = int64_t{1} << 20;
 
-// The edges of all pieces along each dimension.
+// Returns the sorted edges of all pieces along each dimension.
 std::vector<std::vector<int64_t>> EdgesOf(const stored::Array& array) {
   std::vector<std::set<int64_t>> edges(array.shape.size());
   for (const Box& piece : array.pieces) {
@@ -86,7 +88,8 @@ bool Tiles::SetEdges() {
 
 void Tiles::Grow(int64_t most_bytes) {
   const size_t rank = edges_.size();
-  // The largest extent of a cell, and the bytes of a tile of one cell.
+  // The largest size of a cell along each dimension; `bytes` is the size of a
+  // tile of one cell.
   std::vector<int64_t> extent(rank, 0);
   int64_t bytes = array_.element_bytes;
   for (size_t dim = 0; dim < rank; ++dim) {

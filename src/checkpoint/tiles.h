@@ -32,7 +32,7 @@ class Tiles {
 
   const stored::Array& array_;
   // By dimension: where the chunks begin, and the array's end. Empty if the
-  // pieces form no grid, so that each is a tile of its own.
+  // pieces form no grid; each piece is then a tile of its own.
   std::vector<std::vector<int64_t>> edges_;
   std::vector<int64_t> chunk_of_cell_;  // empty: chunks are numbered as cells
   std::vector<int64_t> span_;           // cells of a tile, by dimension

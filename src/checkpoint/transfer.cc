@@ -1,5 +1,5 @@
-// Computes what a run will read and write: a part that several files hold is
-// written to each of them and read once.
+// Computes the bytes that a run will read and write. A part that several files
+// hold is written to each of them and read once.
 //
 //   w of 32 bytes on 2 devices, per device  ->  32 read, 64 written and headers
 #include "checkpoint/transfer.h"

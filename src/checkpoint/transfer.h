@@ -21,7 +21,8 @@
 
 namespace shardc {
 
-// The dtype that a tensor of this name is cast to if it can be.
+// Returns the dtype that a tensor of this name is to be cast to if the cast is
+// supported; nullopt: no cast.
 using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
 
 struct SourceFile {
@@ -44,7 +45,8 @@ struct SourcePiece {
   std::optional<uint32_t> checksum;  // if an index records one
 };
 
-// Where a tensor is in a tree. No keys: its name, divided at `/`, has them.
+// The keys of a tensor in a tree. If `keys` is empty, they are the parts of the
+// tensor's name between `/`.
 struct TreePlace {
   std::vector<std::string> keys;
   std::vector<bool> in_sequence;  // as in stored::Array
@@ -58,8 +60,8 @@ struct TransferTensor {
   Dtype to = Dtype::kF32;            // differs only if CanConvert
   std::vector<SourcePiece> sources;  // disjoint; together the full tensor
   std::vector<Box> parts;            // distinct parts that outputs hold
-  // Of a stored tree: `sources` is empty, and the array is read through the
-  // tree. `places` is a digest of where its chunks are.
+  // For a tensor of a stored tree `sources` is empty, and the array is read
+  // through the tree. `places` is a digest of the positions of its chunks.
   std::optional<size_t> array;  // index into Transfer::tree's arrays
   std::string places;
   TreePlace in_tree;
@@ -81,15 +83,16 @@ struct OutputFile {
 };
 
 struct Transfer {
-  // Names its journals; it differs between two transfers of one directory.
+  // The tag is part of the journal's name. Two transfers to one directory have
+  // different tags.
   std::string tag;
   std::string directory;  // of the outputs
   std::vector<SourceFile> sources;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have `sources`
   std::vector<TransferTensor> tensors;
   std::vector<OutputFile> outputs;
-  // The prefixes of file names in such sets, before a number: other files with
-  // these names could be mistaken for parts of the set.
+  // The prefixes of file names in a set like this transfer's, before a number:
+  // other files with such names could be mistaken for parts of the set.
   std::vector<std::string> series;
   // The index that marks the set as complete: removed before the first output
   // is replaced, written last. Empty: there is none.
@@ -100,7 +103,8 @@ struct Transfer {
   }
 };
 
-// By output and piece; set when the piece is written.
+// The checksum of each piece by output and piece; set when the piece is
+// written.
 using Checksums = std::vector<std::vector<std::optional<uint32_t>>>;
 
 // The bytes of a part in the output's dtype.
@@ -117,7 +121,7 @@ struct TransferSize {
   int64_t bytes_read = 0;     // each needed source byte once
   int64_t bytes_written = 0;  // including headers
 };
-// Counts the outputs that are marked.
+// Measures the transfer of the outputs that are marked in `outputs`.
 TransferSize MeasureTransfer(const Transfer& transfer,
                              const std::vector<bool>& outputs);
 

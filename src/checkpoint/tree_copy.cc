@@ -1,12 +1,14 @@
-// Worker threads take tiles (tiles.h) in turn. The chunks of a tile are decoded
-// into one buffer; each part of an output that overlaps the tile is then
-// written from it, in slabs of bounded size:
+// Copies the arrays of a stored tree. Worker threads take one tile (tiles.h) at
+// a time. The chunks of a tile are decoded into one buffer; each part of an
+// output that overlaps the tile is then written from it, in slabs of bounded
+// size:
 //
 //   w [8, 4] in chunks of [4, 2], to 2 parts of columns: tile 0 is rows 0 to 3,
 //   2 chunks; of either part its rows 0 to 3 are gathered and written as a run
 //
 // A worker reserves the memory for a tile before it decodes, and waits while
-// others hold too much of it, so that large chunks are decoded one at a time.
+// other workers hold too much of it, so that large chunks are decoded one at a
+// time.
 #include "checkpoint/tree_copy.h"
 
 #include <sys/stat.h>
@@ -30,10 +32,12 @@
 namespace shardc {
 namespace {
 
-// Larger chunks are refused by the readers; the product below stays in 64 bits.
+// The readers refuse larger chunks. The bound keeps the product in ChunkMemory
+// within 64 bits.
 constexpr int64_t kMostChunkBytes = int64_t{1} << 60;
 constexpr int64_t kSlab = int64_t{4} << 20;
-// Shares of memory that a worker takes besides its tile: gathered and cast.
+// The memory that a worker needs in addition to its tile: slabs that are
+// gathered and cast.
 constexpr int64_t kScratch = 3 * kSlab;
 
 int64_t StoredBytes(const stored::Array& array) {
@@ -52,8 +56,8 @@ int64_t StoredBytes(const stored::Array& array) {
 class Budget {
  public:
   explicit Budget(int64_t bytes) : free_(bytes), total_(bytes) {}
-  // Waits until that much is free, or, if it is more than there is, until
-  // nobody else holds any.
+  // Waits until `bytes` are free. A request for more than the total waits until
+  // no worker holds any memory.
   void Take(int64_t bytes) {
     std::unique_lock lock(mutex_);
     returned_.wait(lock, [&] { return free_ >= bytes || free_ == total_; });
@@ -140,7 +144,7 @@ class TreeCopier {
     return work;
   }
 
-  // The parts to be written that overlap a region.
+  // Returns the parts to be written that overlap a region.
   static std::vector<size_t> PartsAt(const ArrayCopy& work,
                                      const Region& region) {
     std::vector<size_t> out;
@@ -186,7 +190,8 @@ class TreeCopier {
     });
   }
 
-  // Writes what a part has of a tile from the tile's bytes, which hold `held`.
+  // Writes the overlap of a part and a tile. `bytes` holds the elements of the
+  // region `held`.
   bool WritePart(ArrayCopy& work, size_t part, const Region& tile,
                  const Region& held, const char* bytes, Scratch& scratch,
                  Findings& findings) {
@@ -248,7 +253,7 @@ bool CheckPathsUnchanged(const Transfer& transfer, Findings& findings) {
 }
 
 int64_t ChunkMemory(const stored::Array& array) {
-  // A chunk as it is stored and decoded.
+  // A chunk is in memory twice: as it is stored and decoded.
   return 2 * StoredBytes(array) + kScratch;
 }
 

@@ -13,14 +13,14 @@
 
 namespace shardc {
 
-// The bytes of memory that copying a chunk of the array takes at most.
+// Returns the most bytes of memory that copying one chunk of the array needs.
 int64_t ChunkMemory(const stored::Array& array);
 
 // Adds a finding and returns false if the size or the time of modification of a
 // source is no longer what it was when the transfer was planned.
 bool CheckPathsUnchanged(const Transfer& transfer, Findings& findings);
 
-// As CopyPieces, for a transfer whose `tree` is set.
+// Does the same as CopyPieces for a transfer whose `tree` is set.
 bool CopyTree(const Transfer& transfer, const std::vector<CopyTarget>& files,
               Checksums& checksums, const CopyOptions& options,
               Findings& findings);

@@ -1,13 +1,13 @@
-// The writers of room `stored` ask for boxes in their own grid of chunks. The
-// grid is chosen so that the boxes that need a source chunk follow each other:
-// a part of the plan, divided along the source's chunks where these are
-// smaller:
+// Writes a transfer as a tree. The writers of room `stored` read boxes in the
+// grid of chunks that they write. The grid is chosen so that the boxes that
+// need the same source chunk are read one after the other. Its chunks are the
+// parts of the plan, divided along the source's chunks where these are smaller:
 //
 //   w [8192, 4096] from chunks [1024, 4096] to parts [8192, 1024]:
 //   written in chunks [1024, 1024], of which 4 come from one source chunk
 //
-// After the last read the sources are compared with what they were, so that a
-// checkpoint of changed files never gets its name.
+// After the last read the sources are checked for changes, so that a checkpoint
+// made from changed files is never published.
 #include "checkpoint/tree_output.h"
 
 #include <algorithm>
@@ -99,8 +99,9 @@ class TransferSource : public stored::BoxSource {
   std::vector<InputFile> inputs_;      // of files
 };
 
-// The size of chunks along a dimension of `size` elements: the source's chunks
-// if these divide the parts, or if the only part is the full dimension.
+// Returns the size of the chunks to write along a dimension of `size` elements:
+// the size of the source's chunks if it divides the part, or if there is a
+// single part; else the part's size.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;
@@ -111,8 +112,9 @@ int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
-// The largest multiple of `chunk`, at most `most` times as large, that divides
-// the part, or that is not beyond it if the only part is the full dimension.
+// Returns the largest multiple of `chunk`, at most `most` times as large and
+// not larger than the part, that divides the part. It need not divide the part
+// if the part is the full dimension.
 int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
   int64_t count = std::min(most, part / chunk);
   while (count > 1 && part != size && part % (chunk * count) != 0) --count;
@@ -168,7 +170,7 @@ stored::ArrayToWrite ArrayOf(const Transfer& transfer, size_t index,
         out.chunk[dim] =
             CommonSize(out.chunk[dim], array.chunk[dim], out.shape[dim]);
       }
-      // Without a plan the chunks stay as they are.
+      // Without a plan the chunks are not joined.
       if (output.index != nullptr) {
         JoinChunks(tensor.parts[0].shape, array.chunk, array.element_bytes,
                    output.memory_bytes / 8, out);

@@ -18,11 +18,11 @@
 
 namespace shardc {
 
-// What merge and reshard write.
+// An output format of merge and reshard.
 struct OutputFormat {
   std::string_view name;  // "orbax"
   std::optional<stored::WriteForm> form;
-  // Null: safetensors files, by RunTransfer.
+  // Null for safetensors files, which RunTransfer writes.
   bool (*write)(std::span<const stored::ArrayToWrite> arrays,
                 std::span<const stored::Leaf> leaves,
                 const stored::BoxSource& source,
@@ -33,8 +33,8 @@ std::span<const OutputFormat> OutputFormats();
 
 struct TreeOutput {
   std::string folder;
-  // The specs and the mesh that the arrays are to have; null: they are saved
-  // without a sharding.
+  // The specs and the mesh that are saved with the arrays; null: the arrays are
+  // saved without a sharding.
   const ShardsIndex* index = nullptr;
   int64_t memory_bytes = 0;
   int threads = 1;
@@ -44,10 +44,10 @@ struct TreeOutput {
 };
 
 // Writes the transfer's tensors, each in chunks of the size of its parts, and
-// the leaves; its outputs are not written. The keys of a path are those of the
-// tree that is read; in other names they are joined by `/`. Returns false after
-// a finding: those of the writers, unreadable (also for a source that changed
-// meanwhile), dtype.
+// the leaves, as a tree; ignores `transfer.outputs`. Paths in the tree have the
+// keys of the tree that is read; other names join them by `/`. Returns false
+// after a finding: those of the writers, unreadable (also for a source that has
+// changed), dtype.
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,

@@ -1,3 +1,4 @@
+// Writes and reads the record of a tree in the metadata of safetensors files.
 // The keys of a tensor are the parts of its name between `/` unless the record
 // has a path for it. Nodes that are lists are recorded by their paths:
 //
@@ -26,7 +27,7 @@ using Keys = std::vector<std::string>;
 
 constexpr int64_t kVersion = 1;
 
-// The keys that a name shows.
+// Returns the parts of a name between `/`.
 Keys KeysOf(std::string_view name) {
   const auto parts = SplitName(name, '/');
   return {parts.begin(), parts.end()};
@@ -45,7 +46,7 @@ void AddLists(const Keys& keys, const std::vector<bool>& in_sequence,
   }
 }
 
-// Returns for each key whether the node that it is a key of is a list.
+// Returns for each key whether it is an index in a list.
 std::vector<bool> InSequence(const Keys& keys, const std::set<Keys>& lists) {
   std::vector<bool> out;
   Keys node;
@@ -102,7 +103,8 @@ class RecordReader {
     return std::nullopt;
   }
 
-  // Visits the elements of a member; returns false if it is no list.
+  // Visits the elements of a member, which may be absent. Returns false if the
+  // member is no list or if `visit` returns false.
   template <class Visit>
   bool ForEach(const JsonValue& root, std::string_view name,
                const Visit& visit) {
@@ -126,7 +128,8 @@ class RecordReader {
     });
   }
 
-  // A member of text of an object.
+  // Returns the text of an object's member; nullopt after a finding if there is
+  // none.
   std::optional<std::string> TextOf(const JsonValue& object,
                                     std::string_view name) {
     const auto member = object.IsObject() ? object.Find(name) : std::nullopt;
@@ -206,7 +209,7 @@ class RecordReader {
   std::set<Keys> lists_;
 };
 
-// Writes a list of objects if it has any.
+// Writes a member that is a list of objects, unless the list is empty.
 template <class Write>
 void WriteList(JsonWriter& json, std::string_view name, bool any,
                const Write& write) {

@@ -1,7 +1,7 @@
-// Keeps in the metadata of safetensors files what their names do not show of a
-// tree: lists, keys that contain `/`, strings, empty nodes and random keys. A
-// checkpoint of orbax that is converted to safetensors and back is then the
-// same tree.
+// Records what the names of safetensors tensors do not show of a tree in the
+// files' metadata: lists, keys that contain `/`, strings, empty nodes and
+// random keys. An orbax checkpoint that is converted to safetensors and back is
+// then the same tree.
 #ifndef SHARDC_CHECKPOINT_TREE_RECORD_H_
 #define SHARDC_CHECKPOINT_TREE_RECORD_H_
 

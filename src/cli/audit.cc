@@ -39,7 +39,7 @@ struct AuditFlags {
   std::string fail_on;
 };
 
-// What names the axes, and the parameters of a plan.
+// The mesh that names the axes, and the parameters of the plan.
 struct Named {
   std::optional<Mesh> mesh;
   std::optional<std::vector<audit::Planned>> plan;
@@ -110,8 +110,8 @@ bool Compare(const std::string& path, const audit::Report& report,
   return true;
 }
 
-// Which findings are reported, and which level fails. Returns nullopt after a
-// finding.
+// Returns which findings are reported and which level makes the command fail;
+// nullopt after a finding.
 std::optional<Selection> SelectionOf(const AuditFlags& flags,
                                      Findings& findings) {
   LintSettings settings;

@@ -1,6 +1,7 @@
-// A finding's place is a byte range of a source. The program's text names the
-// Python file as the compiling machine saw it, and the file may be elsewhere or
-// another version by now; a source of empty lines then stands for it:
+// Places the findings of an audit in Python files. A finding's place is a byte
+// range of a source. The program's text names the Python file by its path on
+// the compiling machine; the file may be missing here or have another version.
+// A source of empty lines is then used instead:
 //
 //   model.py:31, no such file  ->  30 line breaks, place at line 31
 //
@@ -30,8 +31,8 @@ constexpr int64_t kMostBytes = int64_t{16} << 20;  // of a Python file
 
 class PythonFiles {
  public:
-  // Returns the place of a line; a place without a position if the number is
-  // no line's.
+  // Returns the place of a line; a place without a position if the line number
+  // is out of range.
   Place PlaceOf(const hlo::SourceLine& line) {
     const std::string name = NameOf(line.file);
     SourceRef source = Read(name);
@@ -48,8 +49,8 @@ class PythonFiles {
   }
 
  private:
-  // Null if the file cannot be read. Only Python is: a program's text could
-  // name any file.
+  // Returns null if the file cannot be read. Reads Python files only, because a
+  // program's text could name any file.
   SourceRef Read(const std::string& name) {
     const auto [at, added] = read_.try_emplace(name);
     if (added && name.ends_with(".py")) {
@@ -59,7 +60,8 @@ class PythonFiles {
     return at->second;
   }
 
-  // The file of this repository where the program was compiled elsewhere.
+  // Returns the path of the file in this repository if the program was compiled
+  // elsewhere.
   std::string NameOf(std::string_view file) {
     const auto [at, added] = names_.try_emplace(std::string(file), file);
     std::error_code error;
@@ -84,15 +86,15 @@ class PythonFiles {
   std::optional<Repository> repository_;
 };
 
-// The call of the function that holds the flaw's line. That function is often a
-// helper around `with_sharding_constraint`.
+// Returns the line that calls the function which holds the flaw's line, because
+// that function is often a helper around `with_sharding_constraint`.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
                                         const hlo::Frames& frames) {
   const auto stack = frames.StackOf(flaw.metadata);
   auto at = std::ranges::find(stack, flaw.line);
   if (flaw.line.file.empty() || at == stack.end()) return std::nullopt;
   const hlo::SourceLine caller = hlo::UserLine({at + 1, stack.end()});
-  // A line of an installed package comes last if there is none of the user's.
+  // UserLine returns a line of an installed package if no frame is the user's.
   if (caller.file != flaw.line.file) return std::nullopt;
   return caller;
 }
@@ -133,7 +135,7 @@ Findings GrowthFindings(const hlo::Program& program,
   PythonFiles files;
   Findings out;
   for (const audit::Growth& one : growth) {
-    // Of the collectives of this cause, the one that sends most.
+    // Finds the collective with this cause that sends most.
     const audit::Traffic* most = nullptr;
     for (const audit::Traffic& traffic : report.traffic) {
       const bool caused = audit::RouteOf(traffic) == one.route &&

@@ -15,16 +15,17 @@
 
 namespace shardc::cli {
 
-// Returns the selected findings, sorted. The place of each is the line of the
-// user's Python file, whose text is read where the file exists; of a flaw
-// without a line, the instruction in the program's text.
-// Flaws that a committed summary has are left out.
+// Returns the selected findings, sorted. The place of each is a line of the
+// user's Python file, whose text is read if the file exists. A flaw without a
+// line is placed at the instruction in the program's text. Flaws that the
+// committed summary `locked` has are left out.
 Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
                        const Selection& selection,
                        const audit::Lock* locked = nullptr);
 
-// Returns a finding (traffic-grew) for each route, at the line that sends most
-// of what is new. `committed` names the file that has less.
+// Returns a finding (traffic-grew) for each route that grew, at the line that
+// sends most of the added bytes. `committed` names the file that has the
+// earlier bytes.
 Findings GrowthFindings(const hlo::Program& program,
                         const audit::Report& report,
                         std::span<const audit::Growth> growth,

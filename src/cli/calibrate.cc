@@ -21,7 +21,7 @@
 namespace shardc::cli {
 namespace {
 
-// Runs are compared step by step: more would not change a figure.
+// More runs would not change the fitted figures.
 constexpr size_t kMostRuns = 1000;
 
 struct CalibrateFlags {
@@ -29,7 +29,7 @@ struct CalibrateFlags {
   Strings runs;
 };
 
-// The flags of `cost` that stand for the run.
+// Sets the flags of `cost` that describe the run.
 void SetFlags(const MeasuredRun& run, CostFlags& flags) {
   flags.inputs.asked.no_project = true;
   flags.inputs.asked.mesh = run.mesh;
@@ -51,8 +51,8 @@ void SetFlags(const MeasuredRun& run, CostFlags& flags) {
   }
 }
 
-// Returns nullopt after findings, in which those of the command line have the
-// place of the run.
+// Returns nullopt after findings. Findings about options get the run's file as
+// their place.
 std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
                                            const DeviceProfile& profile,
                                            const Common& common,

@@ -202,7 +202,8 @@ std::string Diffs(const FixResult& fixed) {
   return out;
 }
 
-// Prints which fixes were made, or would be, and their effect on plans.
+// Prints which fixes were made, or would be made with --fix, and their effect
+// on plans.
 void PrintFixes(const FixResult& fixed, const CheckFlags& flags,
                 const Common& common) {
   if (!flags.diff && fixed.made > 0) {
@@ -287,7 +288,7 @@ void Emit(const CheckFlags& flags, const Common& common,
   EmitAs(flags, common, shown, out);
 }
 
-// Errors that prevent the check are written in the requested format like its
+// Writes errors that prevent the check in the requested format, like its
 // findings: a pipeline that displays findings would otherwise display nothing
 // for a project that cannot be read.
 void EmitErrors(const CheckFlags& flags, const Common& common,
@@ -333,7 +334,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     if (!flags.options.lint.memory) return kFailed;
   }
   std::optional<Baseline> baseline;
-  // A new baseline contains the known findings too.
+  // A new baseline contains the findings of the old one too, so the old one is
+  // not applied.
   if (flags.baseline.empty() && flags.write_baseline.empty()) {
     flags.baseline = work->settings.baseline;
   }
@@ -354,7 +356,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
         MakeFixes(targets, work->all_targets, flags.options.inputs, common,
                   flags.unsafe_fixes);
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
-    // Only the files that were read by the check are to be replaced.
+    // A new list of findings: WriteWhole refuses files that its findings record
+    // as read, and `findings` records the rules files.
     Findings replaced;
     for (const FixedFile& file : fixed.files) {
       WriteWhole(file.name, file.after, replaced);

@@ -29,7 +29,7 @@
 namespace shardc::cli {
 namespace {
 
-// The place of findings that are in no file: the target's own lines in the
+// Returns the place of findings that are in no file: the target's lines in the
 // project, or the first of its inputs that is a file.
 Place AnchorOf(const Target& target) {
   if (target.place.source != nullptr) return target.place;
@@ -65,8 +65,8 @@ FindingSink LockedStep(const Target& target, const Compiled& compiled,
                        errors, Committed::kStep);
 }
 
-// Reports the committed files of the target that differ from what the inputs
-// give.
+// Reports the target's committed files that differ from what its inputs compile
+// to now.
 FindingSink Locked(const Target& target, const Compiled& compiled,
                    const std::optional<ModelConfig>& config, Findings& errors) {
   FindingSink out = LockedPlan(target, compiled.plan, errors);
@@ -154,8 +154,8 @@ std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
   std::vector<CheckedTarget> out(targets.size());
   Common each = common;
   const int threads = ThreadsOr(common.threads);
-  // Several targets run at a time with one thread each; a single target uses
-  // all.
+  // With several targets, each is checked by one thread; a single target uses
+  // all threads.
   if (threads > 1 && targets.size() > 1) each.threads = 1;
   ParallelFor(static_cast<int64_t>(targets.size()), threads, [&](int64_t task) {
     const auto i = AsIndex(task);
@@ -188,7 +188,7 @@ JoinedFindings Join(std::vector<CheckedTarget>& targets) {
         one.targets.size() < file->second) {
       continue;
     }
-    // A target that options define has no name.
+    // The target of a run without a project has no name.
     if (!one.targets.front().empty()) finding.targets = std::move(one.targets);
     out.findings.Add(std::move(finding));
   }

@@ -24,7 +24,7 @@ struct CheckOptions {
   bool locked = false;
   bool fix = false;   // compute fixes too
   bool keep = false;  // keep the compiled plans
-  // With it only the budgets of compiled programs are checked, and programs
+  // If set, only the budgets of compiled programs are checked, and programs
   // that were read before are not read again.
   ProgramSums* programs = nullptr;
 };
@@ -39,7 +39,7 @@ struct CheckedTarget {
   std::shared_ptr<const Compiled> compiled;  // with `keep`
 };
 
-// In the order of `targets`, whatever the number of threads.
+// Checks the targets. The result has their order for any number of threads.
 std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
                                         const CheckOptions& options,
                                         const Selection& selection,

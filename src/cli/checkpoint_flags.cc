@@ -1,6 +1,6 @@
-// The common part of split, merge and reshard: this process's share of the
-// work, a filter of names, a dtype to cast to; then the run, with a line of
-// progress on a terminal.
+// Runs split, merge and reshard from their common options: this process's share
+// of the work, a filter of names, a dtype to cast to. Draws a line of progress
+// on a terminal.
 //
 //   RANK=3 WORLD_SIZE=8  ->  process 3 of 8
 #include "cli/checkpoint_flags.h"
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kMaxThreads = 16;
 
-// A line that is rewritten in place, at most ten times a second.
+// A line of progress that is overwritten in place, at most ten times a second.
 class Progress {
  public:
   void operator()(int64_t done, int64_t total) {
@@ -228,7 +228,7 @@ int DryRun(const Transfer& transfer, const RunOptions& run,
 void TellReport(const Transfer& transfer, const RunOptions& run,
                 const RunReport& report, int64_t verified,
                 const Common& common) {
-  // A single file is named itself.
+  // If there is only one file, the message names it instead of the directory.
   const std::string where =
       transfer.outputs.size() == 1 && transfer.index_name.empty()
           ? transfer.PathOf(transfer.outputs[0].name)

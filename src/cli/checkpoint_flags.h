@@ -1,5 +1,5 @@
-// The common part of split, merge and reshard: options, this process's share,
-// progress on a terminal, the report.
+// The options that split, merge and reshard have in common, and how they run a
+// transfer: this process's share, progress on a terminal, the report.
 #ifndef SHARDC_CLI_CHECKPOINT_FLAGS_H_
 #define SHARDC_CLI_CHECKPOINT_FLAGS_H_
 
@@ -45,8 +45,9 @@ struct CheckpointSettings {
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
-// Reports (usage) that `out` is the directory that is read, since two sets
-// cannot share a directory, or is inside a stored tree that is read.
+// Adds a finding (usage) and returns true if `out` is the directory that is
+// read, because two sets cannot share a directory, or if it is inside the
+// stored tree that is read.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
@@ -59,8 +60,8 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   CheckpointSettings settings, const Common& common,
                   Findings& findings);
 
-// The report of one process of several: its number, `text`, and the command
-// that completes the output.
+// Returns the report of one of several processes: its number, `text`, and the
+// command that completes the output.
 std::string OfProcess(const ProcessShare& share, const std::string& text);
 
 }  // namespace shardc::cli

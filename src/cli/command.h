@@ -56,10 +56,11 @@ Declared Declare(Options (*options)(Flags&),
           }};
 }
 
-// One record per command, in the file of its name, and one line in table.cc.
+// Describes a command. Each command has one record in the file of its name, and
+// one line in table.cc.
 struct Command {
-  // One word, or two where another command has a command of its own: "verify",
-  // "verify step", in this order.
+  // One word, or two for a command of a command: "verify" and "verify step", in
+  // this order.
   std::string_view name;
   std::string_view summary;  // one line, lower case, for `shardc --help`
   // The manual's text: paragraphs separated by empty lines, with `code`,
@@ -71,10 +72,11 @@ struct Command {
   Declared (*declare)();
 };
 
-// In the order of `shardc --help`.
+// Returns all commands in the order of `shardc --help`.
 std::span<const Command* const> Commands();
 
-// All options of a command: --help, its own, then those that every command has.
+// Returns all options of a command: --help, its own, then those that every
+// command has.
 Options WithCommon(Options own, const Command& command, Common& common);
 
 }  // namespace shardc::cli

@@ -1,6 +1,7 @@
-// The words are written as one line, quoted as a shell needs them. A finding
-// without a place is about the first of its message's code spans, or of its
-// options, that is after the command as a word or as an item of a list:
+// Gives findings about options a place in the command line, which is written as
+// one line, quoted for a shell. A finding without a place gets the position of
+// the first code span or option in its message that occurs after the command's
+// name as a word or as an item of a list:
 //
 //   `4` of `--processes` has no device
 //     --> <command line>:1:26
@@ -41,7 +42,8 @@ std::string Quoted(std::string_view word) {
   return out + "'";
 }
 
-// The code spans of a message and the options outside of them, in order.
+// Returns the code spans of a message and the options outside of them, in
+// order.
 std::vector<std::string_view> QuotedIn(std::string_view message) {
   std::vector<std::string_view> out;
   for (size_t at = 0; at < message.size();) {
@@ -62,7 +64,8 @@ std::vector<std::string_view> QuotedIn(std::string_view message) {
   return out;
 }
 
-// Where `word` is in `line` from `from` on, between boundaries.
+// Returns the first position of `word` in `line`, from `from` on, where
+// characters that separate words are on both sides of it.
 std::optional<size_t> FindWord(std::string_view line, size_t from,
                                std::string_view word) {
   const auto ends_at = [&](size_t at) {
@@ -88,7 +91,8 @@ CommandLine::CommandLine(int argc, const char* const* argv) {
 
 Place CommandLine::PlaceOf(const Finding& finding) const {
   const std::string_view line = source_->text();
-  // Messages name the command, too: its arguments are looked for first.
+  // The search starts after the command's name, because messages name the
+  // command too.
   const size_t command_end =
       std::min(line.find(' ', program_size_), line.size());
   for (const std::string_view word : QuotedIn(finding.message)) {

@@ -1,5 +1,5 @@
-// The words of a run as a source, so that findings about options, which are in
-// no file, have a place too.
+// The arguments of a run as a source text, so that findings about options,
+// which are in no file, have a place too.
 #ifndef SHARDC_CLI_COMMAND_LINE_H_
 #define SHARDC_CLI_COMMAND_LINE_H_
 
@@ -13,8 +13,9 @@ class CommandLine {
   CommandLine() = default;  // of a run without words: places nothing
   CommandLine(int argc, const char* const* argv);
 
-  // Returns the findings, those without a place at the word of the command line
-  // that their message quotes, errors otherwise at the command's name.
+  // Returns the findings with places. A finding without a place gets the word
+  // of the command line that its message quotes; an error that quotes none gets
+  // the command's name.
   Findings Placed(Findings findings) const;
 
  private:

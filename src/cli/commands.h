@@ -1,5 +1,5 @@
-// Every command, in the order of `shardc --help`: one line here, and the record
-// in the file of its name.
+// All commands, in the order of `shardc --help`. A new command needs one line
+// here, and its record in the file of its name.
 #ifndef SHARDC_CLI_COMMANDS_H_
 #define SHARDC_CLI_COMMANDS_H_
 

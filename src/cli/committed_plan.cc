@@ -37,7 +37,7 @@ SourceRef ReadCommittedStep(const Target& target, Findings& findings) {
 
 bool MayReplace(const Target& target, const std::string& path,
                 std::string_view schema, Findings& findings) {
-  // Near the beginning, also where a merge has left it in conflict.
+  // The schema is near the beginning, also if a merge conflict has added lines.
   constexpr int64_t kHead = 4096;
   if (RefuseInput(path, findings)) return false;
   std::error_code error;

@@ -11,15 +11,16 @@
 
 namespace shardc::cli {
 
-// Null, with a finding that names the command that writes it, where it cannot
-// be read.
+// Reads the target's committed plan. If it cannot be read, returns null and
+// adds a finding that names the command that writes it.
 SourceRef ReadCommittedPlan(const Target& target, Findings& findings);
-// The same of the step program.
+// Reads the target's committed step program in the same way as
+// ReadCommittedPlan.
 SourceRef ReadCommittedStep(const Target& target, Findings& findings);
 
-// Whether what stands at `path`, if anything, is of that schema
-// ("shardc.plan") and so may be replaced: a project's file can be mistyped, or
-// not one's own. A finding (usage) where it is something else.
+// Returns whether `path` may be overwritten: there is no such file, or its text
+// has the schema ("shardc.plan"). Otherwise adds a finding (usage), because the
+// path in the project may be mistyped or may be another file of the user.
 bool MayReplace(const Target& target, const std::string& path,
                 std::string_view schema, Findings& findings);
 

@@ -9,8 +9,9 @@
 namespace shardc::cli {
 namespace {
 
-// What a serving engine inserts is no step of its own; a mode that the model
-// lacks is one where the target names it.
+// Returns the modes of the step programs to commit: train, prefill and decode.
+// Insert is no step of its own. Without modes in the target, those are left out
+// that the model lacks.
 std::vector<Mode> ModesOf(const Target& target, const Compiled& compiled,
                           const ModelConfig* config) {
   std::vector<Mode> out;

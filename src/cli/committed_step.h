@@ -1,4 +1,5 @@
-// The committed step program of a target: what its steps are now.
+// Compiles the step program of a target, to write it or to compare it with the
+// committed one.
 #ifndef SHARDC_CLI_COMMITTED_STEP_H_
 #define SHARDC_CLI_COMMITTED_STEP_H_
 
@@ -12,8 +13,9 @@
 
 namespace shardc::cli {
 
-// A report of each of the target's modes that are steps, at its batch and the
-// usual length, not run. Nothing after findings.
+// Returns a report for each of the target's modes that has a step, with the
+// target's batch and the usual length, without running it. Returns nullopt
+// after findings.
 std::optional<std::vector<verify::StepReport>> StepsToCommit(
     const Target& target, const Compiled& compiled,
     const std::optional<ModelConfig>& model, Findings& findings);

@@ -1,5 +1,6 @@
-// A step program counts collectives of one mesh, so a program of another mesh
-// is refused; axes of size 1 make no difference:
+// Compares a program with a step program. A step program counts collectives of
+// one mesh, so a program of another mesh is refused; axes of size 1 make no
+// difference:
 //
 //   step of dp=2 pp=1 tp=4, program of dp=2 tp=4  ->  compared
 //   step of dp=4 tp=2, program of dp=2 tp=4       ->  device-count
@@ -18,8 +19,8 @@
 namespace shardc::cli {
 namespace {
 
-// Whether two meshes have the same axes in the same order, of which those of
-// size 1 do not count.
+// Returns whether two meshes have the same axes in the same order, without axes
+// of size 1.
 bool SameAxes(const Mesh& a, const Mesh& b) {
   const auto wide = [](const Mesh& mesh) {
     std::vector<std::pair<std::string, int64_t>> out;

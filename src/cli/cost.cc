@@ -52,7 +52,8 @@ struct Inputs {
   std::unique_ptr<const Compiled> compiled;
 };
 
-// Compiles the inputs; sets `found` if they give no plan.
+// Compiles the inputs. Sets `found` to true if they are readable but give no
+// plan.
 std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Target& target,
                                             const Common& common, Mode mode,
@@ -81,7 +82,8 @@ int ListProfiles(const CostCommand& command, const Common& common,
   return PutResult(write, command.output, findings) ? kDone : kFailed;
 }
 
-// The cost of the stages of a pipeline, in place of that of all layers.
+// Prints the cost of the stages of a pipeline, instead of the cost of all
+// layers.
 int RunStages(const CostCommand& command, const Inputs& inputs,
               const cost::CostInputs& work, const cost::Settings& settings,
               const Target& target, const Common& common, Findings& findings) {

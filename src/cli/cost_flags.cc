@@ -1,4 +1,5 @@
-// Each option is parsed on its own, so that all errors are reported at once.
+// Parses the options of `cost`, each on its own, so that all errors are
+// reported at the same time.
 //
 //   --optimizer adamw --moments-dtype bfloat16,float32 --zero 1
 #include "cli/cost_flags.h"
@@ -21,7 +22,7 @@
 namespace shardc::cli {
 namespace {
 
-// In the order of step::Reduction.
+// The names of step::Reduction's values, in the same order.
 constexpr std::array<std::string_view, 3> kReductions = {"sharded", "once",
                                                          "each"};
 
@@ -150,7 +151,7 @@ void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
   Wrong("--operation", name, known, findings);
 }
 
-// `--stack NAME`, which completes to the known software.
+// `--stack NAME`; shells complete the names of the known software stacks.
 Option StackOption(std::string* to) {
   Option option = {
       .name = "--stack",

@@ -26,19 +26,19 @@ struct CostFlags {
   bool overlap_tensor = false;
 };
 
-// The options of inputs, then those above.
+// Returns the options of inputs, then those in CostFlags.
 Options OptionsOfCost(CostFlags& flags);
-// Fills in from the target what the options leave out: batch, cache length,
+// Takes the settings that have no option from the target: batch, cache length,
 // memory, and the mode's operation. Returns nullopt with findings if one is
 // invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);
 
-// `--profile NAME|FILE`, which completes to the known accelerators.
+// `--profile NAME|FILE`; shells complete the names of the known accelerators.
 Option ProfileOption(std::string* to);
-// Returns null for an empty name, and after a finding if it is neither a known
-// accelerator nor a file that describes one.
+// Reads the profile of a known accelerator or from a file that describes one.
+// Returns null for an empty name, and after a finding if `name` is neither.
 std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
                                                  Findings& findings);
 

@@ -1,5 +1,5 @@
-// The commands and their options as JSON: the content of man/commands.json,
-// from which manual and completions are generated.
+// Writes the commands and their options as JSON, the content of
+// man/commands.json. The manual and the completions are generated from it.
 #ifndef SHARDC_CLI_DESCRIBE_H_
 #define SHARDC_CLI_DESCRIBE_H_
 

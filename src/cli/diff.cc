@@ -1,6 +1,6 @@
-// `shardc diff`: what changed between two plans, between a plan and what the
-// inputs give now, between two modes of one plan, between two step programs, or
-// between the sharding of a checkpoint and a plan.
+// `shardc diff`: prints what changed between two plans, between a plan and what
+// the inputs compile to now, between two modes of one plan, between two step
+// programs, or between the sharding of a checkpoint and a plan.
 #include <optional>
 #include <string_view>
 
@@ -24,7 +24,7 @@ struct DiffFlags {
   bool allow_edited = false;
 };
 
-// What the inputs give now.
+// Compiles the inputs to a plan.
 std::optional<PlanTable> ViewInputs(const DiffFlags& flags,
                                     const Common& common, Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
@@ -49,7 +49,7 @@ std::optional<PlanDifference> Between(const DiffFlags& flags,
   return CompareModes(*table, modes->front(), modes->back());
 }
 
-// Whether a file begins as a step program does.
+// Returns whether a file has the schema of a step program near its beginning.
 bool IsStepProgram(const SourceRef& source) {
   constexpr size_t kHead = 4096;
   return source->text().substr(0, kHead).find("\"shardc.step/") !=

@@ -1,5 +1,6 @@
-// Options take the names that NumPy and JAX give dtypes. Configurations of
-// PyTorch and of inference engines write them short, in either case:
+// Explains short names of dtypes. Options accept the names that NumPy and JAX
+// use. Configurations of PyTorch and of inference engines abbreviate them, in
+// either case:
 //
 //   bf16 -> bfloat16     FP16 -> float16     fp8 -> float8_e4m3fn
 #include "cli/dtype_help.h"

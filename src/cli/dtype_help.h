@@ -1,4 +1,4 @@
-// Help for dtypes in the short words of other programs.
+// Suggests the full name of a dtype for a short name of another program.
 #ifndef SHARDC_CLI_DTYPE_HELP_H_
 #define SHARDC_CLI_DTYPE_HELP_H_
 

@@ -10,7 +10,7 @@
 
 namespace shardc::cli {
 
-// Makes the directory if it does not exist; a finding if it cannot.
+// Makes the directory if it does not exist. Returns false after a finding.
 bool MakeFolder(const std::string& path, Findings& findings);
 // "DIR/case-0003.json"
 std::string CaseFile(const std::string& folder, size_t index,

@@ -12,7 +12,7 @@ namespace shardc::cli {
 std::span<const EmbeddedFile> EmbeddedSchemas();  // schemas/
 // By shell: `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();
-// One file, a table of the libraries that are linked: name, version, licence.
+// Returns one file, a table of the linked libraries: name, version, licence.
 std::span<const EmbeddedFile> EmbeddedLibraries();
 
 }  // namespace shardc::cli

@@ -1,6 +1,7 @@
-// `shardc explain`: explains why a parameter got its spec, or what a code
-// means. Codes are looked up first, because no parameter is called SHD101.
-// Either separator finds a parameter: model/layers/0 for model.layers.0.
+// `shardc explain`: explains why a parameter got its spec, or what a code of a
+// finding means. Codes are looked up first, because no parameter is called
+// SHD101. Parameters are found with either separator: model/layers/0 for
+// model.layers.0.
 #include "emit/plans/explain.h"
 
 #include <string_view>
@@ -32,7 +33,7 @@ struct ExplainFlags {
   Strings steps_of;
 };
 
-// Explains what steps do with a parameter.
+// Explains how the steps of the model use a parameter.
 int ExplainSteps(const ExplainFlags& flags, const Target& target,
                  const Compiled& compiled,
                  const std::optional<ModelConfig>& model, size_t param,
@@ -59,7 +60,7 @@ int ExplainSteps(const ExplainFlags& flags, const Target& target,
   return PutOut(write, findings) ? kDone : kFailed;
 }
 
-// What a shell offers: the codes and their names.
+// Returns what shell completion offers: the codes and their names.
 Strings CodeWords() {
   Strings words;
   for (const Code* code : AllCodes()) {
@@ -69,8 +70,9 @@ Strings CodeWords() {
   return words;
 }
 
-// Reports a word that is meant as a code or its name and is neither: `SHD1`,
-// `catch-all-replicate`. Parameters have a separator in their names.
+// Reports a word that looks like a code or its name but is neither: `SHD1`,
+// `catch-all-replicate`. Names of parameters have a separator, so they do not
+// look like a code.
 bool IsWrongCode(const std::string& what, Findings& findings) {
   const Strings names = CodeWords();
   const std::string folded = FoldCase(what);

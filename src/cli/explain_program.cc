@@ -1,9 +1,10 @@
-// The report of `shardc audit`, limited to one parameter. A program names its
-// arguments by their paths, and stacked layers have one argument:
+// Prints the report of `shardc audit`, limited to one parameter. A program
+// names its arguments by their paths, and stacked layers have one argument:
 //
 //   model/layers/3/up of the plan   params['model']['layers']['up']
 //
-// Names are equal if one ends in the other, numbers of layers left out.
+// Two names match if one ends in the other after layer numbers are removed from
+// both.
 #include "cli/explain_program.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@
 namespace shardc::cli {
 namespace {
 
-// The parts of a name in reverse, without numbers.
+// Returns the parts of a name in reverse, without numbers.
 std::vector<std::string> PartsOf(std::string_view name) {
   std::vector<std::string> out(1);
   for (const char c : name) {
@@ -50,7 +51,7 @@ bool Names(const std::vector<std::string>& param, std::string_view argument) {
                     other.begin());
 }
 
-// Leaves what the report has of the parameter.
+// Removes the collectives of other parameters from the report.
 void Limit(audit::Report& report, const std::vector<std::string>& param) {
   std::erase_if(report.traffic, [&](const audit::Traffic& one) {
     return !Names(param, one.moved.name);

@@ -1,4 +1,4 @@
-// What a compiled program does with one parameter.
+// Explains what a compiled program does with one parameter.
 #ifndef SHARDC_CLI_EXPLAIN_PROGRAM_H_
 #define SHARDC_CLI_EXPLAIN_PROGRAM_H_
 
@@ -12,9 +12,9 @@
 
 namespace shardc::cli {
 
-// Prints the collectives of the parameter and of its gradient in the program of
-// this text, and whether the program shards it as the plan does. Returns the
-// exit status.
+// Prints the collectives of the parameter and of its gradient in the compiled
+// program in `file`, and whether the program shards the parameter as the plan
+// does. Returns the exit status.
 int ExplainProgram(const std::string& file, const Compiled& compiled,
                    size_t param, const Common& common, Findings& findings);
 

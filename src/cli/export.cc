@@ -81,8 +81,9 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
   return true;
 }
 
-// The plan of the file or of the inputs. Returns nullopt if a parameter is
-// illegal or unmatched; `status` distinguishes that from unreadable input.
+// Returns the plan of the file or of the inputs; nullopt if a parameter is
+// illegal or unmatched, or if an input cannot be read. The two cases have a
+// different `status`.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                int& status, std::optional<RuleSet>& rules,
                                Findings& findings) {
@@ -171,7 +172,8 @@ std::optional<exports::PipelineChoice> PipelineOf(
   choice.microbatches =
       ScheduleSize("--microbatches", flags.microbatches, findings);
   if (findings.errors() > before) return std::nullopt;
-  // Serving divides the layers only, and has no schedule.
+  // Serving formats divide the layers only and have no schedule, so any number
+  // of micro-batches will do.
   if (exporter.flags.find("--microbatches") == std::string_view::npos) {
     choice.microbatches = choice.ranks;
   }

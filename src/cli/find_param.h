@@ -12,8 +12,9 @@
 
 namespace shardc::cli {
 
-// Finds model.layers.0 for model/layers/0 too; if there is no such name, adds a
-// finding with the nearest one. A separator of 0 means that names have none.
+// Returns the index of a parameter. Finds model.layers.0 for model/layers/0
+// too. If there is no such name, adds a finding with the nearest one. A
+// separator of 0 means that names have none.
 std::optional<size_t> FindParam(std::span<const std::string_view> names,
                                 char separator, const std::string& name,
                                 Findings& findings);

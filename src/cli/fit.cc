@@ -19,8 +19,8 @@
 namespace shardc::cli {
 namespace {
 
-// The most meshes that are compiled; a device count that needs more is an
-// error.
+// The limit on the number of meshes that are compiled. A device count that
+// needs more is an error.
 constexpr size_t kMostMeshes = 2000;
 constexpr int64_t kMostDevices = 1 << 20;
 constexpr int64_t kLargestAlone = 64;
@@ -32,8 +32,8 @@ struct FitCommand {
   bool all = false;
 };
 
-// The sizes that are tried for one axis alone: the divisors of the device
-// count, or powers of two.
+// Returns the sizes that are tried for one axis alone: the divisors of the
+// device count, or powers of two.
 std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
   std::vector<int64_t> out;
   for (int64_t size = 2; size <= devices.value_or(kLargestAlone); ++size) {
@@ -56,7 +56,7 @@ std::optional<int64_t> DevicesOf(const FitCommand& command,
   return devices;
 }
 
-// Reads all inputs but the meshes; nullopt if one cannot be read.
+// Reads all inputs except the meshes; nullopt if one cannot be read.
 std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
                                           const Target& target, Mode mode,
                                           const Common& common,
@@ -89,7 +89,8 @@ Mesh Alone(const std::string& axis, int64_t size) {
   return out;
 }
 
-// If a rule is missing for a parameter, no mesh is possible.
+// Returns whether the rules plan every parameter. If one has no rule, no mesh
+// is possible.
 bool IsPlanned(const cost::FitInputs& inputs, const std::string& axis,
                Findings& findings) {
   const auto compiled = Compile(Alone(axis, 1), inputs.rules, inputs.manifest,
@@ -104,7 +105,8 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
         const Common& common, Findings& findings) {
   std::vector<std::string> axes = SplitList(command.axes);
   const size_t before = findings.errors();
-  // As an axis of `--mesh`, so that both accept the same names.
+  // Parses each name as an axis of `--mesh`, so that both options accept the
+  // same names.
   for (const std::string& axis : axes) {
     ParseMeshString(MakeSource("--axes", axis + ":1"), {}, findings);
   }

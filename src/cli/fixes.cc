@@ -1,8 +1,9 @@
-// A fix is safe if every target that reads the file compiles to the same specs
-// with it. This needs no compilation if the old and new rules are proven to do
-// the same to all names. All fixes are tried together; if that fails, each half
-// is tried, down to the single fix that changes a spec, so that many safe fixes
-// need few compilations:
+// Decides which fixes of rules files are safe. A fix is safe if every target
+// that reads the file compiles to the same specs with it. This needs no
+// compilation if the old and new rules are proven to have the same effect on
+// all names. All fixes are tried together; if that fails, each half is tried,
+// down to the single fix that changes a spec, so that many safe fixes need few
+// compilations:
 //
 //   a b c d, c moves a catch-all  ->  abcd no, ab yes, abcd no, abc no, abd yes
 #include "cli/fixes.h"
@@ -52,7 +53,8 @@ bool SameLayout(const ParamLayout& a, const ParamLayout& b) {
                     });
 }
 
-// Parameters that share a layout need one comparison.
+// Compares the specs of two plans. Parameters that share a layout are compared
+// once.
 bool SameSpecs(const Plan& a, const Plan& b) {
   std::map<std::pair<uint32_t, uint32_t>, bool> known;
   for (size_t i = 0; i < a.params.size(); ++i) {
@@ -70,18 +72,20 @@ bool SameSpecs(const Plan& a, const Plan& b) {
   return true;
 }
 
-// The effect of fixes on specs, from best to worst of several targets. kUnread:
-// no target reads the files. kProven: no effect on any possible name.
+// The effect of fixes on specs, from best to worst; several targets have the
+// worst of their effects. kUnread: no target reads the files. kProven: no
+// effect on any possible name.
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
-// A rule's pattern, and a number for everything it does to the parameters it
-// wins; equal numbers mean equal effects in both lists.
+// Returns each rule's pattern with a number for everything that the rule does
+// to the parameters it wins. Rules of both lists have equal numbers if their
+// effects are equal.
 std::vector<RuledPattern> Ruled(const RuleSet& rules,
                                 std::map<std::string, uint32_t>& numbers) {
   std::vector<RuledPattern> out;
   for (const Rule& rule : rules.rules) {
     Rule effect = rule;
-    // The spec of a rewritten match depends on the pattern.
+    // If a spec contains a rewritten match, it depends on the pattern.
     const auto rewrites = [](const SpecSource& spec) {
       return std::holds_alternative<SpecLike>(spec);
     };
@@ -110,7 +114,7 @@ PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
   return SameOutcomes(old_rules, new_rules);
 }
 
-// A target, and its plan for the files as they are now.
+// A target with its plan for the files as they are before fixes.
 class TargetSpecs {
  public:
   // Returns null if the target does not compile, because then there are no
@@ -135,7 +139,7 @@ class TargetSpecs {
     if (!Reads(texts)) return FixOutcome::kUnread;
     auto rules = RulesWith(texts);
     if (!rules) return FixOutcome::kBroken;
-    // Known from the first compilation, so they are not reported again.
+    // The first compilation has reported these findings already.
     Findings findings;
     SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
                      findings);
@@ -313,7 +317,8 @@ std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
   return all;
 }
 
-// Each fix once, whichever target found it, in the order of files and lines.
+// Returns each fix once, also if several targets found it, in the order of
+// files and lines.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {

@@ -1,5 +1,5 @@
-// Applies fixes to rules files: those that change no spec, and on request the
-// others.
+// Applies fixes to rules files: those that change no spec, and on request also
+// those that change some.
 #ifndef SHARDC_CLI_FIXES_H_
 #define SHARDC_CLI_FIXES_H_
 
@@ -24,14 +24,14 @@ struct FixResult {
   std::string changes;  // spec changes of the unsafe fixes
 };
 
-// The fixes of `checked`. A fix is safe if every target of `witnesses` (all
-// targets of the project) has the same specs before and after it, in every
-// mode; where possible that is proven for all names.
+// Makes the fixes that `checked` holds. A fix is safe if every target of
+// `witnesses` (all targets of the project) has the same specs before and after
+// it, in every mode; where possible that is proven for all names.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     std::span<const Target> targets, const InputFlags& inputs,
                     const Common& common, bool unsafe);
 
-// Whether this fix alone is safe.
+// Returns whether this fix alone is safe.
 bool IsSafe(const RuleFix& fix, std::span<const Target> targets,
             const InputFlags& inputs, const Common& common);
 

@@ -18,8 +18,8 @@ constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 28;
 constexpr size_t kSummaryColumn = 14;
 
-// Appends `text` from column `at` of the current line; its next lines are
-// indented to that column. `used` columns of the current line are taken.
+// Appends `text` from column `at` on, wrapped; further lines are indented to
+// the same column. `used` columns of the current line are taken.
 void AddWrapped(std::string_view text, size_t at, size_t used,
                 std::string& out) {
   size_t column = used;
@@ -33,7 +33,7 @@ void AddWrapped(std::string_view text, size_t at, size_t used,
       column = 0;
     }
     size_t space = std::max(column == 0 ? 0 : column + 1, at) - column;
-    // A word that is too wide for the column begins to the left of it.
+    // A word that is too wide for the column starts further left.
     if (column == 0 && at + word.size() > kWidth) {
       space = kWidth - std::min(kWidth, word.size());
     }
@@ -54,7 +54,8 @@ void AddRow(const std::string& name, std::string_view help, size_t at,
   AddWrapped(help, at, used, out);
 }
 
-// `-o,--output FILE`, `FILE ...`, `DIR,--from DIR`
+// Returns the first column of an option: `-o,--output FILE`, `FILE ...`,
+// `DIR,--from DIR`.
 std::string NameCell(const Option& option) {
   std::string out =
       option.letter == 0 ? "" : std::string("-") + option.letter + ",";
@@ -76,8 +77,8 @@ std::string UsageText(const Command& command, const Options& options) {
   return out + "\n";
 }
 
-// The headings of options in the order of their first options; the command's
-// own options come first.
+// Returns the headings of options in the order of their first options; the
+// command's own options come first.
 std::vector<std::string> HeadingsOf(const Options& options) {
   std::vector<std::string> out = {""};
   for (const Option& option : options) {
@@ -103,7 +104,8 @@ void AddSection(const std::string& heading, const Options& options,
   }
 }
 
-// The commands whose first word is this command: `verify step` of `verify`.
+// Lists the commands whose first word is this command: `verify step` for
+// `verify`.
 void AddSubcommands(const Command& command, std::string& out) {
   const std::string prefix = std::string(command.name) + " ";
   bool first = true;
@@ -116,8 +118,8 @@ void AddSubcommands(const Command& command, std::string& out) {
   }
 }
 
-// One command line, broken before options; each line but the last ends with a
-// backslash.
+// Appends one command line, broken before options; each line but the last ends
+// with a backslash.
 void AddExample(std::string_view line, std::string& out) {
   constexpr std::string_view kNextLine = " \\\n      ";
   size_t column = 2;

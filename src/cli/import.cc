@@ -79,9 +79,9 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// A mesh axis whose name is that of an axis rule would be resolved by that
-// rule, so the rule is set to this axis in every mode. Built-in semantic axes
-// cannot be redefined.
+// If a mesh axis has the name of an axis rule, a spec with that name would be
+// resolved by the rule. The rule is therefore set to the mesh axis in every
+// mode. Built-in semantic axes cannot be redefined.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {
@@ -114,7 +114,8 @@ bool CanBeUsed(const Imported& imported, Findings& findings) {
          !findings.HasErrors();
 }
 
-// Compares the spec of every name with the one that the system itself gives it.
+// Compares the spec of every name with the spec that the imported system
+// computes for it.
 bool Prove(const Imported& imported, const Manifest& manifest,
            const Common& common, Findings& findings) {
   std::vector<Pattern> patterns;
@@ -236,7 +237,7 @@ int RunImport(const ImportFlags& flags, const Common& common,
   return PutResult(write, flags.output, findings) ? kDone : kFailed;
 }
 
-// "NAME: what it reads; ..."
+// Returns "NAME: what it reads; ..." for all importers.
 std::string ImportersText() {
   std::string text;
   for (const imports::Importer* importer : imports::Importers()) {

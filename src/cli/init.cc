@@ -42,7 +42,8 @@ struct InitFlags {
 struct InitInputs {
   std::string name;  // of the target
   Manifest manifest;
-  // path the project can name; empty: written by init
+  // The manifest's path as the project refers to it; empty if init writes the
+  // manifest.
   std::string manifest_path;
   std::optional<ModelConfig> model;
   std::string model_path;
@@ -50,7 +51,7 @@ struct InitInputs {
 
 bool IsConfig(const std::string& path) { return path.ends_with("config.json"); }
 
-// `models/Llama 3/` -> `Llama-3`
+// Returns a target's name from a path: `models/Llama 3/` -> `Llama-3`.
 std::string NameOf(const std::string& source) {
   fs::path path = fs::path(source).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -103,8 +104,8 @@ bool HoldsCheckpoint(const fs::path& folder) {
   return false;
 }
 
-// The manifest of a source: of its tensors, or built from its configuration if
-// files have no shapes.
+// Returns the manifest of a source: of its tensors, or built from its
+// configuration if its files have no shapes.
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;
@@ -143,7 +144,8 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
   return out;
 }
 
-// The path relative to the project's folder; empty if it is outside.
+// Returns the path relative to the project's folder; empty if the path is
+// outside of it.
 std::string Inside(const std::string& folder, const std::string& path) {
   std::error_code error;
   const fs::path base = fs::weakly_canonical(folder, error);
@@ -164,7 +166,7 @@ std::string PackText(const std::string& pack) {
          pack + "]\nrules: []\n";
 }
 
-// Compiles as `plan` will compile the written files.
+// Compiles rules text as `plan` will compile the written files.
 std::unique_ptr<const Compiled> CompileText(const std::string& text,
                                             const Mesh& mesh,
                                             const Manifest& manifest,
@@ -199,8 +201,8 @@ bool IsClean(const Compiled& compiled,
       [](const Finding& finding) { return finding.level != Level::kNote; });
 }
 
-// The pack that matches the names if `check` reports nothing for it on this
-// mesh, else suggested rules.
+// Returns the pack that matches the names if `check` reports nothing for it on
+// this mesh, else suggested rules.
 std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
                               const suggest::Preferences& preferences,
                               const Common& common, Findings& findings) {
@@ -275,7 +277,8 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   return out;
 }
 
-// Checks that the written files, read as a project, give the written plan.
+// Checks that the written files, read as a project, compile to the written
+// plan.
 bool Proven(const InitFlags& flags, const Common& common, Findings& findings) {
   TargetRequest asked;
   asked.project = (fs::path(flags.folder) / "shardc.yaml").string();

@@ -64,8 +64,8 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
   return policy;
 }
 
-// Parses an option that is a count, if it is given; sets `good` to false if it
-// is not a number.
+// Parses an option whose value is a count. Returns nullopt if it is not given;
+// sets `good` to false if it is not a number.
 std::optional<int64_t> ParseCount(std::string_view flag,
                                   const std::string& text, bool& good,
                                   Findings& findings) {
@@ -92,15 +92,15 @@ ManifestOptions ManifestOptionsOf(const InputFlags& flags) {
   return options;
 }
 
-// Options with errors are reported and left out.
+// Converts the options. Those with errors are reported and left out.
 OpenOptions OpenOptionsOf(const InputFlags& flags, const Target& target,
                           const Common& common, Findings& findings) {
   OpenOptions options;
   bool good = true;
   options.devices = ParseDevices(flags, good, findings);
   options.processes = ParseProcesses(flags, good, findings);
-  // Without valid counts the mesh may seem wrong too, so only the option is
-  // reported.
+  // If a count is invalid, errors of the mesh may follow from it, so only the
+  // option is reported.
   if (!good) {
     options.mesh = Mesh{};
     options.processes.reset();

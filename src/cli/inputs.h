@@ -42,7 +42,7 @@ Options ProjectInputs(InputFlags& flags);
 // --illegal alone; AllInputs contains it too.
 Option IllegalInput(InputFlags& flags);
 Option ModelInput(InputFlags& flags);
-// All of the above, --model, --modes and the policies.
+// All input options, and --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
 
 // Turns `--target` into a list, `flags.targets`, for commands that take
@@ -52,12 +52,12 @@ void TakeSeveralTargets(Options& options, InputFlags& flags);
 // Calls OpenMesh and OpenManifest with the options.
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings);
-// The mesh of `--mesh`, else of the target; no other input is read.
+// Returns the mesh of `--mesh`, else of the target; no other input is read.
 std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings);
 std::optional<Manifest> LoadManifest(const InputFlags& flags,
                                      const std::string& path,
                                      Findings& findings);
-// A resolver for commands that work with or without a mesh.
+// Returns a resolver for commands that work with or without a mesh.
 std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
                                            Findings& findings);
 
@@ -66,8 +66,8 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings);
 
-// The target that the options choose; with a plan file in place of inputs, only
-// `--model` of it is used.
+// Returns the target that the options choose. With a plan file instead of
+// inputs, the target has only `--model`.
 std::optional<Target> TargetOrPlan(const InputFlags& flags,
                                    const std::string& plan, Findings& findings);
 
@@ -77,7 +77,7 @@ std::unique_ptr<const Compiled> LoadAndCompile(
     Findings& findings, std::optional<ModelConfig>* model = nullptr);
 
 Strings ModeNames();
-// `--mode MODE` of commands for one mode; the default is train.
+// `--mode MODE`, for commands that use one mode; the default is train.
 Option ModeOption(std::string* to);
 // Parses "train,decode"; an empty list if nothing was given.
 std::optional<std::vector<Mode>> ParseModes(const Strings& given,

@@ -1,4 +1,4 @@
-// What a long command prints when it is interrupted.
+// Prints a message when a long command is interrupted.
 #ifndef SHARDC_CLI_INTERRUPT_H_
 #define SHARDC_CLI_INTERRUPT_H_
 

@@ -26,7 +26,8 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   return out;
 }
 
-// Errors in the settings are left to `verify`, which uses them.
+// Returns the rings of the settings. Errors in the settings are reported by
+// `verify`, not here.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
   Findings ignored;
   const auto operations = exec::KnownOperations();

@@ -1,5 +1,5 @@
-// The lints of one compiled target, for `check` and for the count that `plan`
-// prints.
+// Runs the lints of one compiled target, for `check` and for the number of
+// findings that `plan` prints.
 #ifndef SHARDC_CLI_LINT_TARGET_H_
 #define SHARDC_CLI_LINT_TARGET_H_
 
@@ -21,23 +21,24 @@ namespace shardc::cli {
 struct LintFlags {
   AttentionFlag attention;
   std::optional<int64_t> memory;
-  // Of the step that `report` shows costs of; absent: the target's.
+  // The sizes of the step whose costs `report` shows; absent: the target's.
   std::optional<int64_t> batch, length, kv_length;
 };
 
-// `extra` are findings of other stages; `fixes`, unless null, gets the fixes of
-// the findings.
+// Runs the lints. `extra` are findings of other stages; `fixes`, unless null,
+// gets the fixes of the findings.
 LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
                       const Selection& selection, FindingSink extra = {},
                       std::vector<RuleFix>* fixes = nullptr);
 
-// The project's settings for `check`, if it can be read; `findings` records
-// what was read. Errors in the settings are reported by `check`.
+// Returns the project's settings for `check`, or defaults if they cannot be
+// read. `findings` records which files were read; errors in the settings are
+// reported by `check` only.
 LintSettings ProjectLintSettings(const TargetRequest& asked,
                                  Findings& findings);
-// Lints with such settings, without the findings of the baseline. Returns
-// nullopt if the settings are invalid, which `check` reports.
+// Runs the lints with a project's settings, without the findings of the
+// baseline. Returns nullopt if the settings are invalid, which `check` reports.
 std::optional<LintResult> LintBySettings(const Target& target,
                                          const Compiled& compiled,
                                          std::optional<ModelConfig> config,

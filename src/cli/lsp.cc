@@ -1,7 +1,8 @@
 // `shardc lsp`: the language server over standard input and output. One thread
-// reads and handles the messages, and checks when no more of them arrive. Where
-// a check takes long it waits for a pause first, so that a check does not delay
-// the next keys; if edits never pause, it checks at regular intervals:
+// reads and handles the messages, and runs a check when no more messages
+// arrive. If checks are slow, the server first waits for a pause in the input,
+// so that a check does not delay the next keys; if edits never pause, it checks
+// at regular intervals:
 //
 //   checks take 20 ms   ->  an edit is checked at once
 //   checks take 200 ms  ->  after 40 ms without input
@@ -88,7 +89,7 @@ class Loop {
     return std::max(milliseconds(0), left + milliseconds(1));
   }
 
-  // `quiet`: no input was waiting.
+  // Runs a check if one is due. `quiet` is true if no input was waiting.
   void Check(bool quiet) {
     if (!server_.HasEdits()) {
       first_.reset();

@@ -44,7 +44,7 @@ void GivePlaces(Findings& findings, const std::string& path) {
   findings = std::move(placed);
 }
 
-// The errors of reading, which keep targets from being compiled.
+// Returns the errors of reading, which prevent targets from being compiled.
 Findings ErrorsOf(const lsp::CheckedProject& project) {
   Findings out;
   for (const Finding& finding : project.findings.all()) {
@@ -53,7 +53,7 @@ Findings ErrorsOf(const lsp::CheckedProject& project) {
   return out;
 }
 
-// The files of a project that are no rules files.
+// Returns the files of a project that are no rules files.
 std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
   std::set<std::string> out = {project.path};
   for (const lsp::CheckedTarget& one : project.targets) {
@@ -66,8 +66,8 @@ std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
   return out;
 }
 
-// The parameters that a rule which was left out may match: those of no rule
-// and of a catch-all.
+// Returns the parameters whose rule may have been left out because of errors in
+// its file: those that no rule or only a catch-all matches.
 std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
   std::vector<bool> catch_all;
   for (const Rule& rule : compiled.rules.rules) {
@@ -82,8 +82,9 @@ std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
   return out;
 }
 
-// Removes findings that a rule or definition which was left out may cause: that
-// something is not used, and those of parameters that the rule may match.
+// Removes findings that may be caused by a rule or definition which was left
+// out: those that something is unused, and those about parameters that the rule
+// may match.
 void DropUncertain(CheckedTarget& target) {
   if (target.compiled == nullptr) return;
   const Code* const codes[] = {

@@ -1,8 +1,8 @@
 // The program: sets up the process, parses arguments, runs one command, reports
-// findings. A closed stdout is opened on /dev/null; otherwise the next file
-// would get its descriptor and the report would be written into it. If memory
-// runs out, the process reports that and exits at once, because unwinding may
-// allocate memory.
+// findings. If stdout is closed, it is opened on /dev/null; otherwise the next
+// file that is opened would get its descriptor, and the report would be written
+// into that file. If memory runs out, the process reports it and exits at once,
+// because unwinding may allocate memory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -23,14 +23,16 @@
 namespace shardc::cli {
 namespace {
 
-// Keeps a later file from getting the descriptor of a closed stdout.
+// Opens closed standard streams on /dev/null, so that no other file gets their
+// descriptors.
 void KeepStandardStreams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) == -1) {
       open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
     }
   }
-  // Failed writes then return an error instead of ending the process.
+  // Writing to a closed pipe then returns an error instead of ending the
+  // process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
@@ -39,8 +41,8 @@ void Say(std::string_view text) {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// Existing files are unchanged, and a checkpoint command continues with its
-// complete pieces at the next run.
+// Ends the process with an error. Existing files are unchanged, and the next
+// run of a checkpoint command continues with the pieces that are complete.
 [[noreturn]] void EndWithoutMemory() {
   RemoveUnfinished();
   Say("error: out of memory\n  = help: use a machine with more memory, or "
@@ -48,7 +50,8 @@ void Say(std::string_view text) {
   ::_exit(kFailed);
 }
 
-// Runs before static initialisers, which allocate memory too.
+// Installs the handler before static initialisers run, because these allocate
+// memory too.
 [[gnu::constructor(101)]] void WatchMemory() {
   std::set_new_handler(EndWithoutMemory);
 }

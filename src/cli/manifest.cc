@@ -1,5 +1,5 @@
-// `shardc manifest`: prints one parameter tree: of a file, of a target, or
-// built from a config.json:
+// `shardc manifest`: prints a parameter tree, of a file, of a target, or built
+// from a config.json:
 //
 //   --model config.json --naming flax  ->  model/layers/0/self_attn/...
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Files that a command creates together: all of them or none, and never over an
-// existing file.
+// Writes files that a command creates together: all of them or none, and never
+// over an existing file.
 #ifndef SHARDC_CLI_NEW_FILES_H_
 #define SHARDC_CLI_NEW_FILES_H_
 

@@ -19,14 +19,14 @@ struct Bounded {
   int least, most;
 };
 
-// Where the value is stored. A bool is an option without a value; a list grows
-// each time the option is given. Texts are parsed later, because the parser's
-// own integers read 010 as 8.
+// Where an option's value is stored. A bool is an option without a value; a
+// list grows each time the option is given. Numbers are stored as text and
+// parsed later, because the parser library reads 010 as 8.
 using Destination =
     std::variant<bool*, std::string*, std::optional<std::string>*, Strings*,
                  Bounded>;
 
-// How a list takes several values.
+// How a list option accepts several values.
 enum class Several {
   kAgain,  // -x a -x b
   kWords,  // and -x a b
@@ -51,7 +51,8 @@ struct Option {
   bool IsList() const { return std::holds_alternative<Strings*>(to); }
   // Whether the value is a path.
   bool TakesFile() const;
-  // The values that "json|text" lists; empty for "FILE|AXES".
+  // Returns the values that a placeholder "json|text" lists; empty for
+  // "FILE|AXES".
   Strings Choices() const;
 };
 
@@ -67,7 +68,8 @@ Option OutputOption(
 // Sets the heading of options that have none.
 Options Under(std::string_view heading, Options options);
 
-// The values of a list whose items may hold several: "a,b c" gives three.
+// Splits the values of a list whose items may hold several: "a,b c" gives
+// three.
 Strings SplitList(const Strings& given);
 
 }  // namespace shardc::cli

@@ -1,5 +1,6 @@
-// Common output of commands: results to stdout or to an atomically renamed
-// file, progress and findings to stderr; and the parsing of sizes and counts.
+// The output that commands have in common: results to stdout or to an
+// atomically renamed file, progress and findings to stderr; and the parsing of
+// sizes and counts.
 //
 //   --memory 1.5GiB  ->  1,610,612,736     --memory 1.5  ->  a finding
 #include "cli/output.h"

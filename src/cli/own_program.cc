@@ -1,7 +1,7 @@
-// Linux names the file of the running program /proc/self/exe. Where there is no
-// such name (macOS, a container without /proc) the loader's name of the program
-// is used: its path, or the first argument. A name without a slash is found as
-// the shell found it, in the folders of PATH.
+// Finds the file of the running program. On Linux it is /proc/self/exe. If that
+// does not exist (macOS, a container without /proc), the loader's name of the
+// program is used: its path, or the first argument. A name without a slash is
+// looked up in the folders of PATH, as the shell did.
 //
 //   `shardc` with PATH=/usr/bin:/opt/bin  ->  /opt/bin/shardc
 #include "cli/own_program.h"

@@ -1,6 +1,6 @@
-// Commands declare options as data; this file alone converts them to CLI11's
-// and CLI11's exceptions to findings. An unknown command is reported before any
-// other error:
+// Parses command lines. Commands declare options as data; this file alone
+// converts them to CLI11's objects, and CLI11's exceptions to findings. An
+// unknown command is reported before any other error:
 //
 //   shardc resovle  ->  `resovle` is not a command, did you mean `resolve`?
 //
@@ -23,10 +23,11 @@
 namespace shardc::cli {
 namespace {
 
-// Of `--version`: the libraries as well.
+// An option of `--version`, which prints the libraries as well.
 constexpr const char* kLibraries = "--libraries";
 
-// CLI11's IsMember would print the choices a second time.
+// A validator of choices. CLI11's IsMember would print the choices a second
+// time.
 CLI::Validator OneOf(const Strings& choices) {
   return CLI::Validator(
       [choices](std::string& value) {
@@ -49,7 +50,7 @@ std::string Spelling(const Option& option) {
   return out;
 }
 
-// One overload per kind of destination.
+// Declares an option to CLI11; one overload for each kind of destination.
 struct Adder {
   CLI::App& app;
   const Option& option;
@@ -125,7 +126,7 @@ Parser::Parser(Common& common, const Strings& words) {
   }
 }
 
-// The first word that is not an option: the intended command.
+// Returns the first word that is not an option: the intended command.
 std::string CommandWord(const Strings& words) {
   for (const std::string& word : words) {
     if (!word.starts_with('-')) return word;
@@ -188,8 +189,8 @@ bool RespellVerifyStep(Strings& words) {
   return found;
 }
 
-// Returns the entry of the command that was typed, the longest name that was
-// read; null if none was read.
+// Returns the entry of the command with the longest name that was parsed; null
+// if none was.
 const Parser::Entry* TypedCommand(const Parser& parser) {
   const Parser::Entry* typed = nullptr;
   for (const Parser::Entry& entry : parser.entries) {
@@ -216,8 +217,8 @@ bool OptionsFollow(const Parser::Entry& entry, Findings& findings) {
   return false;
 }
 
-// Reports the first word that the command does not accept; the words after it
-// may be its values.
+// Reports only the first word that the command does not accept, because the
+// words after it may be its values.
 void ReportStray(const Parser::Entry& entry, Findings& findings) {
   StrayWord about =
       AboutStray(entry.app->remaining().front(), *entry.command, entry.options);

@@ -1,4 +1,4 @@
-// Parses the arguments of a run by the commands' records.
+// Parses the arguments of a run according to the commands' records.
 #ifndef SHARDC_CLI_PARSER_H_
 #define SHARDC_CLI_PARSER_H_
 
@@ -15,8 +15,8 @@ struct Parsed {
   std::string text;  // of --help or --version
 };
 
-// Sets `common` as far as it parses. Returns nullopt with findings (usage) on
-// errors.
+// Sets the options in `common` that could be parsed, also after errors. Returns
+// nullopt with findings (usage) on errors.
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings);
 

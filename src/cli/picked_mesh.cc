@@ -1,7 +1,7 @@
-// Each candidate mesh gets the rules that are suggested for it, and is
-// evaluated as `fit` and `cost` evaluate a mesh. The candidates are printed,
-// the chosen one with a star; if none fits, the number of devices that would be
-// enough:
+// Chooses a mesh. Each candidate mesh gets the rules that are suggested for it,
+// and is evaluated as `fit` and `cost` evaluate a mesh. The candidates are
+// printed, the chosen one with a star. If none fits, the number of devices that
+// would be enough is printed:
 //
 //   * fsdp:64                   18.1 GiB per device, 1.34 s a step
 //     dp:2,fsdp:32              19.9 GiB per device, 1.34 s a step
@@ -27,9 +27,9 @@ namespace shardc::cli {
 namespace {
 
 constexpr size_t kShownMeshes = 5;
-// Candidates are evaluated until this many parameters were planned and one mesh
-// is legal, in the order of the estimate of suggest/mesh.h, and no fewer than
-// are shown.
+// Candidates are evaluated in the order of the estimate of suggest/mesh.h,
+// until a legal mesh was found and this many parameters were planned. At least
+// as many as are printed are evaluated.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
 
@@ -75,8 +75,8 @@ cost::Settings SettingsFor(const suggest::MeshRequest& request,
   return out;
 }
 
-// Returns nothing if the rules that are suggested for the mesh do not compile.
-// `described` has the model's description if a pack has one.
+// Returns nullopt if the rules that are suggested for the mesh do not compile.
+// Sets `described` to the model's description if a pack has one.
 std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
                                       const Manifest& manifest,
                                       const std::optional<ModelConfig>& model,

@@ -20,12 +20,12 @@ struct MeshFlags {
 };
 Options MeshChoice(MeshFlags& flags);
 
-// `dp:2,tp:4`, as `--mesh` takes it.
+// Returns the mesh as `--mesh` accepts it: `dp:2,tp:4`.
 std::string MeshWords(const Mesh& mesh);
 
-// The best mesh, after printing the candidates. Returns nullopt with findings
-// if an option is invalid (exit status 2) or no mesh fits the model (exit
-// status 1, `none_fits` is set).
+// Returns the best mesh, after printing the candidates. Returns nullopt with
+// findings if an option is invalid (exit status 2) or no mesh fits the model
+// (exit status 1, `none_fits` is set).
 struct PickedMesh {
   Mesh mesh;
   bool none_fits = false;

@@ -1,5 +1,6 @@
-// Parts that the reports of several modes leave out are listed once for all
-// modes with the same reason, in the order in which they occur:
+// Collects the data that pictures and the HTML page show. Parts that the
+// reports of several modes leave out are listed once for all modes with the
+// same reason, in the order in which they occur:
 //
 //   prefill: no batch; decode: no batch  ->  `prefill, decode: no batch`
 #include "cli/pictured.h"

@@ -17,7 +17,8 @@ namespace shardc::cli {
 // One bar per report, which is one per mode.
 MemoryBars BarsOf(std::span<const cost::Report> reports);
 
-// Includes how often patterns match, if the names can be searched.
+// Returns which rules cover the parameters. Includes how often patterns match
+// if the names can be searched.
 picture::Coverage CoverageIn(const Planned& planned,
                              const picture::FoldedPlan& folded);
 
@@ -25,7 +26,8 @@ struct CacheArray {
   std::string title;  // `key, value (decode)`
   picture::ArrayInput input;
 };
-// Returns nullopt if the plan lacks the mode.
+// Returns the cache of a mode as an array to draw; nullopt if the plan lacks
+// the mode.
 std::optional<CacheArray> CacheIn(const Planned& planned,
                                   const cost::Settings& settings, Mode mode);
 

@@ -37,8 +37,8 @@ struct PlanFlags {
   std::vector<std::string> weight_decay_exclude;
 };
 
-// The targets to plan: one, or with --write-locked and --diff all that have a
-// committed plan.
+// Returns the targets to plan: one, or with --write-locked and --diff all that
+// have a committed plan.
 std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
                                            const Common& common,
                                            Findings& findings) {
@@ -112,7 +112,8 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
-// The number of findings that `check` would report, and how to list them.
+// Returns the number of findings that `check` would report, and the command
+// that lists them.
 std::string CheckText(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> model,
                       const LintSettings& settings, Findings& findings) {
@@ -131,7 +132,7 @@ std::string CheckText(const Target& target, const Compiled& compiled,
               : ": run `shardc check --notes` to list them\n");
 }
 
-// One target of several in one line.
+// Returns the summary of one of several targets, in one line.
 std::string TargetLine(const Target& target, const Compiled& compiled,
                        const std::string& check) {
   const PlanSummary& summary = compiled.plan.summary;
@@ -151,8 +152,8 @@ struct Outcome {
   std::set<FileId> written;  // committed plans and step programs
 };
 
-// Several targets may commit the same file if its content is the same for all
-// of them.
+// Returns whether a committed file that several targets share has the same
+// content for this target; adds a finding otherwise.
 bool HoldsTheSame(const Write& write, const std::string& path,
                   const Target& target, Findings& findings) {
   const SourceRef held = ReadSource(path, findings);
@@ -189,7 +190,7 @@ int ShowDiff(const Target& target, const Plan& plan, const Common& common,
   return ShowDifference(*difference, target.plan, common, out);
 }
 
-// Does the same for the committed step program.
+// Prints on stdout what the inputs change in the committed step program.
 int ShowStepDiff(const Target& target, const StepReports& steps,
                  const Common& common, std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedStep(target, findings);
@@ -334,9 +335,9 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   return status;
 }
 
-// Reads the targets' inputs, so that no plan overwrites the input of another
-// target. They are read again when they are planned, because all of them at
-// once may not fit in memory.
+// Reads the targets' inputs so that no plan overwrites the input of another
+// target. The inputs are discarded and read again for planning, because the
+// inputs of all targets together may not fit in memory.
 void NoteReads(const PlanFlags& flags, std::span<const Target> targets,
                const Common& common, Findings& findings) {
   for (const Target& target : targets) {

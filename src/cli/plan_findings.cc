@@ -109,7 +109,8 @@ Findings PlanFindings(const Compiled& compiled) {
     lint->check(facts, found);
   }
   for (Finding& finding : OnceEach(std::move(found))) {
-    // The plan itself contains what the policy corrected.
+    // Corrections by the policy are recorded in the plan itself, so only errors
+    // are added here.
     if (finding.level == Level::kError) findings.Add(std::move(finding));
   }
   return findings;

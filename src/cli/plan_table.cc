@@ -1,6 +1,6 @@
-// A plan for commands that take `--plan FILE` or inputs. A file is checked for
-// edits while its table is read, so its second reading, for the members that a
-// table lacks, does not check again:
+// Loads a plan for commands that accept either `--plan FILE` or inputs.
+// ReadPlanTable checks a file for edits. The file is then read again for the
+// members that the table lacks, without another check:
 //
 //   show mesh --plan p.json          ->  the table of the file
 //   show mesh --mesh tp:4 --rules..  ->  compiled, written and read in memory
@@ -29,7 +29,7 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
   out->table = std::move(*table);
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return nullptr;
-  // The table has checked whether it was edited.
+  // ReadPlanTable has already checked the file for edits.
   out->view = ViewPlan(*document, EditedPlan::kAllowed, findings);
   if (!model.empty()) out->model = ReadModelConfig(model, findings);
   if (!out->view || (!model.empty() && !out->model)) return nullptr;

@@ -20,7 +20,8 @@ EditedPlan EditedPlanOf(bool allow_edited);
 
 std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
                                    Findings& findings);
-// The table of the plan as it would be written; the mesh is that of the inputs.
+// Returns the table of the compiled plan, written and read in memory; the mesh
+// is that of the inputs.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
 // A plan from a file or compiled from inputs, with what commands need of both.
@@ -34,8 +35,8 @@ struct Planned {
   cost::CostInputs WorkIn(Mode mode) const;
 };
 
-// Compiles the inputs if `file` is empty. Sets `found` and adds findings if
-// they give no plan.
+// Reads the plan in `file`, or compiles the inputs if `file` is empty. Sets
+// `found` to true and adds findings if the inputs give no plan.
 std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
                                            const std::string& file,
                                            EditedPlan edited,

@@ -1,4 +1,4 @@
-// The communication of a target's step, from its program.
+// Computes the communication of a target's step from its step program.
 #ifndef SHARDC_CLI_PROGRAM_TRAFFIC_H_
 #define SHARDC_CLI_PROGRAM_TRAFFIC_H_
 
@@ -14,8 +14,8 @@
 
 namespace shardc::cli {
 
-// The report of `cost`, with the communication of the program if there is one.
-// `compiled` is null for a plan file.
+// Returns the report of `cost`, with the communication of the step program if
+// there is one. `compiled` is null for a plan file.
 cost::Report CostOf(const Compiled* compiled,
                     const std::optional<ModelConfig>& model,
                     const cost::CostInputs& work,

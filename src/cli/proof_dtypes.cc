@@ -1,5 +1,5 @@
-// Narrower dtypes of parameters have no proof: a step is proved in the dtypes
-// of activations.
+// Reads the dtypes of `verify step`. It proves a step in the dtypes of
+// activations, so dtypes that are only used for parameters are refused.
 #include "cli/proof_dtypes.h"
 
 #include <string>

@@ -24,7 +24,8 @@
 namespace shardc::cli {
 namespace {
 
-// A batch script of SLURM has SLURM_PROCID too, but no process count of a step.
+// SLURM sets SLURM_PROCID in a batch script too, but sets the number of
+// processes of a step only for processes that srun starts.
 constexpr Launcher kLaunchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"PMI_RANK", "PMI_SIZE"},
@@ -33,7 +34,7 @@ constexpr Launcher kLaunchers[] = {
 
 #ifdef SHARDC_MPI
 
-// The most bytes from one rank to another in a round.
+// The most bytes that a rank sends to another rank in one round.
 constexpr size_t kRound = size_t{1} << 26;
 
 class Mpi : public exec::Transport {
@@ -100,7 +101,7 @@ class Mpi : public exec::Transport {
     std::abort();
   }
 
-  // The number of ranks on this machine.
+  // Returns the number of ranks on this machine.
   static int OnMachine() {
     MPI_Comm here = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
@@ -112,7 +113,8 @@ class Mpi : public exec::Transport {
   }
 
  private:
-  // The largest size for MPI's 32-bit counts and displacements.
+  // The most bytes of one MPI call, so that 32-bit counts and displacements
+  // suffice.
   static constexpr size_t kMost = size_t{1} << 30;
 
   struct Piece {
@@ -122,10 +124,11 @@ class Mpi : public exec::Transport {
 
   size_t Count() const { return AsIndex(ranks_); }
 
-  // The bytes from one rank to another in a round.
+  // Returns the most bytes that this run's ranks send to each other in one
+  // round.
   size_t Limit() const { return std::min(kRound, kMost / Count()); }
 
-  // The largest size over all ranks.
+  // Returns the largest of the sizes of all ranks.
   static uint64_t MostOfAll(const std::vector<uint64_t>& sizes) {
     const uint64_t own = *std::max_element(sizes.begin(), sizes.end());
     uint64_t most = 0;
@@ -139,7 +142,8 @@ class Mpi : public exec::Transport {
     return out;
   }
 
-  // A buffer for a round's bytes of each rank, starting at byte `begin`.
+  // Returns a buffer for the bytes of one round, of each rank those from byte
+  // `begin` on.
   Piece PieceOf(const std::vector<uint64_t>& sizes, size_t begin) const {
     Piece out;
     size_t at = 0;
@@ -153,7 +157,7 @@ class Mpi : public exec::Transport {
     return out;
   }
 
-  // Appends a round's bytes to each rank's packet, starting at byte `begin`.
+  // Copies the bytes of one round to each rank's packet, from byte `begin` on.
   static void CopyOut(const Piece& piece, size_t begin,
                       std::vector<exec::Packet>& out) {
     for (size_t r = 0; r < out.size(); ++r) {

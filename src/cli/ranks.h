@@ -36,10 +36,12 @@ class Ranks {
     return transport_ == nullptr || transport_->rank() == 0;
   }
   int count() const { return transport_ == nullptr ? 1 : transport_->ranks(); }
-  // The threads of this rank, if several ranks share the machine.
+  // Returns the number of threads for this rank: `wanted`, or fewer if several
+  // ranks share the machine.
   int Threads(int wanted) const;
 
-  // The bytes between devices, by the ledger and as sent.
+  // Returns a line with the bytes between devices: as the ledger recorded them,
+  // and as they were sent.
   std::string MovedText(int64_t recorded, int64_t moved, int64_t crossed) const;
 
   // Returns true on every rank if `fine` is true on all of them. Otherwise
@@ -49,9 +51,9 @@ class Ranks {
   int64_t Least(int64_t own) const;
   // The number of ranks on this machine.
   int on_machine() const { return on_machine_; }
-  // The exit status is that of the first rank. The other ranks exit with 0,
-  // because a launcher that sees a failure may end the first rank before it has
-  // printed its findings.
+  // Returns the exit status of this process: `status` on the first rank, and 0
+  // on the others, because a launcher that sees a failure may end the first
+  // rank before it has printed its findings.
   int End(int status, Findings& findings) const;
 
  private:

@@ -37,7 +37,8 @@ struct ReportCommand {
   bool allow_edited = false;
 };
 
-// `llama.plan.json` of a path: the page must not contain directories.
+// Returns the file name of a path (`llama.plan.json`): the page must not
+// contain directories.
 std::string NameOf(const std::string& path) {
   return std::string(AfterLast(path, '/'));
 }
@@ -88,7 +89,7 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
     flags.memory = ParseBytes("--memory", command.flags.memory, findings);
     if (!flags.memory) return false;
   }
-  // The same step as in the figures of costs.
+  // The lints use the same sizes of a step as the page's costs.
   const auto settings =
       CostSettings(command.flags, target, Mode::kTrain, findings);
   if (!settings) return false;

@@ -1,5 +1,6 @@
-// The program is audited as by `shardc audit PROGRAM --plan PLAN --step STEP`,
-// so that the page and the command list the same:
+// Audits the compiled program for the report page, as `shardc audit PROGRAM
+// --plan PLAN --step STEP` does, so that the page and the command list the
+// same:
 //
 //   shardc report --target llama --program step.hlo.txt --step step.json
 #include "cli/reported_program.h"
@@ -22,8 +23,8 @@
 namespace shardc::cli {
 namespace {
 
-// The file of the program's text; empty if there is none. Returns nullopt after
-// a finding.
+// Returns the path of the program's text; empty if there is none. Returns
+// nullopt after a finding.
 std::optional<std::string> FileOf(const ProgramFlags& files,
                                   const CostFlags& flags, const Target& target,
                                   Findings& findings) {

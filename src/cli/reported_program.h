@@ -1,4 +1,5 @@
-// The compiled program of a page of `shardc report`, compared with the plan.
+// Reads the compiled program for the page of `shardc report` and compares it
+// with the plan.
 #ifndef SHARDC_CLI_REPORTED_PROGRAM_H_
 #define SHARDC_CLI_REPORTED_PROGRAM_H_
 
@@ -18,7 +19,7 @@
 
 namespace shardc::cli {
 
-// What the page needs; its members refer to each other.
+// The audited program and its comparisons; the members refer to each other.
 struct ReportedProgram {
   std::string from;  // the file's name
   hlo::Program program;
@@ -36,10 +37,10 @@ struct ProgramFlags {
   std::string program, step;
 };
 
-// Reads `--program`, or if it is not given the target's program where that has
-// been compiled, and compares it with the plan, and with the step of `--step`,
-// in the mode of `flags`. Sets `out` to null if there is none. Returns false
-// after a finding.
+// Reads the program of `--program`, else the target's program if it has been
+// compiled. Compares it with the plan, and with the step program of `--step`,
+// in the mode of `flags`. Sets `out` to null if there is no program. Returns
+// false after a finding.
 bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
                          const Target& target, const Planned& planned,
                          const Selection& selection,

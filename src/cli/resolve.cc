@@ -120,7 +120,7 @@ std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
   }
 }
 
-// The place of the entry as written, or of all of AXES.
+// Returns the place of the corrected entry as written, or of all of AXES.
 Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   const auto* list = std::get_if<SpecList>(&written);
   if (list == nullptr || !edit.dim) return whole;
@@ -131,8 +131,8 @@ Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   return list->entries[dim].names[0].place;
 }
 
-// The spec after legalization; each correction is a warning, each remaining
-// fault an error.
+// Returns the spec after legalization; each correction is a warning, each
+// remaining fault an error.
 Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
             const SpecSource& written, const Place& whole, Findings& findings) {
   const Mesh& mesh = opened.resolver.mesh();

@@ -41,7 +41,8 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   Prover prover(*matcher);
   RuleProofs proofs;
   proofs.of_rules = prover.ProveRules();
-  // The number of pairs is quadratic, and few pairs of many rules are related.
+  // Proofs of pairs of rules have a limit of work, because their number is
+  // quadratic; few of them are related.
   Prover of_pairs(*matcher, {.work = 50'000'000});
   proofs.related = ProvePairs(of_pairs);
   const auto write = [&](Sink& out) {
@@ -88,7 +89,8 @@ int PutText(const Target& target, const RuleSet& rules,
   return kFailed;
 }
 
-// Whether one file can express the meaning of all of them.
+// Returns whether one file can express the meaning of all of them; adds a
+// finding otherwise.
 bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   if (!HasMixedSeparators(rules)) return true;
   findings.Add(
@@ -113,7 +115,7 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     const auto write = [&](Sink& out) { WritePacks(json, out); };
     return PutResult(write, all.output, findings) ? kDone : kFailed;
   }
-  // Without files: the default of every axis rule.
+  // Without rules files, the defaults of all axis rules are printed.
   auto rules =
       target.rules.empty()
           ? std::optional(RuleSet{})

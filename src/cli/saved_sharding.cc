@@ -1,5 +1,5 @@
-// The checkpoint's shapes and shardings are written as a plan, which is then
-// compared with the other one:
+// Compares a checkpoint's sharding with a plan. The checkpoint's shapes and
+// shardings are written as a plan, which is then compared with the given plan:
 //
 //   `w` [16, 32] saved as P('fsdp', 'tp') on fsdp 2, tp 4
 //     ->  {"mesh": fsdp 2, tp 4, "params": {"w": {"spec": ["fsdp", "tp"]}}}

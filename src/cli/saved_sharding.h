@@ -1,4 +1,4 @@
-// The sharding that a checkpoint was saved with, as a plan to compare with.
+// Compares the sharding with which a checkpoint was saved with a plan.
 #ifndef SHARDC_CLI_SAVED_SHARDING_H_
 #define SHARDC_CLI_SAVED_SHARDING_H_
 
@@ -11,11 +11,11 @@
 namespace shardc::cli {
 
 // Compares the sharding that the checkpoint records with the plan's specs in
-// each of its modes: what restoring moves, and the names, shapes and data types
-// that do not fit. Parameters without a sharding are replicated. Members that a
-// checkpoint does not have, such as rules, are not compared. Returns nullopt
-// after a finding: missing (the checkpoint records no sharding), inexpressible
-// (several meshes), and those of reading either.
+// each of its modes: the parameters that restoring moves, and the names, shapes
+// and data types that do not fit. Parameters without a sharding are replicated.
+// Members that a checkpoint does not have, such as rules, are not compared.
+// Returns nullopt after a finding: missing (the checkpoint records no
+// sharding), inexpressible (several meshes), and those of reading either file.
 std::optional<PlanDifference> CompareCheckpoint(const std::string& path,
                                                 const PlanTable& plan,
                                                 Findings& findings);

@@ -19,8 +19,8 @@ struct ScheduleChoice {
   std::optional<int32_t> ranks = {}, virtual_stages = {}, microbatches = {};
 };
 
-// Reads a size of a schedule from 1 to 2^20; nullopt if the text is empty, or
-// after a finding.
+// Reads a size of a schedule, from 1 to 2^20. Returns nullopt if the text is
+// empty, or after a finding.
 std::optional<int32_t> ScheduleSize(std::string_view flag,
                                     const std::string& text,
                                     Findings& findings);
@@ -30,8 +30,8 @@ std::optional<int32_t> ScheduleSize(std::string_view flag,
 std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
                                              Findings& findings);
 
-// The exit status after findings: 1 if they are those of stages that were
-// understood and are refused, else 2.
+// Returns the exit status after findings: 1 if valid options describe stages
+// that are refused, else 2.
 int StageStatus(const Findings& findings);
 
 // For completions.

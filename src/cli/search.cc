@@ -1,5 +1,6 @@
-// `shardc search`: the cheapest sharding of a model on a number of devices,
-// with its proof, the front of time and memory, and why each alternative loses.
+// `shardc search`: finds the cheapest sharding of a model on a number of
+// devices. Prints it with its proof, the Pareto front of time and memory, and
+// why each alternative is worse.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +16,7 @@
 namespace shardc::cli {
 namespace {
 
-// Draws how far the search has come, on a terminal.
+// Draws the progress of the search on a terminal.
 std::function<void(const search::Progress&)> SearchProgressLine(
     const Common& common) {
   const verify::Progress line = ProgressLine(common, "shardings");
@@ -53,7 +54,7 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   report.assumed = inputs->assumed;
   report.found = search::Search(inputs->request);
   Prove(*inputs, report);
-  // What fails its proof is not written.
+  // A sharding that fails its proof is not written.
   const bool writes =
       report.found.winner && !Failed(report.proof) && !flags.output.empty();
   if (writes && !WriteSearched(*report.found.winner, *inputs, flags.output,

@@ -1,6 +1,7 @@
-// The model's tree is read from its manifest, or built from its config.json.
-// Without rules the search begins with the pack that knows the names; a
-// suggested rules file extends it, because a pack describes the model's step.
+// Reads the inputs of `search`. The model's tree is read from its manifest, or
+// built from its config.json. Without rules the search starts from the pack
+// that matches the names. A suggested rules file extends that pack, because the
+// pack describes the model's step.
 #include "cli/search_inputs.h"
 
 #include <algorithm>
@@ -26,7 +27,8 @@ constexpr int64_t kMostDevices = 1 << 20;
 constexpr int64_t kMostProved = 64;
 constexpr int64_t kUsualLength = 8192;
 
-// Options of `cost` that a search has no use for.
+// Returns whether an option of `cost` concerns serving or pipelines; `search`
+// does not have it.
 bool IsOfServing(const Option& option) {
   return option.name == "--mode" || option.name == "--modes" ||
          option.name == "--kv-len" || option.name == "--kv-dtype" ||
@@ -65,7 +67,8 @@ bool ReadKeep(const SearchFlags& flags, bool& mesh, bool& rules,
   return true;
 }
 
-// `auto` stands for the pack that knows the names.
+// Returns the rules from which the search starts. `auto` stands for the pack
+// that matches the names.
 std::vector<std::string> RulesToBegin(const Target& target,
                                       const Manifest& manifest,
                                       const std::string& model_type,
@@ -87,7 +90,8 @@ std::vector<std::string> RulesToBegin(const Target& target,
   return out;
 }
 
-// Reads a rules file of the search as the commands read it.
+// Reads a rules file that the search made in the way that commands read rules
+// files.
 std::optional<RuleSet> ReadSearched(const search::RulesFile& file,
                                     const Manifest& manifest,
                                     const std::string& model_type) {
@@ -132,7 +136,7 @@ std::optional<int64_t> ReadDevices(const InputFlags& flags,
   return out;
 }
 
-// Fills in what was not given, and lists it.
+// Sets inputs that were not given to defaults, and records them for the report.
 void Assume(const SearchFlags& flags, SearchInputs& inputs) {
   cost::Settings& settings = inputs.request.settings;
   if (!settings.batch) {
@@ -273,7 +277,8 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
     return nullptr;
   }
   if (!request.rules.empty()) {
-    // As every command does, so that all errors of rules are reported.
+    // The rules are read with the complete target, as other commands read them,
+    // so that all errors of rules are reported.
     Target whole = target;
     whole.rules = request.rules;
     if (!has_mesh) whole.mesh.text = "dp:1";

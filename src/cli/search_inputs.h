@@ -1,5 +1,5 @@
-// The inputs of `search`: the model, the devices, the rules to begin with, and
-// what is fixed.
+// The inputs of `search`: the model, the devices, the rules from which the
+// search starts, and what is fixed.
 #ifndef SHARDC_CLI_SEARCH_INPUTS_H_
 #define SHARDC_CLI_SEARCH_INPUTS_H_
 
@@ -22,7 +22,8 @@ struct SearchFlags {
   bool unmeasured = false;
 };
 
-// The options, but for those of serving and of pipelines.
+// Returns the options of `search`: those of `cost` except for serving and
+// pipelines, and its own.
 Options OptionsOfSearch(SearchFlags& flags);
 
 struct SearchInputs {
@@ -39,7 +40,8 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
                                                const Common& common,
                                                Findings& findings);
 
-// The text of a rules file of the search, with `extends` as given.
+// Returns the text of a rules file that the search made; `extends` stays as it
+// is.
 std::string SearchedRulesYaml(const search::RulesFile& file);
 
 }  // namespace shardc::cli

@@ -1,5 +1,6 @@
-// The rules of a sharding are read again as the commands will read them, so
-// that what is proved and written is what `cost` and `plan` will compile:
+// Proves and writes the sharding that a search found. Its rules are written and
+// read again as other commands read them, so that what is proved and written is
+// what `cost` and `plan` will compile:
 //
 //   shardc search --devices 64 ... -o out
 //     ->  out/mesh.yaml, out/rules.yaml, out/shardc.yaml, a manifest
@@ -39,7 +40,8 @@ bool IsGivenAsIs(const search::Sharding& one) {
          one.changes == search::RuleChanges{};
 }
 
-// The number of micro-batches of the proof, which divides that of the step.
+// Returns the number of micro-batches for the proof: the largest up to a limit
+// that divides the number of the step.
 int64_t ProvedMicrobatches(int64_t parts) {
   int64_t out = std::min(parts, kMostMicrobatches);
   while (parts % out != 0) --out;

@@ -1,4 +1,4 @@
-// What a search found: its proof, and its files.
+// Proves the sharding that a search found, and writes its files.
 #ifndef SHARDC_CLI_SEARCHED_H_
 #define SHARDC_CLI_SEARCHED_H_
 
@@ -16,8 +16,8 @@ namespace shardc::cli {
 // sizes, as `verify step` does.
 SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
 
-// Writes the mesh, the rules unless they are the given ones, and a project with
-// both. Returns false with findings if a file exists or cannot be written.
+// Writes the mesh, the rules unless they are the given rules, and a project
+// with both. Returns false with findings if a file exists or cannot be written.
 bool WriteSearched(const search::Sharding& one, const SearchInputs& inputs,
                    const std::string& folder, const Common& common,
                    Findings& findings);

@@ -1,7 +1,7 @@
-// The record of an operation is merged from the lowest to the highest
-// precedence: the model's configuration, the file's defaults, the file's record
-// of the operation, options. Settings that the operation does not take are then
-// removed.
+// Merges the settings of an operation, from the lowest to the highest
+// precedence: the model's configuration, the defaults in the settings file, the
+// file's record of the operation, options. Settings that the operation does not
+// use are then removed.
 //
 //   soft cap 30 of the model, `defaults: {soft_cap: 50}`, --soft-cap 0  ->  0
 #include "cli/settings_flags.h"
@@ -54,7 +54,7 @@ std::string NumberText(double value) {
   return std::string(text, end.ptr);
 }
 
-// The settings of `record` that the operation takes.
+// Returns the settings of `record` that the operation uses.
 SettingsRecord TakenOf(const SettingsRecord& record,
                        const exec::Operation& operation) {
   SettingsRecord out = record;
@@ -109,7 +109,8 @@ SettingsRecord RecordOf(const ModelConfig* model) {
   return out;
 }
 
-// Whether the request traces caches, whose keys are rotated.
+// Returns whether an operation of the request is verified step by step over a
+// cache of keys, which are rotated.
 bool HasCaches(const verify::Request& request) {
   const bool generates =
       std::any_of(request.modes.begin(), request.modes.end(), IsGeneration);
@@ -120,7 +121,8 @@ bool HasCaches(const verify::Request& request) {
                      });
 }
 
-// Traces over a cache rotate keys as the model does.
+// Sets the rotation of keys (RoPE) to the model's, if the request has
+// operations over a cache.
 void AddRotation(const ModelConfig& model, verify::Request& request) {
   if (!model.rope || !HasCaches(request)) return;
   const RopeConfig& rope = *model.rope;
@@ -151,7 +153,7 @@ void AddRotation(const ModelConfig& model, verify::Request& request) {
                             ", from the model's rope_scaling");
 }
 
-// The sizes of the latent row, for operations that take one.
+// Adds a remark on the sizes of the latent row, if an operation uses one.
 void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   const bool latent = std::any_of(
       request.operations.begin(), request.operations.end(),
@@ -170,7 +172,7 @@ void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   request.remarks.push_back(text + ", from the model's " + keys);
 }
 
-// Remarks on the model's settings that are used, and on those that have no
+// Adds remarks on the model's settings that are used, and on those that have no
 // effect.
 void AddRemarks(const ModelConfig& model, const SettingsRecord& own,
                 verify::Request& request) {

@@ -31,9 +31,9 @@ std::optional<OperationsFile> TargetSettings(
     const VerifyInput& input, std::span<const KnownOperation> operations,
     Findings& findings);
 
-// Without --settings, the target's file is read. Sets `request.records`,
-// `features` and `remarks` for the request's operations. Findings: errors in
-// the file or in an option, an option that no operation of the request takes,
+// Sets `request.records`, `features` and `remarks` for the request's
+// operations. Without --settings, the target's file is read. Findings: errors
+// in the file or in an option, an option that no operation of the request uses,
 // an axis that the mesh lacks.
 bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
                     const ModelConfig* model, const Mesh& mesh,

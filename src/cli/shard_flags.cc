@@ -29,7 +29,7 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   }
   options.per = *per;
   if (flags.mode.empty()) {
-    // By default the plan's only mode, or train.
+    // Without --mode, the plan's only mode is used, or else train.
   } else if (const auto mode = ParseMode(flags.mode)) {
     options.mode = *mode;
   } else {

@@ -23,7 +23,7 @@ struct ShardFlags {
 
 Options OptionsOf(ShardFlags& flags);
 
-// Opens the checkpoint at `path` by `read`, and divides it.
+// Opens the checkpoint at `path` with `read`, and divides it into files.
 using ReadCheckpoint = std::optional<Stored> (*)(const std::string& path,
                                                  const InputOptions& options,
                                                  Findings& findings);

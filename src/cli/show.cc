@@ -1,5 +1,5 @@
-// `shardc show`: draws a plan in the terminal. Each picture has a line in a
-// table; the data comes from a plan file or from inputs:
+// `shardc show`: draws a plan in the terminal. A table has a line for each
+// picture; the data comes from a plan file or from inputs:
 //
 //   shardc show layout model.embed_tokens.weight --plan plan.json
 #include <algorithm>
@@ -52,7 +52,8 @@ struct Drawn {
 };
 using Draw = std::optional<Drawn> (*)(const Subject& of, Findings& findings);
 
-// The requested mode, or `otherwise`, if the plan has it.
+// Returns the requested mode. Without one, returns `otherwise` if the plan has
+// it, else the plan's first mode.
 std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
                            Findings& findings) {
   const auto& planned = of.planned.table.classes.plan.modes;
@@ -65,7 +66,7 @@ std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
   return ParseModeFlag(text, findings);
 }
 
-// Parses `0,2`: two dimensions below `rank`.
+// Parses two dimensions below `rank`: `0,2`.
 std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
                                                    size_t rank,
                                                    Findings& findings) {
@@ -124,7 +125,7 @@ std::optional<Drawn> DrawMesh(const Subject& of, Findings&) {
       MeshPictureText(picture::MeshPicture(of.planned.mesh()), of.style)};
 }
 
-// The picture of a mesh needs no plan.
+// Draws a mesh, which needs no plan.
 int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
                   Findings& findings) {
   const auto mesh = LoadMeshAlone(command.flags.inputs, findings);

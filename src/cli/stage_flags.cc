@@ -1,4 +1,5 @@
-// The size of the axis is the number of ranks:
+// Converts the options of pipeline stages to a request. The size of the axis is
+// the number of ranks:
 //
 //   --stages pp --schedule zbv --microbatches 64 with pp:8
 //     ->  the table of zbv on 8 ranks with 16 stages

@@ -18,8 +18,8 @@ struct StageFlags {
 
 Options OptionsOf(StageFlags& flags);
 
-// The stages over an axis of the mesh. Findings: usage, and those of making the
-// schedule.
+// Returns the stages over an axis of the mesh; nullopt after findings: usage,
+// and those of making the schedule.
 std::optional<cost::StageRequest> StageRequestOf(const StageFlags& flags,
                                                  const Mesh& mesh,
                                                  const cost::Settings& settings,

@@ -1,4 +1,4 @@
-// The memory of a step that is verified, as `cost` estimates it.
+// Estimates the memory of a step that is verified, as `cost` does.
 #ifndef SHARDC_CLI_STEP_MEMORY_H_
 #define SHARDC_CLI_STEP_MEMORY_H_
 
@@ -13,7 +13,8 @@
 
 namespace shardc::cli {
 
-// The dtypes of a step and its ZeRO stage, as `cost` has them.
+// The options of a step's dtypes and of its ZeRO stage, which are the same as
+// in `cost`.
 struct StepDtypeFlags {
   std::string activations, gradients, cache, zero;
 };
@@ -22,7 +23,8 @@ struct StepDtypes {
   std::optional<Dtype> gradients = {};
 };
 Options StepDtypeOptions(StepDtypeFlags& flags);
-// Sets the widths and the stage of the request. Returns nullopt after findings.
+// Sets the dtype widths and the ZeRO stage of the request. Returns nullopt
+// after findings.
 std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
                                          verify::StepRequest& request,
                                          Findings& findings);
@@ -31,7 +33,8 @@ std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
 // INT64_MAX where it gives no estimate.
 int64_t FreeMemory();
 
-// The memory of the request's step, or nullopt if `cost` does not know it.
+// Returns the memory of the request's step, or nullopt if `cost` cannot
+// estimate it.
 std::optional<verify::StepMemory> MemoryOfStep(
     const verify::StepRequest& request, const StepDtypes& dtypes,
     const std::optional<ModelConfig>& model);

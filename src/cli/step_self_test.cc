@@ -1,4 +1,4 @@
-// The faults of steps come first, then those of pipelines; both are counted
+// Runs the injected faults of steps, then those of pipelines; both are counted
 // together:
 //
 //   147 faults injected, 147 detected; 20 sound steps pass

@@ -1,4 +1,4 @@
-// `verify step --self-test`.
+// Runs `verify step --self-test`.
 #ifndef SHARDC_CLI_STEP_SELF_TEST_H_
 #define SHARDC_CLI_STEP_SELF_TEST_H_
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kPeekBytes = 64 << 10;
 
-// The start of a regular file; empty for anything else.
+// Returns the first bytes of a regular file; empty for anything else.
 std::string Peek(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return {};
@@ -49,7 +49,7 @@ bool EndsWithAny(const std::string& word,
       [&](std::string_view ending) { return word.ends_with(ending); });
 }
 
-// The options whose value the word may be, the most likely first.
+// Returns the options whose value the word may be, the most likely first.
 std::vector<std::string_view> FlagsFor(const std::string& word) {
   std::error_code error;
   if (IsPackName(word) || word == "auto") return {"--rules"};
@@ -89,8 +89,8 @@ std::string_view FirstWord(std::string_view name) {
   return name.substr(0, name.find(' '));
 }
 
-// Returns the first command that has the option; with `first`, of those whose
-// name begins with that word, other than `own`.
+// Returns the first command that has the option, other than `own`. If `first`
+// is not empty, only commands whose name begins with that word are considered.
 const Command* CommandWith(const std::string& flag, const Command& own,
                            std::string_view first) {
   for (const Command* command : Commands()) {
@@ -102,7 +102,8 @@ const Command* CommandWith(const std::string& flag, const Command& own,
   return nullptr;
 }
 
-// Options that other programs have, and what serves their purpose here.
+// Returns help for an option that other programs have: the options that serve
+// its purpose here.
 std::optional<std::string> HelpForForeign(std::string_view flag,
                                           std::span<const Option> options) {
   if (flag == "--verbose" || flag == "-v" || flag == "--debug") {
@@ -143,7 +144,8 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
     out.help = *help;
     return out;
   }
-  // `verify step` has what `verify` lacks more likely than another command.
+  // An option that `verify` lacks is more likely one of `verify step` than of
+  // another command, so commands with the same first word are searched first.
   const Command* has = CommandWith(flag, command, FirstWord(command.name));
   if (has == nullptr) {
     if (const auto near = Nearest(flag, names)) {

@@ -1,6 +1,6 @@
-// `shardc suggest`: proposes rules for a model without any. They are written
-// only if they are proven: the rule intended for each tensor wins it, and
-// `check` reports nothing.
+// `shardc suggest`: proposes rules for a model that has none. The rules are
+// written only if they are proven: the rule intended for each tensor wins it,
+// and `check` reports nothing.
 #include <algorithm>
 
 #include "cli/commands.h"
@@ -46,7 +46,7 @@ std::optional<Manifest> ReadTree(const SuggestFlags& flags,
   return std::nullopt;
 }
 
-// If no mesh is given, chooses one for the number of devices.
+// Reads the inputs. If no mesh is given, chooses one for the number of devices.
 std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
                                         const Target& target,
                                         const suggest::Preferences& preferences,
@@ -58,7 +58,8 @@ std::optional<SuggestInputs> ReadInputs(const SuggestFlags& flags,
   std::optional<Mesh> mesh;
   if (!choose) mesh = LoadMesh(flags.inputs, target, findings);
   auto manifest = ReadTree(flags, target, findings);
-  // Building the tree has checked the configuration.
+  // If the tree was to be built from the configuration, errors of the
+  // configuration are already reported.
   const bool checked = !manifest && target.manifest.empty();
   if (!target.model.empty() && !checked) {
     out.model = ReadModelConfig(target.model, findings);

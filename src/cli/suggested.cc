@@ -1,7 +1,7 @@
-// The text is parsed like any rules file, compiled, and the rule of every
-// tensor compared with the intended one. Then every possible lint runs.
-// Findings about the mesh itself do not count, because no rules could avoid
-// them:
+// Proves suggested rules. Their text is parsed like any rules file and
+// compiled, and the rule of every tensor is compared with the intended one.
+// Then every possible lint runs. Findings about the mesh itself do not count,
+// because no rules could avoid them:
 //
 //   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  reported by `check` only
 #include "cli/suggested.h"
@@ -26,13 +26,13 @@
 namespace shardc::cli {
 namespace {
 
-// Larger rules files are too long for people to review.
+// Larger rules files are too long for a person to review.
 constexpr size_t kLargestFile = size_t{64} << 10;
 
 // No parameter has more dimensions.
 constexpr int kMostRank = 16;
 
-// Whether a finding is about the mesh, whatever the rules are.
+// Returns whether a finding is about the mesh, whatever the rules are.
 bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
   // A mesh with replicas only shards nothing.
   if (mesh.devices() == mesh.dp && finding.code->number == 207) return true;
@@ -41,8 +41,8 @@ bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
          kMesh.end();
 }
 
-// Findings about the vocabulary or the configuration are not about the rules
-// either.
+// Returns whether a finding is about the model's vocabulary or configuration,
+// which are not part of the rules either.
 bool IsOfModel(const Finding& finding) {
   return finding.code->number == 217 || finding.code->number == 223;
 }
@@ -89,8 +89,8 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   }
 }
 
-// Meshes of the same device count (or the next power of two) whose sizes divide
-// the model's, the fastest first.
+// Lists meshes whose sizes divide the model's sizes, of the same device count
+// or of the next power of two, the fastest first.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const ModelConfig* model) {
   constexpr size_t kShown = 3;
@@ -152,8 +152,9 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 
 namespace {
 
-// Returns the stack that sizes and names leave undecided if it is the only one;
-// with others, one answer for all of them could be wrong.
+// Returns the only layer stack that sizes and names leave undecided. Returns
+// null if there are several, because the user's answer for one might be wrong
+// for the others.
 const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   const auto& stacks = rules.suggestion.dims.stacks.stacks;
   const bool alone = stacks.size() == 1 &&
@@ -161,8 +162,8 @@ const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   return alone ? &stacks.front() : nullptr;
 }
 
-// The user's answer to whether the stack counts layers, or nullopt if no
-// terminal is there to give one. The text is that of `--scan-axis`.
+// Prompts the user for the dimension that counts layers. The answers are those
+// of `--scan-axis`. Returns nullopt if there is no terminal.
 std::optional<ScanAxis> AnswerFor(const LayerStack& stack,
                                   const Common& common) {
   if (common.quiet || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {

@@ -33,15 +33,16 @@ struct SuggestedRules {
 // Returns whether the manifest has shapes; otherwise adds a finding.
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
-// `manifest` has shapes. `name` is the file name in places of the text. If
-// sizes and names leave the only layer stack undecided, and a terminal is
-// there, the user chooses which dimension counts layers.
+// Suggests rules. `manifest` must have shapes. `name` is the file name in
+// places of the text. If sizes and names leave the only layer stack undecided,
+// and there is a terminal, the user chooses which dimension counts layers.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Preferences& preferences,
                           const Common& common, const std::string& name);
 
-// Adds the remaining findings, which are why the rules are not written.
+// Adds the remaining findings, which are the reason why the rules are not
+// written.
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
             const std::optional<ModelConfig>& model, Findings& findings);
 

@@ -1,9 +1,9 @@
-// A target's program is written by a build, so it may be missing or old. What
-// `check` finds in it:
+// Checks the compiled program of a target. A build writes the program, so it
+// may be missing or old. `check` reports:
 //
-//   budget: {all_gather: {tp: 0}}      SHD611 at the 0, if it sends anything
-//   locked: llama.audit.json           SHD612 at the Python line that sends
-//   more the program itself                 SHD601 ... that the summary has not
+//   budget: {all_gather: {tp: 0}}  SHD611 at the 0, if it sends anything
+//   locked: llama.audit.json       SHD612 at the Python line that sends more
+//   the program itself             SHD601 ... that the summary has not
 #include "cli/target_audit.h"
 
 #include <iterator>
@@ -44,7 +44,8 @@ std::optional<audit::Lock> ReadTargetLock(const Target& target,
   return audit::ReadLock(*document, findings);
 }
 
-// Whether the summary is of such a program; adds a finding if not.
+// Returns whether the summary was made of a program at the same stage of
+// compilation; adds a finding otherwise.
 bool Suits(const audit::Lock& lock, const TargetProgram& program,
            const Target& target, const AuditInput& audit, Findings& findings) {
   const bool scheduled = program.program.IsScheduled();

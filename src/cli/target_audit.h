@@ -23,14 +23,14 @@
 
 namespace shardc::cli {
 
-// The report refers to the program.
+// A program and its audit; the report refers to the program.
 struct TargetProgram {
   hlo::Program program;
   std::optional<audit::Report> report;
 };
 
-// Reads and audits the target's program on its mesh. Null, and a finding, if
-// that is not possible.
+// Reads and audits the target's program on its mesh. Returns null after a
+// finding.
 std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
                                                        const AuditInput& audit,
                                                        const Mesh& mesh,
@@ -51,11 +51,12 @@ std::optional<std::vector<std::string>> SummaryChanges(
     const Target& target, const AuditInput& audit, const TargetProgram& program,
     Findings& findings);
 
-// Remembers the sums of programs, so that an editor does not read a program at
+// Caches the sums of programs, so that an editor does not read a program at
 // each key. Thread-safe.
 class ProgramSums {
  public:
-  // Null if the program is not there or cannot be read.
+  // Returns the sums of the target's program; null if the program does not
+  // exist or cannot be read.
   std::shared_ptr<const audit::Sums> Of(const Target& target,
                                         const AuditInput& audit,
                                         const Mesh& mesh);

@@ -1,6 +1,7 @@
-// A tree is written into a folder that gets its name when it is complete. A run
-// that is interrupted is continued from what is in that folder, and several
-// processes may write a share each.
+// Writes a tree for merge and reshard. A tree is written into a folder with a
+// temporary name, which is renamed when the tree is complete. An interrupted
+// run is continued from what is in that folder, and several processes may write
+// a share each.
 //
 //   reshard ckpt --plan new.json --to orbax --out new
 //   writes new.orbax-checkpoint-tmp-shardc, which is renamed to new at the end
@@ -19,7 +20,7 @@
 namespace shardc::cli {
 namespace {
 
-// The folder in which a tree is written until it is complete.
+// Returns the folder in which a tree is written until it is complete.
 std::string UnfinishedPath(const CheckpointFlags& flags) {
   std::string out = flags.out;
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
@@ -29,7 +30,7 @@ std::string UnfinishedPath(const CheckpointFlags& flags) {
   return out;
 }
 
-// The report of a checkpoint that `text` describes: its arrays and its folder.
+// Returns the report of a written tree: `text`, its arrays and its folder.
 std::string TreeText(const std::string& text, const CheckpointFlags& flags,
                      const ProcessShare& share,
                      const stored::WriteReport& written) {
@@ -58,7 +59,7 @@ const OutputFormat& FormatOf(const CheckpointFlags& flags) {
   return found == formats.end() ? formats.front() : *found;
 }
 
-// What only sets of safetensors files have.
+// Options that only sets of safetensors files have.
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
   const std::pair<bool, std::string_view> kOthers[] = {
       {flags.reuse, "--reuse"}, {flags.no_sync, "--no-sync"}};

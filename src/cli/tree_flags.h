@@ -1,4 +1,5 @@
-// `--to`: what merge and reshard write in place of safetensors files.
+// The option `--to`: merge and reshard write a tree instead of safetensors
+// files.
 #ifndef SHARDC_CLI_TREE_FLAGS_H_
 #define SHARDC_CLI_TREE_FLAGS_H_
 
@@ -17,13 +18,13 @@ bool WritesTree(const CheckpointFlags& flags);
 // The format that `--to` gives.
 const OutputFormat& FormatOf(const CheckpointFlags& flags);
 
-// Reports (usage) an option that only sets of safetensors files have. Returns
-// false if there is none.
+// Adds a finding (usage) and returns true if an option is given that only sets
+// of safetensors files have.
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings);
 
-// Writes the tensors of the transfer in the format that `--to` gives, or with
-// --dry-run prints what it would write. `index` has the shardings to record;
-// null: none.
+// Writes the tensors of the transfer in the format of `--to`, or with --dry-run
+// prints what would be written. `index` has the shardings to record; null:
+// none.
 int RunTreeOutput(const Stored& stored, const Transfer& transfer,
                   const ShardsIndex* index, const CheckpointFlags& flags,
                   const CheckpointSettings& settings, const Common& common,

@@ -1,6 +1,7 @@
-// The file's `schema` decides how it is read. Attention cases that differ only
-// in layout, dtype and features share a row, with the largest error as a
-// fraction of the tolerance, and the first reason of a case that did not pass:
+// Reads the results of `verify` for the report page. The file's `schema`
+// decides how it is read. Attention cases that differ only in layout, dtype and
+// features share a row, with the largest error as a fraction of the tolerance,
+// and the first reason of a case that did not pass:
 //
 //   ring  decode   18 pass  0 fail  3 unsupported   0.62   "lengths that ..."
 //
@@ -80,8 +81,8 @@ class ReportReader {
     }
     return out;
   }
-  // Whether the verified mesh is the plan's mesh; a case may have run on a
-  // smaller one in its place.
+  // Returns whether the verified mesh is the plan's mesh. A case may have run
+  // on a reduced mesh that stands for it.
   bool OfThisMesh(const JsonValue& object) {
     const bool reduced = object.IsObject() && object.Find("given_mesh");
     const auto value =
@@ -125,7 +126,8 @@ class ReportReader {
   bool good_ = true;
 };
 
-// 0.62; more digits if two would print 0 or 1.
+// Formats a fraction with two digits (0.62), and with more digits if two would
+// print 0 or 1.
 std::string PartText(double part) {
   std::array<char, 32> text{};
   const int digits = part < 0.005 || part > 0.995 ? 4 : 2;
@@ -207,7 +209,8 @@ std::string AboutStep(ReportReader& read, const JsonValue& step,
          Counted(read.Count(step, "length"), "token") + ", over all layers.";
 }
 
-// The ops of repeated layers are written once, but each layer sends the bytes.
+// Adds an op to the table. The ops of repeated layers are written once, but
+// each layer sends their bytes.
 void AddOp(ReportReader& read, const JsonValue& op, report::Table& table) {
   const auto collective = read.TextOrNull(op, "collective");
   if (!collective) return;

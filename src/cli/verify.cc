@@ -28,8 +28,8 @@ Metrics MetricsOf(const VerifyFlags& flags) {
   return flags.metrics == "stacked" ? Metrics::kStacked : Metrics::kReduced;
 }
 
-// Returns whether the exit status is 1; `asked`: operations were named, so an
-// unsupported one counts.
+// Returns whether the exit status is 1. `asked` is true if operations were
+// named; a named operation that is unsupported counts as a failure.
 bool Found(const verify::Report& report, bool asked) {
   if (report.Count(verify::Status::kFail) > 0 || report.NothingRan() ||
       std::any_of(report.projections.begin(), report.projections.end(),
@@ -59,8 +59,8 @@ int RunSelfTestCommand(const Common& common, Findings& findings) {
   return result.Holds() && sharpness.Holds() && known.Hold() ? kDone : kFound;
 }
 
-// Returns false, and adds a finding, where there are more processes than
-// devices in a case's mesh.
+// Returns false, and adds a finding, if there are more processes than devices
+// in a case's mesh.
 bool HasDevices(const VerifyWork& work, const Ranks& ranks,
                 Findings& findings) {
   if (ranks.count() == 1) return true;

@@ -1,5 +1,6 @@
-// What each operation does with a split dimension, from its own record, as
-// text or JSON; `-` there is `unsupported` here and null in JSON.
+// Lists the attention operations and how each supports a split of each
+// dimension, as text or JSON. `-` in an operation's record is written as
+// `unsupported`, and as null in JSON.
 #include "cli/verify_list.h"
 
 #include <algorithm>

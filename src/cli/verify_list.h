@@ -1,4 +1,4 @@
-// The operations and what each does with a split dimension, to print.
+// Prints the operations and how each supports a split of each dimension.
 #ifndef SHARDC_CLI_VERIFY_LIST_H_
 #define SHARDC_CLI_VERIFY_LIST_H_
 
@@ -9,7 +9,7 @@
 namespace shardc::cli {
 
 std::string OperationsText();
-// {"operations": [{"name", "summary", "supports": {"batch",
+// Writes {"operations": [{"name", "summary", "supports": {"batch",
 // "query_length", "key_length", "heads", "dim"}}]}; null where a split is
 // unsupported.
 void WriteOperationsJson(Sink& out);

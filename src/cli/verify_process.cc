@@ -1,5 +1,6 @@
-// Every process of a run does the same work; only the first one prints. The
-// progress bar is one line that carriage returns draw over:
+// Runs `verify` in one or several processes and shows its progress. Every
+// process of a run does the same work; only the first one prints. The progress
+// bar is one line that is overwritten by means of carriage returns:
 //
 //   [###########                   ] 36/96 cases
 #include "cli/verify_process.h"

@@ -1,5 +1,6 @@
-// Compares each projection with the axes that the cases have for heads, on the
-// mesh given, and lists those that were not compared by reason:
+// Compares the specs of the plan's projections with the axes that attention
+// cases have for heads, on the given mesh. Lists the projections that were not
+// compared by reason:
 //
 //   the specs of `h/*/attn/c_attn/kernel` are not compared with the axis rules:
 //   it holds query, key and value in one tensor
@@ -61,7 +62,7 @@ std::vector<HeadAxes> AxesByMode(const VerifyWork& work) {
   return out;
 }
 
-// One remark for each reason, with the names of all parameters.
+// Adds one remark for each reason, with the names of all its parameters.
 void AddRemarks(verify::Report& report) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const verify::Projection& one : report.projections) {

@@ -1,4 +1,4 @@
-// The plan's projections of attention in the report of `shardc verify`.
+// Adds the plan's attention projections to the report of `shardc verify`.
 #ifndef SHARDC_CLI_VERIFY_PROJECTIONS_H_
 #define SHARDC_CLI_VERIFY_PROJECTIONS_H_
 
@@ -7,8 +7,8 @@
 
 namespace shardc::cli {
 
-// Adds Report::projections, and a remark for each reason why parameters were
-// not compared.
+// Sets Report::projections, and adds a remark for each reason why parameters
+// were not compared.
 void AddProjections(const VerifyWork& work, verify::Report& report);
 
 }  // namespace shardc::cli

@@ -1,6 +1,6 @@
-// Flags, target and model to one request: --attention wins over the model's
-// config, that over what follows from the mesh, so that every axis divides
-// what nobody gives. Work that no machine could hold is refused at once.
+// Makes one request of flags, target and model. A size comes from --attention,
+// else from the model's config, else from the mesh, such that every axis
+// divides it. Work that no machine could hold is refused before it starts.
 //
 //   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
 #include "cli/verify_request.h"
@@ -53,7 +53,7 @@ void AddOnce(std::vector<T>& to, T value) {
   if (std::find(to.begin(), to.end(), value) == to.end()) to.push_back(value);
 }
 
-// The modes of those that the target lists by mode.
+// Adds a mode in which the target lists an operation.
 void AddMode(const exec::Operation* operation, Mode mode,
              verify::Request& request) {
   for (auto& [one, modes] : request.only) {
@@ -62,7 +62,7 @@ void AddMode(const exec::Operation* operation, Mode mode,
   request.only.push_back({operation, {mode}});
 }
 
-// Those of the flag, else the target's, else all.
+// Chooses the operations: those of the flag, else the target's, else all.
 bool ChooseOperations(const std::vector<std::string>& names,
                       const VerifyInput& input, verify::Request& request,
                       Findings& findings) {
@@ -84,8 +84,8 @@ bool ChooseOperations(const std::vector<std::string>& names,
   return true;
 }
 
-// Those of the flag, else those that the operations are for, else the
-// target's, else all.
+// Chooses the modes: those of the flag, else those that the operations support,
+// else the target's, else all.
 bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
   auto modes = ParseModes(flags.mode, findings);
@@ -119,8 +119,8 @@ bool ChooseModes(const VerifyFlags& flags, const Target& target,
   return true;
 }
 
-// `all`, `none` or names. The model's own features are in every case, unless
-// it is `none`.
+// Chooses the features: `all`, `none` or names. Every case has the model's own
+// features, unless the flag is `none`.
 bool ChooseFeatures(const std::vector<std::string>& names,
                     verify::Request& request, Findings& findings) {
   const auto all = verify::AllFeatures();
@@ -160,8 +160,9 @@ bool ChooseFeatures(const std::vector<std::string>& names,
   return true;
 }
 
-// Sizes of --attention, laid over the model's and the target's. What nobody
-// gives follows the mesh, so that every axis divides it.
+// Chooses the sizes: those of --attention, else the model's, else the target's.
+// Sizes that none of them has are chosen by the mesh, so that every axis
+// divides them.
 std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
                                          const Target& target, const Mesh& mesh,
                                          const ModelConfig* model,
@@ -215,7 +216,7 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
   return out;
 }
 
-// Layouts and dtypes; all where none is named.
+// Chooses layouts and dtypes; all if none is named.
 bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
                    verify::Request& request, Findings& findings) {
   if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,
@@ -394,7 +395,7 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
     compiled = LoadAndCompile(flags.inputs, *target, common, findings);
     if (compiled == nullptr) return std::nullopt;
   }
-  // Without rules the axis rules take their defaults.
+  // Without rules files, the axis rules have their defaults.
   std::optional<RuleSet> rules = RuleSet{};
   if (compiled != nullptr) {
     rules = compiled->rules;
@@ -411,7 +412,7 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
     if (!model) return std::nullopt;
   }
   const ModelConfig* const config = model ? &*model : nullptr;
-  // Without features the model's own are left out too.
+  // With `--features none` the model's own features are left out too.
   const bool plain = flags.features == std::vector<std::string>{"none"};
   const ModelConfig* const own = plain ? nullptr : config;
   const auto sizes =

@@ -1,5 +1,5 @@
-// The flags of `shardc verify`, and the cases that flags, a target, a model's
-// config.json and the defaults select together.
+// The flags of `shardc verify`. Flags, a target, a model's config.json and
+// defaults together select the cases.
 #ifndef SHARDC_CLI_VERIFY_REQUEST_H_
 #define SHARDC_CLI_VERIFY_REQUEST_H_
 
@@ -31,8 +31,8 @@ struct VerifyFlags {
 
 Options OptionsOf(VerifyFlags& flags);
 
-// Returns null, and adds a finding at `place` (of --operation where the place
-// is empty), if no operation has the name.
+// Returns the operation of this name. If there is none, returns null and adds a
+// finding at `place`, or at --operation if the place is empty.
 const exec::Operation* NamedOperation(const std::string& name,
                                       const Place& place, Findings& findings);
 
@@ -41,16 +41,16 @@ struct VerifyWork {
   verify::Matrix matrix;
   // Operations were named by a flag or the target, so each must be supported.
   bool asked = false;
-  // Whether rules were named, and what they compile to with the manifest; null
-  // without one.
+  // `has_rules`: whether rules were named. `compiled`: the plan of the rules
+  // and the manifest; null without a manifest.
   bool has_rules = false;
   std::shared_ptr<const Compiled> compiled;
   std::optional<ModelConfig> model;
 };
 
-// Returns nullopt, and adds findings (usage, reading), where a flag or a file
-// is wrong or the work is more than a simulation can hold. The reduced mesh has
-// a device for each of the processes.
+// Returns nullopt, and adds findings (usage, reading), if a flag or a file is
+// invalid or the work is more than a simulation can hold. The reduced mesh has
+// at least one device for each process.
 std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
                                          int64_t processes,
                                          const Common& common,

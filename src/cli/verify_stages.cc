@@ -1,5 +1,5 @@
-// The division into stages is that of `cost`, which reads the layers from the
-// names of the parameters:
+// Divides a model into stages for `verify step`, in the same way as `cost`,
+// which infers the layers from the names of the parameters:
 //
 //   --stages pp --schedule zbv on pp:4,tp:2  ->  the table of zbv on 4 ranks, 8
 //   stages of 4 layers, the mesh tp:2

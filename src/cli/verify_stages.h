@@ -12,15 +12,16 @@
 
 namespace shardc::cli {
 
-// Divides the model as `cost --stages` does, with the same refusals. Returns
-// nothing after findings.
+// Divides the model as `cost --stages` does, with the same findings. Returns
+// nullopt after findings.
 std::optional<verify::StageSettings> StagesToVerify(
     const StageFlags& flags, const Compiled& compiled,
     const std::optional<ModelConfig>& model, const verify::StepRequest& request,
     Findings& findings);
 
-// Returns false, and adds a finding, if a step of stages cannot do what the
-// request wants as well: one part alone, all at real sizes, several processes.
+// Returns false, and adds a finding, if the request has an option that a step
+// of stages does not support: one part alone, all at real sizes, several
+// processes.
 bool CanStage(const StageFlags& flags, const verify::StepRequest& request,
               Findings& findings);
 

@@ -92,8 +92,7 @@ bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,
   return true;
 }
 
-// Returns false, and adds a finding, if a flag is given that none of the modes
-// has a use for.
+// Returns false, and adds a finding, if a flag is given that no mode uses.
 bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
                 Findings& findings) {
   const bool reduces = flags.reduce_each || !flags.reduce.empty();

@@ -1,5 +1,5 @@
-// What the commands that lower a whole step of a model share: `verify step`,
-// `explain --step` and the check of a committed step.
+// Functions that the commands which lower a complete step of a model share:
+// `verify step`, `explain --step` and the check of a committed step.
 #ifndef SHARDC_CLI_VERIFY_STEP_H_
 #define SHARDC_CLI_VERIFY_STEP_H_
 
@@ -15,7 +15,8 @@ namespace shardc::cli {
 
 // Returns false, and adds a finding, if no rules file has a `model:` section.
 bool HasDescription(const Compiled& compiled, Findings& findings);
-// Returns a step at real sizes; without `batch` it has two rows a device.
+// Returns a request for a step at real sizes. Without `batch` it has two rows
+// per device.
 verify::StepRequest UsualStep(const Compiled& compiled,
                               const std::optional<ModelConfig>& model,
                               std::optional<int64_t> batch);

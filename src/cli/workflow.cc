@@ -1,6 +1,7 @@
-// The workflow downloads the program that wrote it, compares its digest, and
-// runs `check --locked`. Actions are pinned by commit. A project below the
-// repository's root gets a file of its own name if there is one already:
+// Writes a workflow that checks the project. The workflow downloads the program
+// that wrote it, compares its digest, and runs `check --locked`. Actions are
+// pinned by commit. If the repository's root already has the workflow file, a
+// project in a subfolder gets a file of its own name:
 //
 //   models/llama, shardc.yaml taken  ->  .github/workflows/shardc-llama.yaml
 #include "cli/workflow.h"
@@ -51,15 +52,16 @@ constexpr std::string_view kAfterDigest = R"(
         run: '"$RUNNER_TEMP/shardc" check --locked --format github'
 )";
 
-// The SHA-256 of this program, by which the workflow knows what it downloads.
+// Returns the SHA-256 of this program, which the workflow compares with that of
+// its download.
 std::optional<std::string> OwnDigest(Findings& findings) {
   const SourceRef program = ReadOwnProgram(findings);
   if (program == nullptr) return std::nullopt;
   return Sha256(program->text());
 }
 
-// `folder` is that of the project, relative to the repository's root; empty at
-// the root.
+// `folder` is the project's folder, relative to the repository's root; empty
+// for the root itself.
 std::string WorkflowText(const std::string& digest, const std::string& folder) {
   std::string text = std::string(kBeforeDigest) + digest;
   text += kAfterDigest;

@@ -10,9 +10,9 @@
 
 namespace shardc::cli {
 
-// Returns the workflow for the project `name` in `folder`. It belongs to the
-// root of the repository, where services look for it; a project below the root
-// may be one of several there. Returns nullopt after a finding if this program,
+// Returns the workflow for the project `name` in `folder`. Its file is in the
+// root of the repository, where CI services look for it; several projects below
+// the root may have one there. Returns nullopt after a finding if this program,
 // whose digest the workflow compares, cannot be read.
 std::optional<NewFile> CheckWorkflow(const std::string& folder,
                                      const std::string& name,

@@ -1,11 +1,12 @@
-// A ring all-reduce or reduce-scatter passes chunks on: in n - 1 rounds each
-// member sends one chunk to the next, so every chunk but one passes through it.
-// Chunks begin at floor(jE/n), so their sizes differ by one element at most and
-// add up to E.
+// Counts the bytes of ring collectives. A ring all-reduce or reduce-scatter
+// passes chunks on: in n - 1 rounds each member sends one chunk to the next
+// member, so each member sends every chunk but one. Chunk j begins at
+// floor(jE/n), so the sizes of chunks differ by one element at most and add up
+// to E.
 //
 // Example: all_reduce of 10 float32 over 4: chunks of 2, 3, 2 and 3 elements.
-// Member 0 sends (2*10 - 3 - 2) * 4 = 60 bytes, member 1 also (20 - 2 - 3) * 4
-// = 60; the group 2 * 40 * 3 = 240.
+// Member 0 sends (2*10 - 3 - 2) * 4 = 60 bytes, and member 1 (2*10 - 2 - 3) * 4
+// = 60. The group sends 2 * 40 * 3 = 240.
 #include "comm/collective.h"
 
 #include <array>
@@ -22,7 +23,7 @@ std::string_view CollectiveName(Collective kind) {
 }
 
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j) {
-  // floor(jE/n), without the product jE.
+  // Computes floor(jE/n) without the product jE, which could overflow.
   const int64_t each = elements / n, rest = elements % n;
   return each + (j + 1) * rest / n - j * rest / n;
 }
@@ -34,7 +35,7 @@ int64_t AllGatherSent(int64_t input_bytes, int64_t n) {
 int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
                           int64_t member) {
   if (n == 1) return 0;
-  // Every chunk passes through a member but the one that starts after it.
+  // A member sends every chunk except the one that starts at the next member.
   const int64_t sent = elements - ChunkElements(elements, n, member);
   return (Size(sent) * element_bytes).value();
 }
@@ -58,8 +59,8 @@ int64_t RingPassSent(int64_t input_bytes, int64_t n) {
 
 namespace {
 
-// The fewest elements of two neighbouring chunks, which a member of an
-// all-reduce does not send: floor(2E/n), as chunks are split evenly.
+// Returns the fewest elements of two neighbouring chunks, which a member of an
+// all-reduce does not send. Chunks are split evenly, so it is floor(2E/n).
 int64_t LeastTwoChunks(int64_t elements, int64_t n) {
   const int64_t rest = elements % n;
   return 2 * (elements / n) + (rest >= n - rest ? 1 : 0);

@@ -36,27 +36,28 @@ enum class Collective : uint8_t {
 inline constexpr size_t kCollectiveCount = 6;
 std::string_view CollectiveName(Collective kind);  // "all_gather"
 
-// The formulas above, for one device of a group of n; INT64_MAX, here and
-// below, if the bytes do not fit.
+// These functions have the formulas above, for one device of a group of n. They
+// and the functions below return INT64_MAX if the bytes overflow.
 int64_t AllGatherSent(int64_t input_bytes, int64_t n);
 int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
                           int64_t member);
 int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
                       int64_t member);
 int64_t AllToAllSent(int64_t input_bytes, int64_t n);
-// n - 1 shifts by one, after which every member has seen every buffer.
+// Returns the bytes of n - 1 shifts by one member, after which every member has
+// had every buffer.
 int64_t RingPassSent(int64_t input_bytes, int64_t n);
-// Elements of chunk j when E elements are split into n chunks.
+// Returns the elements of chunk j when E elements are split into n chunks.
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 
-// Bytes that the busiest member of a group sends if each starts with
-// `elements`: for reduce_scatter, all_reduce and broadcast those are the
-// unsharded tensor, for the others the member's shard.
+// Returns the bytes that the busiest member of a group sends. `elements` is the
+// size of each member's input: the unsharded tensor for reduce_scatter,
+// all_reduce and broadcast, and the member's shard for the others.
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n);
 
-// Bytes that all members of a group send together. The members may send
-// different amounts; the sum is exact for every n.
+// Returns the bytes that all members of a group send together. Single members
+// may send different amounts; the sum is exact for every n.
 int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n);  // F (n-1)
 int64_t AllReduceSentByGroup(int64_t bytes, int64_t n);      // 2 F (n-1)
 

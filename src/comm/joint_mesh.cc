@@ -1,10 +1,11 @@
-// Devices are numbered row-major over a mesh's axes, so each axis is one digit
-// of a device's number. The positions of the digits are the products of the
-// sizes to their right; the joint mesh has a digit between any two positions
-// of either mesh:
+// Finds a mesh whose axes divide the axes of two meshes. Devices are numbered
+// row-major over a mesh's axes, so each axis is one digit of a device's number.
+// The place value of a digit is the product of the sizes to its right. The
+// joint mesh has a digit between any two successive place values of both
+// meshes:
 //
-//   dp=2 fsdp=16 tp=8   positions 8, 128, 256
-//   fsdp=32 tp=8        positions 8, 256
+//   dp=2 fsdp=16 tp=8   place values 8, 128, 256
+//   fsdp=32 tp=8        place values 8, 256
 //   joint               2 x 16 x 8: `fsdp` of the second is the first two
 #include "comm/joint_mesh.h"
 
@@ -20,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// Products of the sizes from the right, one for each axis and 1.
+// Returns the products of the sizes from the right, one for each axis, and 1.
 std::vector<int64_t> PositionsOf(const Mesh& mesh) {
   std::vector<int64_t> out(mesh.axes.size() + 1, 1);
   for (size_t i = mesh.axes.size(); i > 0; --i) {

@@ -15,20 +15,21 @@ namespace shardc {
 
 class JointMesh {
  public:
-  // Nothing if the meshes have different numbers of devices, if one has
-  // several slices, or if no common division of the device numbers exists
-  // (2 x 6 and 4 x 3 devices).
+  // Returns nullopt if the meshes have different numbers of devices, if one has
+  // several slices, or if no common division of the device numbers exists (2 x
+  // 6 and 4 x 3 devices).
   static std::optional<JointMesh> Of(const Mesh& before, const Mesh& after);
 
   const Mesh& mesh() const { return mesh_; }
-  // The spec in axes of mesh(); axes that the mesh lacks are left out.
+  // Returns the spec in axes of mesh(). Axes that the mesh lacks are left out.
   Spec OfBefore(const Spec& spec) const;
   Spec OfAfter(const Spec& spec) const;
-  // Axes of mesh(), as the axes of the first mesh that they are parts of.
+  // Returns axes of the first mesh for axes of mesh(): those that contain them.
   AxisGroup NamesBefore(const AxisGroup& joint) const;
 
  private:
-  // For each axis of a mesh, its axes in mesh_, most significant first.
+  // For each axis of a mesh, the axes of mesh_ that it consists of, most
+  // significant first.
   using Parts = std::vector<AxisGroup>;
   static Spec Rewrite(const Mesh& mesh, const Parts& parts, const Spec& spec);
 
@@ -37,9 +38,9 @@ class JointMesh {
   Parts parts_before_, parts_after_;
 };
 
-// Elements that each device sends, by its number, when a tensor changes from a
-// spec on one mesh to a spec on another one over the same devices. Both specs
-// divide the shape.
+// Returns the number of elements that each device sends when a tensor is
+// resharded from a spec on one mesh to a spec on another mesh over the same
+// devices. Both specs must divide the shape.
 std::vector<int64_t> SentElements(const Mesh& before, const Mesh& after,
                                   const Shape& shape, const Spec& from,
                                   const Spec& to);

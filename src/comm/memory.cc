@@ -1,5 +1,6 @@
-// Placed bytes are summed by axis and coordinate, all others once for all
-// devices.
+// Sums the bytes that devices hold. The bytes of tensors placed at one
+// coordinate of an axis are summed by axis and coordinate, all others once for
+// all devices.
 //
 // Example: 10 bytes on every device, and experts of 4, 4 and 2 bytes at
 // coordinates 0, 0 and 1 of ep: the fullest device holds 10 + 8. A cache of 8
@@ -35,7 +36,8 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype) {
   if (!model.layers || model.has_encoder) return std::nullopt;
-  // A latent row of unknown width has an unknown size.
+  // DeepSeek's cache holds latent rows, whose size is unknown if the rank is
+  // not given.
   if (model.model_type.starts_with("deepseek_v") && !model.latent_rank) {
     return std::nullopt;
   }

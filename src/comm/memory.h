@@ -26,33 +26,35 @@ struct CacheSizes {
   int64_t element_bytes = 2;  // bfloat16
   int64_t tensors = 2;        // keys and values: 2; a latent row: 1
 };
-// Into how many parts each dimension is sharded.
+// The number of parts into which each dimension is sharded.
 struct CacheParts {
   int64_t batch = 1;
   int64_t length = 1;
   int64_t kv_heads = 1;
 };
 
-// tensors * layers * batch * length * kv_heads * head_dim * element_bytes;
-// nothing on overflow.
+// Returns tensors * layers * batch * length * kv_heads * head_dim *
+// element_bytes; nullopt on overflow.
 std::optional<int64_t> CacheBytes(const CacheSizes& sizes);
-// Bytes on one device: each dimension is rounded up.
+// Returns the bytes on one device. Each dimension is divided by its parts and
+// rounded up.
 std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
                                            const CacheParts& parts);
 
-// The caches of a model: one for its layers with full attention, one for layers
-// with a window, which keep no more tokens than the window, and, for int8, the
-// float32 scale of each token and head. Nothing if the configuration lacks a
-// size.
+// Returns the caches of a model: one for its layers with full attention, one
+// for its layers with a window, which keep no more tokens than the window, and,
+// for int8, the float32 scale of each token and head. Returns nullopt if the
+// configuration lacks a size.
 std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype);
-// Of all caches; each is sharded into `parts`.
+// Returns the bytes of all caches on one device; each cache is sharded into
+// `parts`.
 std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
                                            const CacheParts& parts);
 
-// The shape of the largest shard: each dimension is divided by the product of
-// its axes' sizes and rounded up.
+// Returns the shape of the largest shard: each dimension is divided by the
+// product of its axes' sizes and rounded up.
 Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec);
 
 // Sums the bytes that devices hold. Replicated and sharded tensors have the
@@ -66,15 +68,15 @@ class HeldBytes {
   // Placed bytes by axis and coordinate, at most INT64_MAX each.
   using ByCoordinate = std::map<int64_t, int64_t>;
   const std::map<std::string, ByCoordinate>& placed() const { return placed_; }
-  // Bytes of the fullest device. Axes are independent, so there is a device at
-  // the fullest coordinate of each. Nothing on overflow.
+  // Returns the bytes of the fullest device; nullopt on overflow. Axes are
+  // independent, so some device is at the fullest coordinate of each.
   std::optional<int64_t> Fullest() const;
-  // Bytes of the emptiest device of the mesh. Coordinates without placed
-  // tensors count as 0 bytes.
+  // Returns the bytes of the emptiest device of the mesh. Coordinates without
+  // placed tensors count as 0 bytes.
   std::optional<int64_t> Emptiest(const Mesh& mesh) const;
 
  private:
-  // Adds up to INT64_MAX; an overflow is recorded in fits_.
+  // Adds up to INT64_MAX and sets fits_ to false on overflow.
   void AddTo(int64_t& sum, int64_t bytes);
 
   int64_t everywhere_ = 0;

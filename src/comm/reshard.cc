@@ -1,13 +1,14 @@
-// The blocks of a dimension sharded over [a, b] are parts of its blocks over
-// [a]: dropping b joins blocks (all_gather), and adding b splits a block that
-// the device has (free). Any other change of a dimension's axes exchanges
-// blocks between devices (ppermute), and an axis that changes its dimension
-// exchanges blocks along two dimensions (all_to_all).
+// Finds the collective of a change of spec, and the elements that it moves. The
+// blocks of a dimension sharded over [a, b] are parts of its blocks over [a]:
+// removing b joins blocks (all_gather), and adding b splits a block that the
+// device already has, without communication. Any other change of a dimension's
+// axes exchanges blocks between devices (ppermute), and an axis that changes
+// its dimension exchanges blocks along two dimensions (all_to_all).
 //
 // Example: on x=2 y=2, [x, y] -> [[x, y], null] is an all_to_all over y alone:
-// the first dimension keeps x and only adds y, which the second gives up. Of
-// an 8 x 8 tensor each device holds 4 x 4 and wants 2 x 8, of which it has
-// 2 x 4: all four together lack 4 * 8 = 32 elements.
+// the first dimension keeps x and adds y, which the second dimension loses. Of
+// an 8 x 8 tensor each device holds 4 x 4 and needs 2 x 8, of which it has 2 x
+// 4: all four together lack 4 * 8 = 32 elements.
 #include "comm/reshard.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@
 namespace shardc {
 namespace {
 
-// The dimension that each axis splits.
+// Returns the dimension that each axis shards.
 std::map<std::string, size_t> DimByAxis(const Mesh& mesh, const Spec& spec) {
   std::map<std::string, size_t> out;
   for (size_t dim = 0; dim < spec.size(); ++dim) {

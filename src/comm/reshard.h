@@ -1,5 +1,5 @@
-// Resharding: whether a change of spec moves anything, by which collective, and
-// how many elements.
+// Computes what a change of a tensor's spec costs: whether data moves, by which
+// collective, and how many elements.
 #ifndef SHARDC_COMM_RESHARD_H_
 #define SHARDC_COMM_RESHARD_H_
 
@@ -14,38 +14,42 @@
 
 namespace shardc {
 
-// The list without axes of size 1 and axes that the mesh lacks.
+// Returns the axes without those of size 1 and those that the mesh lacks.
 AxisGroup DropTrivial(const Mesh& mesh, const AxisGroup& axes);
-// Whether `prefix` is the beginning of `whole`, axes of size 1 left out: a
-// block over `whole` is then part of the block over `prefix`.
+// Returns whether `whole` begins with the axes of `prefix`, without axes of
+// size 1. Each block over `whole` is then part of a block over `prefix`.
 bool IsPrefix(const Mesh& mesh, const AxisGroup& prefix,
               const AxisGroup& whole);
 
-// Whether both have the same axes in any order; axes of size 1 do not count.
-// Shards are then the same, though perhaps on other devices.
+// Returns whether both have the same axes in any order; axes of size 1 do not
+// count. The sizes of the shards are then the same, but a shard may be on other
+// devices.
 bool SplitAlike(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b);
-// ... in every dimension; dimensions beyond a spec's end are unsharded.
+// Returns whether SplitAlike holds in every dimension; dimensions beyond a
+// spec's end are unsharded.
 bool SplitAlike(const Mesh& mesh, const Spec& a, const Spec& b);
 
-// The collective that a change of spec costs; `axes` are those whose use
+// The collective that a change of spec needs. `axes` are those whose use
 // changes.
 struct SpecMove {
   Collective kind = Collective::kAllGather;
   AxisGroup axes;
 };
-// all_gather if axes are only dropped, all_to_all if an axis changes its
-// dimension, ppermute if axes change their order or are replaced by others.
-// Nothing if every device has the block that it needs. Both specs have an entry
-// for every dimension.
+// Returns the collective of a change of spec: all_gather if axes are only
+// removed, all_to_all if an axis changes its dimension, ppermute if axes change
+// their order or are replaced by others. Returns nullopt if every device
+// already has the block that it needs. Both specs must have an entry for every
+// dimension.
 std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
                                      const Spec& to);
 
-// Elements that all devices together lack when a tensor changes from one legal
-// spec to another: the part of each device's new block outside its old one.
+// Returns the number of elements that all devices together receive when a
+// tensor changes from one legal spec to another: the part of each device's new
+// block outside its old block.
 int64_t MovedElements(const Mesh& mesh, const Shape& shape, const Spec& from,
                       const Spec& to);
-// Elements that each device sends. If several devices hold a block, they take
-// turns, in ascending order, as its senders.
+// Returns the number of elements that each device sends. If several devices
+// hold a block, they take turns as its senders, in ascending order.
 std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,
                                   const Spec& from, const Spec& to);
 

@@ -1,7 +1,8 @@
-// A spec divides a tensor into blocks of equal size. A device is sent the
-// overlap of the block that it needs with every block that it does not hold.
-// The blocks that a block overlaps are a range of indices in each dimension, so
-// only these are looked up:
+// Counts the elements that each device sends when a tensor is resharded. A spec
+// divides a tensor into blocks of equal size. A device receives the overlap of
+// the block that it needs with every block that it does not hold. The blocks
+// that a block overlaps are a range of indices in each dimension, so only these
+// are looked up:
 //
 //   8 rows in 2 blocks of 4, needed in 4 blocks of 2: block 3 overlaps block 1
 #include "comm/sent.h"
@@ -17,7 +18,7 @@
 namespace shardc {
 namespace {
 
-// Index of a device's block along each dimension.
+// Returns the index of a device's block along each dimension.
 std::vector<int64_t> BlockOf(const Sharding& sharding, size_t rank,
                              int64_t device) {
   const std::vector<int64_t> at = sharding.coordinates(device);
@@ -41,14 +42,15 @@ bool HasZero(const std::vector<int64_t>& lengths) {
   return std::find(lengths.begin(), lengths.end(), 0) != lengths.end();
 }
 
-// The devices that hold a block, and how many others were sent a part of it.
+// The devices that hold a block, and how many other devices have been sent a
+// part of it.
 struct Holders {
   std::vector<int64_t> devices;
   size_t sent = 0;
 };
 
-// Blocks of a spec that overlap one block of another spec: a range of indices
-// in each dimension.
+// Iterates over the blocks of a spec that overlap one block of another spec: a
+// range of indices in each dimension.
 class Overlaps {
  public:
   // `have` and `want` are the lengths of the two specs' blocks.
@@ -72,7 +74,7 @@ class Overlaps {
     return out.value();
   }
 
-  // False after the last one.
+  // Moves to the next block; returns false after the last one.
   bool Next() {
     for (size_t d = at_.size(); d > 0; --d) {
       const size_t i = d - 1;

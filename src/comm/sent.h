@@ -19,9 +19,9 @@ struct Sharding {
   std::function<std::vector<int64_t>(int64_t device)> coordinates;
 };
 
-// By device. If several devices hold a block, they take turns as its senders,
-// in ascending order. Both meshes have the same number of devices, and both
-// specs divide the shape.
+// Returns the number of elements that each device sends. If several devices
+// hold a block, they take turns as its senders, in ascending order. Both meshes
+// must have the same number of devices, and both specs must divide the shape.
 std::vector<int64_t> CountSent(const Sharding& from, const Sharding& to,
                                const Shape& shape);
 

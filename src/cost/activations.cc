@@ -1,8 +1,8 @@
-// What a layer keeps for its backward pass follows from its projections: the
-// input and output of each, divided over the axes that shard its width while it
-// is used, times the tokens of a device. Attention logits count only for
-// operations that store all of them; fused kernels keep one log-sum per row
-// instead.
+// Computes the activations that a layer keeps for its backward pass from its
+// projections: the input and output of each, divided over the axes that shard
+// its width while it is used, times the tokens of a device. Attention logits
+// count only for operations that store all of them; fused kernels keep one
+// log-sum per row instead.
 //
 //   GPT-3's layer, s 2048, b 1, h 12288, 16 bit: inputs and outputs of two
 //   norms 8sbh, q, k, v and context 8sbh, up and its activation 16sbh, two
@@ -58,7 +58,7 @@ class Layers {
     Add(what, layers, Times(tokens_.All(), hidden_), width);
   }
 
-  // The bytes of a projection's output for one token.
+  // Returns the elements of a projection's output for one token on a device.
   int64_t Width(const ParamClass& param, int dim) const {
     return ShareOf(param.SizeAt(dim),
                    work_.Parts(work_.Kept(param.AxesAt(dim))));
@@ -81,8 +81,9 @@ class Layers {
       }
       if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
     }
-    // One norm before each half of a layer. Norms after a half only feed the
-    // residual sum, and no gradient reads their output.
+    // Two norms count: one before the attention block and one before the MLP.
+    // No gradient reads the output of a norm after a block, which is only added
+    // to the residual.
     norms = std::min<int64_t>(norms, 2);
     for (int64_t i = 0; i < norms; ++i) {
       Hidden({"norm", "", Made::kOther}, layers_);
@@ -103,8 +104,8 @@ class Layers {
   bool Rotates() const { return work_.model && work_.model->rope; }
 
   void Attention() {
-    // With rotary embeddings, attention reads another tensor than the
-    // projection writes.
+    // With rotary embeddings, attention reads the rotated tensor, not the
+    // projection's output.
     const bool rotates = Rotates();
     const Candidate query{"q_proj", "query_proj", Made::kDot, true, !rotates};
     const Candidate key{"k_proj", "key_proj", Made::kDot, true, !rotates};
@@ -157,8 +158,8 @@ class Layers {
     Hidden({"dropout_mask", "", Made::kOther}, layers, 1);
   }
 
-  // The tokens that a device's experts compute: the router is assumed to choose
-  // all experts equally often, so each device gets the same number.
+  // Returns the tokens that a device's experts compute. The router is assumed
+  // to choose all experts equally often, so each device has the same number.
   int64_t ExpertTokens(const ParamClass& param) const {
     const int64_t chosen =
         work_.model ? work_.model->experts_per_token.value_or(1) : 1;
@@ -203,7 +204,8 @@ class Layers {
       }
       if (role == Role::kGate || single || role == Role::kFusedGateUp) {
         const int64_t half = role == Role::kFusedGateUp ? out / 2 : out;
-        // A kernel that fuses the gate computes the activation again.
+        // A kernel that fuses the gate does not read the stored activation but
+        // computes it again.
         const bool read = single || !memory_.fuses_gate;
         Add({"activation", "", Made::kOther, false, read}, layers, half);
         if (!single) Add({"product", "", Made::kOther}, layers, half);
@@ -225,7 +227,8 @@ class Layers {
   std::vector<LayerTensor> out_;
 };
 
-// Sets `sharded` if the vocabulary is.
+// Returns the bytes of the logits; nullopt if they are unknown. Sets `sharded`
+// to whether the vocabulary is sharded.
 std::optional<int64_t> LogitsOf(const CostInputs& work,
                                 const Settings& settings, const Tokens& tokens,
                                 bool& sharded) {

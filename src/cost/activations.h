@@ -46,7 +46,8 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          std::string& why);
 
-// The share of the model's matrix products that is computed twice.
+// Returns the fraction of the model's matrix products that the backward pass
+// recomputes.
 double RecomputedShare(const Activations& activations);
 
 }  // namespace shardc::cost

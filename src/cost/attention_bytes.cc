@@ -1,5 +1,6 @@
-// The attention operation gets shapes without elements: it checks whether it
-// could run, and its formula gives the bytes it would send.
+// Computes the bytes that attention sends. The operation gets shapes without
+// elements: it checks whether it supports the specs, and its formula gives the
+// bytes.
 //
 //   ring over sp 8, K and V blocks of 64 MiB: 7 shifts of both, 896 MiB
 #include <algorithm>

@@ -1,9 +1,9 @@
-// Each figure is searched in turn while the others are held, 20 times: a step's
-// time falls with every share, so the sum of squares has one minimum along
-// each.
+// Fits a profile's figures to measured steps. Each figure is searched in turn
+// while the others are constant, 20 times. A step's time falls with every
+// efficiency, so the sum of squares has one minimum along each figure.
 //
-//   a short step of 8 devices, a step of 32,768 tokens  ->  the share of matrix
-//   products from the first, that of attention from the second
+//   a short step of 8 devices, a step of 32,768 tokens  ->  the efficiency of
+//   matrix products from the first, that of attention from the second
 #include "cost/calibrate.h"
 
 #include <algorithm>
@@ -22,10 +22,11 @@ constexpr int kRounds = 20;
 constexpr int kNarrowings = 60;
 constexpr double kLeastShare = 0.02, kMostShare = 1;
 constexpr double kLeastScale = 0.001, kMostScale = 0.2;
-// A single step changes the base only if the base is that far off.
+// A single step changes the base's figure only if the two differ by this
+// fraction.
 constexpr double kNoise = 0.10;
-// Attention is fitted if its part of one step is that many times its part of
-// another.
+// The efficiency of attention is fitted only if attention's part of one step is
+// this many times its part of another step.
 constexpr double kOtherPart = 1.5;
 
 double& FigureIn(Efficiency& of, Figure figure) {
@@ -74,10 +75,10 @@ class Fitting {
     return out;
   }
 
-  // Sets a figure to the minimum of the error, the others held.
+  // Sets a figure to the minimum of the error while the others are constant.
   void Search(Figure figure) {
     const bool scale = figure == Figure::kScale;
-    // One share takes the place of a curve.
+    // One constant efficiency replaces the curve by product size.
     if (figure == Figure::kMatmul) profile_.efficiency.matmul_curve.clear();
     if (figure == Figure::kMatmulFp8) {
       profile_.efficiency.matmul_fp8_curve.clear();
@@ -108,7 +109,8 @@ class Fitting {
   std::span<const MeasuredStep> steps_;
 };
 
-// The kernel's own figure; nullopt if scores are computed unfused.
+// Returns the efficiency of the attention kernel that the step runs; nullopt if
+// scores are computed unfused.
 std::optional<Figure> AttentionFigure(const MeasuredStep& step) {
   const Stack& stack = StackOf(step.inputs, step.settings);
   if (IsUnfused(step.settings, stack)) return std::nullopt;
@@ -141,7 +143,8 @@ void AddOnce(std::vector<Figure>& to, Figure figure) {
   }
 }
 
-// The share of the matrix products is that of the layers' dtype.
+// Returns the efficiencies of matrix products to fit: those of the dtypes in
+// which the steps' layers run.
 std::vector<Figure> ProductFigures(const DeviceProfile& base,
                                    std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;
@@ -153,7 +156,8 @@ std::vector<Figure> ProductFigures(const DeviceProfile& base,
   return out;
 }
 
-// Kernels whose part of the time differs between the steps that run them.
+// Returns the efficiencies of attention kernels to fit: those whose part of the
+// time differs between the steps that run them.
 std::vector<Figure> AttentionFigures(const Fitting& fitting,
                                      std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;
@@ -173,7 +177,7 @@ std::vector<Figure> AttentionFigures(const Fitting& fitting,
   return out;
 }
 
-// Whether steps ran on different numbers of hosts.
+// Returns whether steps ran on different numbers of hosts.
 bool ScaleDiffers(std::span<const MeasuredStep> steps) {
   const auto [least, most] = std::minmax_element(
       steps.begin(), steps.end(),

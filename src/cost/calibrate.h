@@ -16,8 +16,8 @@
 
 namespace shardc::cost {
 
-// A training step, and the seconds that it took. The profile of the settings is
-// not used.
+// A training step, and the measured seconds. The profile in `settings` is not
+// used.
 struct MeasuredStep {
   std::string name;
   CostInputs inputs;
@@ -37,7 +37,7 @@ enum class Figure : uint8_t {
   kAttention,
   kScale,
 };
-// As a profile file has it: "efficiency.matmul.bf16".
+// Returns the name of a figure in a profile file: "efficiency.matmul.bf16".
 std::string_view FigureName(Figure figure);
 double FigureOf(const Efficiency& efficiency, Figure figure);
 
@@ -55,13 +55,14 @@ struct Calibration {
   std::vector<std::string> remarks;
 };
 
-// The share of the matrix products is always fitted. That of the attention
-// kernel is if attention takes another part of one step than of another, and
-// the growth with the number of hosts if there are three steps or more on
-// different numbers of hosts. One step alone replaces the base's share only if
-// the base is more than 10 % off, because a single run repeats its own noise
-// otherwise. Minimises the squares of log(expected / measured). Returns nullopt
-// and sets the reason if a step has no expected time.
+// Fits figures of the profile by minimising the squares of log(expected /
+// measured). The efficiency of matrix products is always fitted. The efficiency
+// of the attention kernel is fitted if attention takes another part of one step
+// than of another, and the growth with the number of hosts if there are three
+// steps or more on different numbers of hosts. A single step changes the base's
+// efficiency only if the two differ by more than 10 %, because a single run
+// also contains noise. Returns nullopt and sets the reason if a step has no
+// expected time.
 std::optional<Calibration> Calibrate(const DeviceProfile& base,
                                      std::span<const MeasuredStep> steps,
                                      std::string& why);

@@ -1,9 +1,10 @@
-// A weight that data axes shard is gathered before it is used, in the forward
-// and in the backward pass, and its gradient is reduce-scattered. If they do
-// not shard it, its gradient is all-reduced. A projection whose input dimension
-// is sharded gives partial sums, which are all-reduced, or reduce-scattered if
-// the hidden state is sharded. In the backward pass the projections that read
-// the hidden state do the same.
+// Lists the collectives of a step by formulas. A weight that data axes shard is
+// gathered before it is used, in the forward and in the backward pass, and its
+// gradient is reduce-scattered. If they do not shard it, its gradient is
+// all-reduced. A projection whose input dimension is sharded gives partial
+// sums, which are all-reduced, or reduce-scattered if the hidden state is
+// sharded. In the backward pass the projections that read the hidden state do
+// the same.
 //
 //   fsdp 8 tp 4, layer: all_gather fsdp forward and backward, reduce_scatter
 //   fsdp backward; all_reduce tp twice forward and twice backward
@@ -53,10 +54,10 @@ AxisGroup Common(const AxisGroup& a, const AxisGroup& b) {
   return out;
 }
 
-// The bytes of a collective's backward pass, including its rematerialisation,
-// as a multiple of the forward bytes: gathered keys are gathered again and
-// their gradients reduce-scattered, a ring passes both around, and an
-// all-to-all is its own inverse.
+// Returns the bytes of a collective's backward pass, including its
+// rematerialisation, as a multiple of the forward bytes. Gathered keys are
+// gathered again and their gradients reduce-scattered, a ring passes keys and
+// gradients around, and an all-to-all is its own inverse.
 int64_t TimesBackward(Collective kind) {
   return kind == Collective::kAllGather || kind == Collective::kPpermute ? 2
                                                                          : 1;
@@ -97,7 +98,7 @@ class Step {
     const AxisGroup axes = DropTrivial(work_.mesh, given);
     const int64_t n = work_.Parts(axes);
     if (n == 1 || count == 0 || elements == 0) return;
-    // The formulas use at most four times the product.
+    // The formulas multiply this product by at most 4.
     const bool fits = Times(elements, element_bytes, n, int64_t{4}) < INT64_MAX;
     const int64_t each =
         fits ? BusiestSent(kind, elements, element_bytes, n) : INT64_MAX;
@@ -111,7 +112,8 @@ class Step {
     out_.transfers.push_back(std::move(one));
   }
 
-  // The number of placed tensors on the device that has the most of them.
+  // Returns the number of this class's tensors on the device that holds the
+  // most of them.
   static int64_t CountOn(const ParamClass& param) {
     int64_t most = 0;
     for (const auto& [coordinate, count] : param.placed) {
@@ -170,8 +172,8 @@ class Step {
         gradient, reductions(false));
   }
 
-  // The axes whose devices hold the same parameter but see other tokens, or
-  // other query heads of the same key head.
+  // Returns the axes whose devices hold the same parameter but process
+  // different tokens, or different query heads of the same key head.
   AxisGroup Replicas(const ParamClass& param) const {
     AxisGroup out = work_.TokenAxes();
     const Role role = param.role.module_role;
@@ -188,8 +190,9 @@ class Step {
 
   int64_t Rows() const { return tokens_.All(); }
 
-  // Partial sums of the hidden state over `axes`: all-reduced, or
-  // reduce-scattered to its sharding and gathered before the next use.
+  // Adds the collectives for partial sums of the hidden state over `axes`: an
+  // all-reduce, or, if the hidden state is sharded over some of them, a
+  // reduce-scatter and a gather before the next use.
   void Reduce(std::string_view part, bool backward, const AxisGroup& axes,
               int64_t layers) {
     const AxisGroup split = Common(work_.hidden, axes);
@@ -210,8 +213,8 @@ class Step {
         Times(layers, repeats_));
   }
 
-  // One half of a layer: the `first` projections read its input, `last` gives
-  // its output.
+  // Adds the collectives of the attention block or the MLP: the `first`
+  // projections read the block's input, `last` computes its output.
   void Block(std::string_view part, const std::vector<Role>& first, Role last,
              bool again) {
     for (const ParamClass& param : work_.params) {
@@ -221,7 +224,8 @@ class Step {
       }
       const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
       Reduce(part, false, axes, work_.LayersOf(param));
-      // Rematerialised in the backward pass, which needs the sum as well.
+      // The block is rematerialised in the backward pass, which needs this sum
+      // too.
       if (train_ && again) Reduce(part, true, axes, work_.LayersOf(param));
     }
     if (!train_) return;
@@ -256,9 +260,10 @@ class Step {
           false);
   }
 
-  // If an axis of the experts also shards tokens, the tokens are sent to their
-  // experts and back. Otherwise all devices of the axis have the same tokens,
-  // and the outputs are added.
+  // Adds the collectives of experts. If an axis of the experts also shards
+  // tokens, the tokens are sent to their experts and back. Otherwise all
+  // devices of the axis have the same tokens, and the experts' outputs are
+  // summed.
   void Experts() {
     for (const ParamClass& param : work_.params) {
       if (!param.role.expert || param.role.module_role != Role::kDown ||
@@ -281,7 +286,7 @@ class Step {
           work_.model ? work_.model->experts_per_token.value_or(1) : 1;
       for (const bool backward : {false, true}) {
         if (backward && !train_) break;
-        // To the experts and back.
+        // The tokens are sent to the experts and back.
         Add("experts", backward, Collective::kAllToAll, exchanged,
             Times(Rows(), chosen, hidden_), bytes_,
             Times(int64_t{2}, layers, repeats_));
@@ -290,7 +295,7 @@ class Step {
     }
   }
 
-  // The embedding and the head.
+  // Adds the collectives of the embedding and of the head.
   void Ends() {
     const ParamClass* embedding = work_.Find(Role::kEmbedding);
     const ParamClass* head = work_.Find(Role::kHead);
@@ -308,7 +313,8 @@ class Step {
     if (head == nullptr) return;
     const AxisGroup vocab = work_.Kept(head->AxesAt(dim));
     if (train_) {
-      // For each row its largest logit, their sum and the label's logit.
+      // The loss needs three numbers for each row: the largest logit, the sum
+      // of exponentials and the label's logit.
       Add("logits", false, Collective::kAllReduce, vocab, Rows(), 4,
           Times(kStatistics, repeats_));
       Reduce("logits", true, vocab, 1);
@@ -369,7 +375,7 @@ class Step {
     }
   }
 
-  // Collectives that differ only in size share one line.
+  // Returns the collectives, with those that differ only in size merged.
   Communication Joined() {
     std::vector<Transfer> joined;
     for (Transfer& one : out_.transfers) {

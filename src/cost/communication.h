@@ -30,7 +30,8 @@ struct Transfer {
 struct Communication {
   std::vector<Transfer> transfers;
   std::vector<std::string> unknown;  // parts that are left out, and why
-  // from the step's program; else by formulas of a layer
+  // Whether the collectives are those of the step's program rather than of
+  // formulas of a layer.
   bool from_program = false;
   std::string why_not;  // why there is no program; empty: none was requested
   int64_t Sent() const;
@@ -44,30 +45,31 @@ struct AttentionSizes {
   int64_t batch = 1, query_length = 1, key_length = 1;
   int64_t heads = 1, key_heads = 1, head_dim = 1;
   int64_t value_dim = 0;  // 0: head_dim
-  // The row of latent attention: the part that all heads share, and the rotated
-  // part.
+  // The latent row of a token: the dims that all heads share, and the rotated
+  // dims.
   int64_t latent_rank = 0, latent_rope_dim = 0;
   Dtype dtype = Dtype::kBF16, key_dtype = Dtype::kBF16;
 };
-// The sizes in a step, or in one of its micro-batches; nullopt without the
-// model's heads. The settings have a batch and a length.
+// Returns the sizes in a step, or in one of its micro-batches; nullopt without
+// the model's heads. The settings must have a batch and a length.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
-// The specs of the operation's operands: some have keys sharded as queries are.
+// Returns the specs of the operation's operands. Some operations need keys
+// sharded as queries are.
 exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
                               const CostInputs& work);
 struct AttentionBytes {
   std::vector<Transfer> transfers;  // without `seconds`
   std::string unknown;  // why they are unknown; empty: they are known
 };
-// The bytes of one layer's forward pass, by the operation's own formula; specs
-// are in layout bthd.
+// Returns the bytes of one layer's forward pass, by the operation's own
+// formula. The specs are in layout bthd.
 AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const Mesh& mesh,
                                 const exec::AttentionSpecs& specs,
                                 const AttentionSizes& sizes,
                                 const exec::OperationSettings& settings);
-// The operation that a mode uses by default.
+// Returns the operation that a mode uses by default.
 const exec::Operation* UsualOperation(const CostInputs& work,
                                       const Settings& settings);
 

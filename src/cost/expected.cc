@@ -1,9 +1,9 @@
-// Matrix products take the time of their floating-point operations at a share
-// of the peak rate, or of their bytes if these take longer. Attention has a
-// share of the peak rate for each kernel, and norms and activation functions
-// take the time of their bytes. All-gathers of weights run while other layers
-// are computed, so the longer of the two counts; collectives of activations add
-// to the step:
+// Estimates the time of a training step. Matrix products take the time of their
+// floating-point operations at a fraction of the peak rate, or of their bytes
+// if these take longer. Attention has a fraction of the peak rate for each
+// kernel, and norms and activation functions take the time of their bytes.
+// All-gathers of weights run while other layers are computed, so the longer of
+// the two counts; collectives of activations add to the step:
 //
 //   a layer's forward pass takes 20.96 ms and its all-gather 1.08 ms, which
 //   slows the pass down by 15 % of that: max(20.96 + 0.15 * 1.08, 1.08) ms
@@ -36,8 +36,8 @@ constexpr double kRingCost = 0.1;         // of a hidden ring of keys and values
 constexpr double kGradientsHidden = 0.8;  // of a micro-batch's layers
 constexpr double kGradientsCost = 0.05;   // of hidden gradients
 
-// A forward pass, or what the backward pass repeats of it, over all layers and
-// micro-batches.
+// The seconds of a forward pass, or of the part that the backward pass
+// recomputes, over all layers and micro-batches.
 struct Pass {
   double products = 0, attention = 0, other = 0;
   double Sum() const { return products + attention + other; }
@@ -102,12 +102,13 @@ class Step {
   }
 
  private:
-  // The collectives of a pass that computation does not hide.
+  // The seconds of a pass's collectives that are not hidden by computation.
   struct Exposed {
     double tensor = 0, ring = 0, experts = 0;
     double Sum() const { return tensor + ring + experts; }
   };
-  // A ring hides behind the attention of the blocks that it has passed on.
+  // A ring's transfers are hidden while attention computes the blocks that have
+  // arrived.
   static Exposed ExposedOf(const PassMoves& moves, double attention,
                            const Rates& rates) {
     return {rates.exposed * moves.tensor,
@@ -116,9 +117,10 @@ class Step {
             rates.experts_exposed * moves.experts};
   }
 
-  // A pass lasts as long as its collectives of weights if these are longer, and
-  // is slowed down by them if not. Those of the first and the last layer have
-  // nothing to hide behind.
+  // Returns the seconds that collectives of weights add to both passes. If they
+  // take longer than a pass, the pass lasts as long as they do; otherwise they
+  // slow it down by a fraction of their time. The collectives of the first and
+  // the last layer are not hidden.
   double WeightsAt(const Moves& moves, double forward_s, double backward_s,
                    const Rates& rates) const {
     const double before = moves.forward.weights, after = moves.backward.weights;
@@ -134,8 +136,8 @@ class Step {
     return std::max(0.0, seconds - hidden) + kGradientsCost * seconds;
   }
 
-  // Products that read the same rows are one kernel: queries, keys and values;
-  // gate and up.
+  // Returns a number for the kernel of a product. Products that read the same
+  // rows are one kernel: queries, keys and values; gate and up.
   static int KernelOf(Role role) {
     switch (role) {
       case Role::kQuery:
@@ -153,8 +155,8 @@ class Step {
     }
   }
 
-  // The seconds of products in bfloat16 or 8 bits; bytes are those of two bytes
-  // an element.
+  // Returns the seconds of a product in bfloat16 or 8 bits. Its bytes are
+  // counted with two bytes per element.
   static double ProductSeconds(const Product& one, double rate,
                                const Curve* curve, const Rates& rates) {
     if (curve != nullptr) {
@@ -208,7 +210,8 @@ class Step {
            Real(work_.Parts(work_.query[2])) * layers_;
   }
 
-  // Norms, residual sums, rotations and activation functions, in two bytes.
+  // Returns the bytes of norms, residual sums, rotations and activation
+  // functions, with two bytes per element.
   double OtherBytes() const {
     double elements = 0, split = Real(work_.Parts(work_.hidden));
     for (const Product& one : products_) {
@@ -250,7 +253,8 @@ class Step {
     return 2 * elements;
   }
 
-  // The parts of the heads' axes that do not shard tokens.
+  // Returns the number of parts of the heads over axes that do not shard
+  // tokens.
   double HeadParts() const {
     AxisGroup axes = work_.query[2];
     const AxisGroup tokens = work_.TokenAxes();
@@ -284,8 +288,8 @@ class Step {
     }
   }
 
-  // Whether a tensor of a layer is computed again. A tensor that keeping would
-  // spare nothing is not.
+  // Returns whether a tensor of a layer is recomputed. A tensor that the
+  // backward pass does not need is not recomputed.
   bool IsRecomputed(std::string_view name) const {
     const auto& tensors = memory_.activations->tensors;
     return std::any_of(tensors.begin(), tensors.end(),
@@ -296,7 +300,8 @@ class Step {
 
   Pass RecomputedOf(const Pass& forward, const Rates& rates) const {
     if (!settings_.remat.Recomputes() || !memory_.activations) return {};
-    // Frameworks repeat a layer of which nothing is kept as it is.
+    // If nothing of a layer is kept, frameworks repeat its complete forward
+    // pass.
     if (settings_.remat.keep == step::Keep::kNothing) return forward;
     Pass out;
     out.products = LayerProducts(rates, [&](const Product& one) {
@@ -322,7 +327,8 @@ class Step {
     return seconds * Real(settings_.microbatches);
   }
 
-  // What the update reads and writes: states, the parameter, its gradient.
+  // Returns the bytes that the optimizer's update reads and writes: states, the
+  // parameter, its gradient.
   double OptimizerBytes() const {
     double out = 0;
     for (const ParamClass& param : work_.params) {

@@ -1,7 +1,7 @@
-// The time of a training step as published runs have it: each part of the
-// step's work at the share of its peak rate that is reached in practice.
+// The expected time of a training step: each part of the step's work at the
+// fraction of the peak rate that published runs reach.
 //
-// The shares (devices/profiles.h, cost/stack.h) were fitted to 364 published
+// The fractions (devices/profiles.h, cost/stack.h) were fitted to 364 published
 // runs of dense models, from 4 to 16,384 devices: the median error is 3.7 %,
 // and 95 of 100 runs are within 15 %. Experts, serving, and devices without
 // runs are not calibrated.
@@ -28,10 +28,13 @@ struct TimePart {
 struct ExpectedTime {
   double seconds = 0;
   std::vector<TimePart> parts;  // their sum is `seconds`
-  // With every share at 1 and nothing exposed; with every share at its worst.
+  // `least`: every part at its peak rate, and every collective that can be
+  // hidden is hidden. `most`: every part at the rate of the worst published
+  // runs.
   double least = 0, most = 0;
-  // The model's floating-point operations, without those of rematerialisation,
-  // as a share of the peak rate; and the tokens of a device in a second.
+  // `model_flops_share`: the model's floating-point operations, without
+  // rematerialisation, as a fraction of the peak rate. `tokens_per_second`: the
+  // tokens of a device in a second.
   double model_flops_share = 0, tokens_per_second = 0;
   const Stack* stack = nullptr;
   bool stack_assumed = false;

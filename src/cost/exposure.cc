@@ -1,6 +1,7 @@
-// A collective of weights hides behind the computation of other layers, one of
-// gradients over replicas behind the backward pass; the others are exposed in
-// part. The bytes are those of Communication:
+// Computes the seconds of collectives and what hides them. Collectives of
+// weights are hidden by the computation of other layers, those of gradients
+// over replicas by the backward pass; the others are partly exposed. The bytes
+// are those of Communication:
 //
 //   all_gather fsdp 8, 436 MB sent in a host of H100s at 0.8 of 450 GB/s: 1.1
 //   ms
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int64_t kTorusSide = 16;
 
-// Whether a transfer moves what an update reads or writes.
+// Returns whether a transfer moves what an optimizer update reads or writes.
 bool IsState(const Transfer& one) {
   return one.part == "parameters" || one.part == "gradients" ||
          one.part == "optimizer";
@@ -42,7 +43,7 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
     }
     gathered_.insert(DropTrivial(work.mesh, axes));
     if (settings.zero < 2) continue;
-    // Stages 2 and 3 of ZeRO reduce, or gather, layer by layer.
+    // ZeRO stages 2 and 3 reduce gradients, or gather weights, layer by layer.
     for (const std::string& axis : work.TokenAxes()) {
       const auto shards = [&](const AxisGroup& dim) {
         return std::find(dim.begin(), dim.end(), axis) != dim.end();
@@ -55,7 +56,7 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
   }
 }
 
-// Bytes a second that a member of the group sends.
+// Returns the bytes that a member of the group sends in a second.
 double Exposure::BusRate(const Place& place, const Rates& rates) const {
   const double port = rates.far * network_.leaving / Real(network_.inside);
   if (IsTorus(network_.fabric)) {
@@ -91,8 +92,9 @@ bool Exposure::OverLength(const Transfer& one) const {
       });
 }
 
-// Other software than XLA repeats a layer of which nothing is kept with all
-// of its collectives, also those that no gradient needs.
+// Returns whether the backward pass repeats a layer's collectives. If nothing
+// of a layer is kept, software other than XLA repeats all of them, also those
+// that no gradient needs.
 bool Exposure::RepeatsCollectives() const {
   return settings_.remat.keep == step::Keep::kNothing &&
          stack_.kernel != Kernel::kAny;
@@ -119,13 +121,13 @@ double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   double count = Real(one.count);
   double latency = passes * rates.latency;
   if (OfWeights(one)) {
-    // The weights of a layer move together.
+    // The weights of a layer are gathered in one collective.
     count = std::min(count, layers_ * Real(settings_.microbatches));
     latency += GroupLatency(rates);
   }
   const Curve* const curve = CurveOf(one.kind, place, rates);
   if (curve != nullptr) {
-    // Measured rates have the latency in them.
+    // Measured rates include the latency.
     return Real(one.sent) / ValueAt(*curve, Real(one.sent) / count);
   }
   return Real(one.sent) / BusRate(place, rates) + count * latency;

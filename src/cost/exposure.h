@@ -1,4 +1,5 @@
-// The time of a training step's collectives, by what they hide behind.
+// The time of a training step's collectives, by the computation that can hide
+// them.
 #ifndef SHARDC_COST_EXPOSURE_H_
 #define SHARDC_COST_EXPOSURE_H_
 
@@ -28,7 +29,8 @@ struct Moves {
   double gradients = 0;  // over replicas, once a step
 };
 
-// Keeps references to the arguments; the settings have a profile.
+// Computes the times. Keeps references to the arguments; the settings must have
+// a profile.
 class Exposure {
  public:
   Exposure(const CostInputs& work, const Settings& settings,
@@ -36,18 +38,20 @@ class Exposure {
            double layers);
 
   Moves At(const Rates& rates) const;
-  // How often the number of hosts, or of 256 chips of a torus, is doubled.
+  // Returns log2 of the number of hosts, or of units of 256 chips of a torus.
   double Doublings() const;
 
  private:
   double BusRate(const Place& place, const Rates& rates) const;
   double Hosts() const;
   double GroupLatency(const Rates& rates) const;
-  // Whether a transfer gathers weights layer by layer, or reduces gradients so.
+  // Returns whether a transfer gathers weights, or reduces their gradients,
+  // layer by layer.
   bool OfWeights(const Transfer& one) const;
   bool OverLength(const Transfer& one) const;
   bool RepeatsCollectives() const;
-  // The profile's measured rates of a collective in a host; null: none.
+  // Returns the profile's measured rates of a collective within a host; null if
+  // it has none.
   static const Curve* CurveOf(Collective kind, const Place& place,
                               const Rates& rates);
   double Seconds(const Transfer& one, const Rates& rates) const;

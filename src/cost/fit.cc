@@ -22,8 +22,8 @@ namespace shardc::cost {
 namespace {
 
 constexpr size_t kMostReasons = 2;
-// With changed settings, so many meshes of the least memory are evaluated, and
-// so many micro-batches are tried.
+// The limit on the meshes of least memory, and on the numbers of micro-batches,
+// that are evaluated with changed settings.
 constexpr size_t kMostChanged = 32;
 constexpr int64_t kMostMicrobatches = 64;
 
@@ -87,7 +87,7 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
     }
   }
   // A dimension that stays sharded while it is used must not split a block of
-  // numbers with a common scale.
+  // quantised numbers with a common scale.
   const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
   for (const ParamClass& param : work.params) {
     if (block == 0 || !param.IsWeight()) continue;
@@ -175,7 +175,8 @@ struct ChangedSettings {
   Settings settings;
 };
 
-// Settings that need less memory, the smallest change first.
+// Returns changes of the settings that need less memory, the smallest change
+// first.
 std::vector<ChangedSettings> Changes(const Settings& settings) {
   std::vector<ChangedSettings> out;
   const auto add_parts = [&](const ChangedSettings& from) {
@@ -237,7 +238,8 @@ FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
 std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
     const FitInputs& inputs, const std::vector<std::string>& axes,
     Findings& findings) {
-  // With every axis, so that `place` finds its own; a size of 1 splits nothing.
+  // The mesh has every axis, so that `place` finds its axis; an axis of size 1
+  // shards nothing.
   Mesh single;
   for (const std::string& axis : axes) {
     single.axes.push_back({axis, 1, AxisType::kAuto});
@@ -247,7 +249,7 @@ std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
                      inputs.options, findings);
   if (all == nullptr) return nullptr;
   Representatives representatives = RepresentativesOf(*all, inputs.rules);
-  // Few parameters are compiled: more threads would take longer.
+  // Few parameters are compiled, so a single thread is the fastest.
   CompileOptions options = inputs.options;
   options.threads = 1;
   auto few = Compile(all->mesh, representatives.rules, representatives.manifest,
@@ -299,7 +301,8 @@ std::optional<std::vector<FitMesh>> MeshEvaluator::OnEach(
   const auto most = static_cast<int>(std::min<size_t>(meshes.size(), INT_MAX));
   ThreadPool pool(std::max(1, std::min(threads, most)));
   std::vector<std::optional<StepTraffic>> traffic(AsIndex(pool.threads()));
-  // The first mesh builds the step's graph, which each worker copies.
+  // Evaluating the first mesh builds the step's graph, which each worker then
+  // copies.
   if (!meshes.empty()) each[0] = OnWith(meshes[0], *traffic_, wrong[0]);
   pool.Run(static_cast<int64_t>(meshes.size()), [&](int64_t task, int worker) {
     if (task == 0) return;
@@ -321,7 +324,8 @@ std::optional<FitMesh> MeshEvaluator::OnWith(const Mesh& mesh,
                                              StepTraffic& traffic,
                                              Findings& findings) const {
   auto out = Evaluate(mesh, representatives_.rules, traffic, findings);
-  // What is illegal stays so with the batch over more axes.
+  // A mesh that is illegal stays illegal if the batch is sharded over more
+  // axes.
   if (!out || !out->legal || !batch_over_experts_) return out;
   const AxisRules& axes = batch_over_experts_->axes;
   const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;

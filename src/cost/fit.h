@@ -1,5 +1,5 @@
-// Which meshes a model fits under its rules, the cost of each, and the best of
-// them.
+// Finds the meshes that a model fits under its rules, computes the cost of
+// each, and chooses the best.
 #ifndef SHARDC_COST_FIT_H_
 #define SHARDC_COST_FIT_H_
 
@@ -35,8 +35,8 @@ struct FitInputs {
 
 struct FitMesh {
   Mesh mesh;
-  // The axes of the batch if the experts' axis was added to those of the rules,
-  // because the mesh is then better; empty: those of the rules.
+  // The axes of the batch with the experts' axis added, if the mesh is better
+  // with them; empty if the batch has the axes of the rules.
   AxisGroup batch;
   bool legal = false;
   std::vector<std::string> reasons;  // why it is illegal
@@ -54,9 +54,10 @@ struct FitMesh {
   // times. nullopt without a profile, a batch or a length.
   std::optional<double> Seconds() const;
 
-  // False only if the memory is known.
+  // Returns whether the mesh is legal and its memory fits or is unknown.
   bool Fits() const { return legal && memory.Fits().value_or(true); }
-  // Whether it fits if the step takes less memory than it may at worst.
+  // Returns whether the mesh fits only if the step takes less memory than in
+  // the worst case.
   bool MayFit() const { return legal && memory.Verdict() == Fit::kMayFit; }
 };
 
@@ -65,14 +66,15 @@ std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
                                         const CostInputs& work,
                                         const Settings& settings);
 
-// Evaluates a target that is compiled for a mesh. `traffic` is the target's;
-// `representatives` are given if `compiled` was made of them.
+// Evaluates a target that is compiled for a mesh. `traffic` is that of the same
+// target. If `compiled` was made of representatives, they must be given.
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
               const Settings& settings, StepTraffic& traffic,
               const Representatives* representatives = nullptr);
 
-// Evaluates meshes of one target. What does not depend on the mesh is done
-// once: names are matched, parameters grouped, and the step's graph is built.
+// Evaluates meshes of one target. Work that does not depend on the mesh is done
+// once: names are matched, parameters are grouped, and the step's graph is
+// built.
 class MeshEvaluator {
  public:
   // Returns null with findings if the target cannot be compiled for meshes of
@@ -84,7 +86,7 @@ class MeshEvaluator {
   // Returns nullopt with findings if the mesh cannot be compiled. A mesh that
   // shards experts is also evaluated with the batch over the experts' axis.
   std::optional<FitMesh> On(const Mesh& mesh, Findings& findings);
-  // The same for several meshes, on at most `threads` threads. Returns nothing
+  // Evaluates several meshes, on at most `threads` threads. Returns nullopt
   // with findings if one cannot be compiled.
   std::optional<std::vector<FitMesh>> OnEach(std::span<const Mesh> meshes,
                                              int threads, Findings& findings);
@@ -92,7 +94,7 @@ class MeshEvaluator {
   // Replaces the settings of the inputs from now on.
   void Use(const Settings& settings);
 
-  // The ops that were lowered so far, over all meshes.
+  // Returns the number of ops that were lowered so far, over all meshes.
   int64_t lowered_ops() const { return traffic_->lowered_ops(); }
 
  private:
@@ -110,18 +112,19 @@ class MeshEvaluator {
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
   const std::unique_ptr<const Compiled> few_;  // the representatives
-  // The rules with the batch over the experts' axis as well; nullopt: the model
-  // has no experts, or the rules have the batch there.
+  // The rules with the experts' axis added to the batch; nullopt if the model
+  // has no experts, or if the rules already shard the batch over that axis.
   std::optional<RuleSet> batch_over_experts_;
   std::optional<StepTraffic> traffic_;
 };
 
-// The parallelism axes in force, the outermost first: data, fully sharded,
-// experts if the model has some, sequence, tensor.
+// Returns the parallelism axes that the rules use, the outermost first: data,
+// fully sharded, experts if the model has some, sequence, tensor.
 std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,
                                    bool sequence);
-// All factorisations of the device count over the axes, in a fixed order; the
-// first axis is the outermost. Returns nullopt if there are more than `most`.
+// Returns all factorisations of the device count over the axes, in a fixed
+// order; the first axis is the outermost. Returns nullopt if there are more
+// than `most`.
 std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
                                           const std::vector<std::string>& axes,
                                           size_t most);
@@ -131,24 +134,25 @@ std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
 inline constexpr int64_t kTiePerHundred = 5;
 
 // Sorts meshes that fit first, then those that may fit, then the legal ones;
-// among those by time, or if no time is known by bytes sent, then by memory.
+// among those by time, or by bytes sent if no time is known, then by memory.
 // Meshes that fit and whose times tie with the fastest of them are sorted by
-// memory, then by the number of axes in use, then by time; so are the next
-// ones. Sets the ranks.
+// memory, then by the number of axes in use, then by time. The next fastest
+// mesh and those that tie with it follow in the same way. Sets the ranks.
 void SortByCost(std::vector<FitMesh>& meshes);
-// The legal mesh that lacks the least memory; null if none is legal.
+// Returns the legal mesh whose memory exceeds the capacity by the least; null
+// if none is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);
 
-// Flags with which a mesh fits, and the mesh.
+// A change of the settings as flags, and the mesh that fits with it.
 struct FitChange {
   std::vector<std::string> flags;  // "--remat nothing_saveable"
   FitMesh fit;
 };
-// Returns the smallest change of the settings with which one of the meshes
-// fits, none of which does: less to keep for the backward pass, then more
-// micro-batches, then both; and the best mesh that fits with it. Returns
-// nullopt if there is none, or if activations are unknown. Changes the
-// evaluator's settings.
+// For meshes of which none fits, returns the smallest change of the settings
+// with which one fits, and the best mesh with that change. The changes are, in
+// this order: less to keep for the backward pass, more micro-batches, both.
+// Returns nullopt if no change suffices, or if activations are unknown. Changes
+// the evaluator's settings.
 std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
                                         const Settings& settings, Mode mode,
                                         MeshEvaluator& evaluator,

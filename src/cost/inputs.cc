@@ -1,8 +1,8 @@
-// Parameters are grouped in the order in which they come: one class per name
-// template and layout. The output dimension of a weight follows from the role
-// of the last part of its name, unless the sizes contradict it: the input of a
-// q, k or v projection has the hidden size, and so has the output of an output
-// projection.
+// Groups the parameters of a plan for the cost model, in the order in which
+// they come: one class per name template and layout. The output dimension of a
+// weight follows from the role of the last part of its name, unless the sizes
+// contradict it: the input of a q, k or v projection has the hidden size, and
+// so has the output of an output projection.
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
 //     -> one class of 2, out 0, in 1
@@ -28,7 +28,8 @@ bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Swaps the dimensions if only the one on the wrong side has the hidden size.
+// Swaps the input and output dimensions if only the dimension on the wrong side
+// has the hidden size.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
@@ -80,8 +81,8 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.role = Classify(param.name, separator);
 }
 
-// Moves the dimension that counts scanned layers to the front, where the other
-// dimensions of which a tensor holds one matrix each are.
+// Moves the dimension of scanned layers to the front, next to the other
+// dimensions with one matrix per index.
 void MoveStacksFirst(CostInputs& work, char separator) {
   std::vector<StackCandidate> candidates;
   bool stacked = false;
@@ -128,7 +129,8 @@ size_t ModeAt(const Plan& plan, const ParamLayout& layout, Mode mode) {
   return 0;
 }
 
-// Drops axes that the mesh lacks or that were used before.
+// Returns the spec without axes that the mesh lacks and without axes that an
+// earlier dimension has.
 Spec Sound(const Mesh& mesh, Spec spec) {
   AxisGroup seen;
   spec.resize(4);

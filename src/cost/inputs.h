@@ -24,7 +24,7 @@
 
 namespace shardc::cost {
 
-// The product of sizes, saturated at the largest 64-bit integer.
+// Returns the product of sizes, saturated at the largest 64-bit integer.
 template <class... Sizes>
 int64_t Times(Sizes... sizes) {
   return (Size(sizes) * ...).value();
@@ -32,8 +32,8 @@ int64_t Times(Sizes... sizes) {
 
 inline double Real(int64_t value) { return static_cast<double>(value); }
 
-// Parameters whose names differ only in numbers and that have the same
-// sharding.
+// A group of parameters whose names differ only in numbers and that have the
+// same sharding.
 struct ParamClass {
   std::string name;  // template of their names, or the only name
   TensorType type;
@@ -46,7 +46,7 @@ struct ParamClass {
   int out_dim = -1, in_dim = -1;
 
   bool IsWeight() const { return out_dim >= 0; }
-  // The number of matrices: a tensor holds one per index of its leading
+  // Returns the number of matrices: a tensor holds one per index of its leading
   // dimensions.
   int64_t Matrices() const;
   int64_t SizeAt(int dim) const;
@@ -60,7 +60,8 @@ struct CostInputs {
   std::optional<ModelConfig> model;
   // Specs in layout bthd.
   Spec query, key, value, output;
-  // The axes of the hidden state's width; `hidden_known` if rules were given.
+  // The axes of the hidden state's width; `hidden_known` is true if rules were
+  // given.
   AxisGroup hidden;
   bool hidden_known = false;
   std::vector<std::string> notes;
@@ -69,15 +70,15 @@ struct CostInputs {
   const AxisGroup& Length() const { return query[1]; }
   // The axes that shard the tokens, without those of size 1.
   AxisGroup TokenAxes() const;
-  // Those of `axes` over which a weight stays sharded while it is used: axes
-  // that shard no tokens, those of the heads, and those of the expert
+  // Returns those of `axes` over which a weight stays sharded while it is used:
+  // axes that shard no tokens, axes of the heads, and axes of the expert
   // dimension.
   AxisGroup Kept(const AxisGroup& axes) const;
   AxisGroup Gathered(const AxisGroup& axes) const;  // all but Kept(axes)
   int64_t Parts(const AxisGroup& axes) const {
     return mesh.Parts(axes).value_or(1);
   }
-  // The number of layers with such a projection.
+  // Returns the number of layers that have a projection of this role.
   int64_t LayersWith(Role role) const;
   int64_t LayersOf(const ParamClass& param) const;
   // The number of experts, from the parameter tree; 0 if there are none.
@@ -86,14 +87,14 @@ struct CostInputs {
   std::optional<int64_t> Hidden() const;
 };
 
-// Uses legal specs; a mode that was not planned has those of train. If
-// `compiled` was made of representatives, they have the number of parameters
-// that each of its parameters stands for.
+// Makes the inputs of a compiled target. Uses legal specs; a mode that was not
+// planned has the specs of train. If `compiled` was made of representatives,
+// they have the number of parameters that each of its parameters stands for.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr);
-// For a plan that was read from a file, which lacks the axes of the hidden
-// state.
+// Makes the inputs of a plan that was read from a file, which lacks the axes of
+// the hidden state.
 CostInputs MakeCostInputs(const PlanView& plan,
                           std::optional<ModelConfig> model, Mode mode);
 

@@ -1,6 +1,7 @@
-// Parameters, gradients and optimizer states take the same bytes on every
-// device, except for tensors placed at one coordinate. Cache, activations and
-// logits are those of the fullest device if sizes do not divide.
+// Computes the bytes that devices hold. Parameters, gradients and optimizer
+// states take the same bytes on every device, except for tensors placed at one
+// coordinate. If sizes do not divide, cache, activations and logits are those
+// of the fullest device.
 //
 //   7.5e9 parameters, 64 replicas, adamw, bfloat16: 15 + 15 + 90 = 120 GB; with
 //   the states divided over the replicas (ZeRO 1) 31.4, gradients too (ZeRO 2)
@@ -32,17 +33,18 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
-// In training, weights are gathered in the dtype of the products; in serving as
-// they are stored.
+// Returns the dtype in which weights are gathered: in training the dtype of the
+// products, in serving the stored dtype.
 Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
                     Dtype stored) {
   const bool narrower = DtypeBits(settings.activations) < DtypeBits(stored);
   return work.mode == Mode::kTrain && narrower ? settings.activations : stored;
 }
 
-// The weights of one layer, unsharded over all axes that are gathered before
-// use; of the largest layer, as if all its weights were gathered at once. And
-// the largest parameter outside of layers, such as an embedding.
+// Returns the bytes of gathered weights: those of the largest layer, as if all
+// its weights were gathered at the same time, and of the largest parameter
+// outside of layers, such as an embedding. A gathered weight is unsharded over
+// the axes that are gathered before use.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   Bytes layers = 0, largest = 0;
@@ -77,7 +79,8 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
   return GatheredWeights{*layers, *largest, 0};
 }
 
-// The bytes of a copy of all wider parameters in the dtype of the activations.
+// Returns the bytes of a copy, in the dtype of the activations, of all
+// parameters with a wider dtype.
 int64_t CastBytes(const CostInputs& work, const Settings& settings) {
   HeldBytes out;
   for (const ParamClass& param : work.params) {
@@ -126,6 +129,7 @@ struct KeptBytes {
   HeldBytes parameters, gradients, optimizer;
 };
 
+// Adds the bytes of all parameters, gradients and optimizer states to `kept`.
 // Returns false if a size is unknown.
 bool HoldAll(const CostInputs& work, const Settings& settings,
              KeptBytes& kept) {
@@ -140,8 +144,9 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
   return known;
 }
 
-// The context of a GPU, 1 GB, and 0.7 GB for the communicators of each mesh
-// axis in use. Source: NVIDIA/nccl issues 964 and 1685.
+// Returns the bytes outside of tensors: the context of a GPU, 1 GB, and 0.7 GB
+// for the communicators of each mesh axis in use. Source: NVIDIA/nccl issues
+// 964 and 1685.
 int64_t ContextBytes(const CostInputs& work) {
   constexpr int64_t kContext = 1'000'000'000, kAxis = 700'000'000;
   const auto used =

@@ -30,7 +30,8 @@ inline constexpr std::array<std::string_view, kComponentCount> kComponentNames =
     {"parameters",  "gradients", "optimizer", "kv_cache",
      "activations", "logits",    "gathered"};
 
-// Absent: unknown, and the notes have the reason.
+// The bytes of each component. An absent component is unknown, and the notes
+// have the reason.
 struct Held {
   std::array<std::optional<int64_t>, kComponentCount> by;
   // The sum of the known components.
@@ -40,8 +41,8 @@ struct Held {
   }
 };
 
-// The bytes that a training step takes of a device with what the allocator, the
-// device's context and its communicators add to its tensors.
+// The bytes of device memory that a training step uses: its tensors, and what
+// the allocator, the device's context and its communicators add.
 struct TakenBytes {
   int64_t least = 0;     // with a fused loss, without any addition
   int64_t expected = 0;  // with the tensors of `Memory::most`
@@ -54,10 +55,10 @@ struct TakenBytes {
 enum class Fit : uint8_t { kFits, kMayFit, kExceeds };
 
 struct Memory {
-  // Of the fullest and emptiest device. In training these are the tensors at
-  // the peak of the step.
+  // The bytes of the fullest and of the emptiest device. In training these are
+  // the tensors at the peak of the step.
   Held most, least;
-  // In training, if all components are known.
+  // Set in training if all components are known.
   std::optional<TakenBytes> taken;
   std::optional<int64_t> capacity;  // of a device
   std::optional<Activations> activations;
@@ -67,8 +68,9 @@ struct Memory {
   std::optional<int64_t> Expected() const {
     return taken ? std::optional(taken->expected) : most.total;
   }
-  // A step fits if the most that it takes does, and may fit if only the least
-  // does. nullopt without a capacity or a total.
+  // Returns whether the memory suffices: a step fits if the upper estimate is
+  // within the capacity, and may fit if only the lower estimate is. Returns
+  // nullopt without a capacity or a total.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
 };

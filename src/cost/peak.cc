@@ -1,5 +1,5 @@
-// A layer's backward pass and the loss do not overlap, so the peak has the
-// larger of the two:
+// Computes the peak memory of a training step. A layer's backward pass and the
+// loss do not overlap, so the peak has the larger of the two:
 //
 //   Llama 3 8B, one row of 32,768 tokens per device on fsdp:8, layer inputs
 //   kept: parameters, gradients and states 15 GiB, kept 8, gathered 1.4, and
@@ -16,8 +16,8 @@ namespace shardc::cost {
 namespace {
 
 constexpr double kEagerLoss = 4, kCompiledLoss = 1.5, kLossSpread = 0.5;
-// The share of a layer's tensors that its backward pass holds at once, at least
-// and at most, around what the software is expected to hold.
+// The factors of the lower and the upper estimate for the part of a layer's
+// tensors that its backward pass holds at the same time.
 constexpr double kLeastLayer = 0.7, kMostLayer = 1.1;
 
 int64_t Bytes(double bytes) {
@@ -48,7 +48,8 @@ CopyRange CopiesOf(const Settings& settings, const StackMemory& stack) {
   return {};
 }
 
-// The tensors of one layer whose gradients its backward pass holds as well.
+// Returns whether the backward pass of the layer also holds the tensor's
+// gradient.
 bool IsWide(const LayerTensor& tensor) {
   constexpr std::array<std::string_view, 3> kWide = {"gate_proj", "up_proj",
                                                      "product"};
@@ -64,14 +65,15 @@ class Parts {
         activations_(activations),
         stack_(stack) {}
 
-  // Kept from the forward pass to the backward pass.
+  // Returns the bytes kept from the forward pass for the backward pass.
   double Kept(bool expected) const {
     const bool all = !settings_.remat.Recomputes();
     return Real(activations_.kept) * (expected && all ? stack_.kept : 1);
   }
 
-  // The layer whose backward pass runs: what it computes again, gradients
-  // inside, and inputs gathered over the axes that shard the hidden state.
+  // Returns the bytes of the layer whose backward pass runs: the tensors that
+  // it recomputes, gradients inside the layer, and inputs gathered over the
+  // axes that shard the hidden state.
   double Layer() const {
     double out = Real(activations_.working), input = 0;
     for (const LayerTensor& tensor : activations_.tensors) {
@@ -86,7 +88,8 @@ class Parts {
     return Real(activations_.logits.value_or(0)) * ChunkShare();
   }
 
-  // The gradient of the hidden state that a sharded vocabulary adds up.
+  // Returns the bytes of the hidden state's gradient, which is partial if the
+  // vocabulary is sharded.
   double HiddenGradient() const {
     if (!activations_.logits_sharded) return 0;
     for (const LayerTensor& tensor : activations_.tensors) {

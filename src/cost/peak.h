@@ -1,6 +1,6 @@
-// The most that a device holds during a training step besides parameters,
-// gradients and optimizer states, and when: while the loss is computed, or in
-// the backward pass of a layer.
+// Computes the most that a device holds during a training step in addition to
+// parameters, gradients and optimizer states. The peak is either while the loss
+// is computed or in the backward pass of a layer.
 #ifndef SHARDC_COST_PEAK_H_
 #define SHARDC_COST_PEAK_H_
 
@@ -22,10 +22,11 @@ inline constexpr std::string_view kMomentKeys[] = {"loss", "backward"};
 // Bytes on a device.
 struct Peak {
   Moment moment = Moment::kLoss;
-  // At that moment: kept tensors, with those of the layer in its backward pass;
-  // the logits and what the loss makes of them; gathered weights.
+  // The bytes at the peak: kept tensors with those of the layer in its backward
+  // pass; the logits with the loss's copies of them; gathered weights.
   int64_t activations = 0, logits = 0, gathered = 0;
-  // The sum of the three, with the least and with the most of each.
+  // The sum of the three, with the lower estimate of each and with the upper
+  // one.
   int64_t least = 0, most = 0;
 };
 
@@ -38,10 +39,10 @@ struct GatheredWeights {
   int64_t casts = 0;
 };
 
-// The number of copies of the logits that the loss is expected to hold.
+// Returns the number of copies of the logits that the loss is expected to hold.
 double LossCopies(const Settings& settings, const StackMemory& stack);
 
-// The peak of one micro-batch.
+// Returns the peak of one micro-batch.
 Peak PeakOf(const CostInputs& work, const Settings& settings,
             const Activations& activations, const GatheredWeights& gathered);
 

@@ -1,7 +1,7 @@
-// Each stage is the model with fewer layers on the mesh without the pipeline's
-// axis, so that its bytes and times are those of the other figures of `cost`. A
-// rank has the sums over its stages; its activations are the most that a prefix
-// of its row of the table keeps.
+// Computes the cost of a pipeline. Each stage is the model with fewer layers on
+// the mesh without the pipeline's axis, so that its bytes and times are those
+// of the other figures of `cost`. A rank has the sums over its stages; its
+// activations are the most that a prefix of its row of the table keeps.
 //
 //   Llama 3 8B on pp:4,tp:2, bfloat16, 8 layers a rank: parameters
 //   2,270,298,112 on rank 0, which has the embedding, 1,744,961,536 on ranks 1
@@ -24,7 +24,8 @@ namespace shardc::cost {
 namespace {
 
 constexpr int64_t kBuffers = 2;  // messages: one received, one to be sent
-// A division is called better if it takes less than this part of the step.
+// Another division of the layers is reported if it takes less than this
+// fraction of the step's time.
 constexpr double kClearlyBetter = 0.99;
 
 class Pipeline {
@@ -93,7 +94,7 @@ class Pipeline {
     return true;
   }
 
-  // Micro-batches divide the rows of a replica.
+  // Checks that the number of micro-batches divides the rows of a replica.
   bool CheckRows() {
     const int64_t parts = work_.Parts(work_.Batch());
     const int64_t rows = *settings_.batch / parts;
@@ -143,7 +144,8 @@ class Pipeline {
     return settings_.profile->DeviceMemory();
   }
 
-  // The bytes and seconds of the hidden state of a micro-batch between stages.
+  // Computes the bytes and seconds of sending the hidden state of a micro-batch
+  // between stages.
   void FindBoundary() {
     const auto tokens = TokensOf(work_, settings_);
     const auto hidden = work_.Hidden();
@@ -164,8 +166,8 @@ class Pipeline {
         settings_, units_, begin, end);
   }
 
-  // Whether every rank with the last stage has the first one as well, and with
-  // it the embedding that the head shares.
+  // Returns whether every rank that has the last stage also has the first one,
+  // and so the embedding whose weights the head shares.
   bool SharesEnds() const {
     const schedule::Table& table = request_.table;
     if (table.stages == 1) return false;
@@ -185,7 +187,8 @@ class Pipeline {
     last.optimizer = memory.most.Of(Component::kOptimizer);
   }
 
-  // Units of one kind have one cost.
+  // Returns the units with their costs. Units of the same kind have the same
+  // cost.
   std::vector<schedule::Unit> Units() {
     const std::vector<size_t> kinds = KindsOfUnits(compiled_, units_);
     std::map<size_t, schedule::Unit> known;
@@ -205,7 +208,8 @@ class Pipeline {
     return out;
   }
 
-  // The most micro-batches whose activations each stage keeps.
+  // Returns the largest number of micro-batches whose activations each stage
+  // keeps at the same time.
   std::vector<int64_t> InFlight() const {
     const schedule::Table& table = request_.table;
     std::vector<int64_t> out;
@@ -235,7 +239,8 @@ class Pipeline {
     if (!balanced_) {
       balanced_ = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
     }
-    // The longest stage is not all: the schedule decides between the two.
+    // The division with the fastest slowest stage need not have the shortest
+    // step, so the steps of both divisions are compared.
     return balanced_ && StepOf(*balanced_) <= StepOf(even) ? balanced_ : even;
   }
 
@@ -347,7 +352,7 @@ class Pipeline {
     }
   }
 
-  // Notes a division that is clearly faster than the requested one.
+  // Adds a note if another division is clearly faster than the requested one.
   void Suggest(const Cuts& cuts) {
     if (request_.balance && request_.layers.empty()) return;
     const auto best = schedule::AssignUnits(Units(), InFlight(), out_.capacity);

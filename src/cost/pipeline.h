@@ -1,5 +1,6 @@
-// What a pipeline costs: the bytes of each rank, and the time of a step by
-// running its schedule's table with the times of each stage's own program.
+// The cost of a pipeline: the bytes of each rank, and the time of a step. The
+// time is found by running the schedule's table with the times of each stage's
+// own program.
 #ifndef SHARDC_COST_PIPELINE_H_
 #define SHARDC_COST_PIPELINE_H_
 
@@ -24,7 +25,7 @@ namespace shardc::cost {
 struct StageRequest {
   std::string axis;
   schedule::Table table;  // of settings.microbatches micro-batches
-  // Layers of each stage; empty: by `balance`.
+  // The number of layers of each stage; if empty, `balance` decides.
   std::vector<int64_t> layers;
   bool balance = true;   // the shortest longest stage, else an even division
   bool exposed = false;  // a rank computes nothing while it sends
@@ -48,7 +49,7 @@ struct PipelineCost {
   schedule::Timeline timeline;
   double after = 0;  // the longest `StageCost::after` of a rank
   std::optional<int64_t> capacity;
-  // Set only if another division has a shorter step than this one: the layers
+  // Set only if another division of the layers has a shorter step: the layers
   // of each stage in the division whose slowest stage is fastest, and the
   // seconds of its step.
   std::vector<int64_t> better;
@@ -56,7 +57,7 @@ struct PipelineCost {
   std::vector<std::string> assumptions;
 
   double Step() const { return timeline.step + after; }
-  // The time of the longest stage as a multiple of the mean.
+  // Returns the time of the longest stage as a multiple of the mean.
   double Unevenness() const;
   std::optional<int64_t> Fullest() const;
   std::optional<bool> Fits() const;

@@ -1,4 +1,5 @@
-// Each weight of a plan is one product, with its sizes on a device:
+// Lists the matrix products of a plan: one for each weight, with its sizes on a
+// device:
 //
 //   up [4096, 14336] with 14336 over tp 8, 32 layers, 16,384 tokens:
 //   rows 16,384, in 4,096, out 1,792, layers 32
@@ -9,8 +10,9 @@
 namespace shardc::cost {
 namespace {
 
-// The devices' share of experts divides the rows of a device, unless an axis of
-// the experts also shards tokens: those devices have other tokens.
+// Sets the rows and matrices of an expert's product. The number of parts of the
+// experts divides the rows of a device, unless an axis of the experts also
+// shards tokens: devices along such an axis have different tokens.
 void UseExperts(const CostInputs& work, const ParamClass& param,
                 Product& product) {
   product.rows *=
@@ -74,7 +76,7 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   const double windowed =
       model->sliding_window ? Real(model->windowed_layers.value_or(0)) : 0;
   const double heads = Real(*model->heads) / Real(work.Parts(work.query[2]));
-  // With causal attention, half of the keys on average.
+  // With causal attention, a query sees half of the keys on average.
   const double seen = IsGeneration(work.mode) ? 1 : 0.5;
   const double keys = Real(tokens.keys);
   const double window =

@@ -22,8 +22,8 @@ struct Product {
   double Flops() const { return 2 * rows * in * out * layers; }
 };
 
-// The products with the weights of all layers and with the head. A tied table
-// of embeddings is a head too.
+// Returns the products with the weights of all layers and with the head. An
+// embedding table that the head shares counts as the head's weight.
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
 
 // Returns the floating-point operations of the attention scores (queries times

@@ -29,13 +29,15 @@
 namespace shardc::cost {
 namespace {
 
-// The largest number of tokens: times heads and bytes it still fits 64 bits.
+// The largest number of pairs of tokens. Multiplied by heads and bytes it still
+// fits 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
-// The first micro-batch, the last, and one that stands for all between them.
+// The program is built for three micro-batches: the first, the last, and one
+// that stands for all between them.
 constexpr int64_t kBuiltMicrobatches = 3;
 constexpr auto kGlobalView = step::AttentionView::kGlobal;
 
-// In the order of the report.
+// The parts in the order of the report.
 constexpr std::array<std::string_view, 9> kParts = {
     "parameters", "gradients", "embedding", "layers",   "attention",
     "norms",      "experts",   "logits",    "optimizer"};
@@ -44,7 +46,7 @@ size_t RankOf(std::string_view part) {
                  kParts.begin());
 }
 
-// The name of the forward op that a backward op belongs to.
+// Returns the name of the forward op that a backward op belongs to.
 std::string_view ForwardName(std::string_view name) {
   const bool of_another = name.starts_with("d:") || name.starts_with("r:");
   return of_another ? name.substr(2) : name;
@@ -67,7 +69,7 @@ class MoveClassifier {
     if (step.op < 0) return "logits";
     const step::Op& op = graph_.ops[AsIndex(step.op)];
     const step::ValueId value = program_.slots[AsIndex(step.in[0])].value;
-    // ZeRO gathers updated parameters.
+    // With ZeRO, updated parameters are gathered.
     if (updated_.contains(value)) return "parameters";
     if (op.phase == step::Phase::kOptimizer) return "optimizer";
     if (gradient_[AsIndex(value)] != 0) return "gradients";
@@ -79,7 +81,8 @@ class MoveClassifier {
       return begins ? "embedding" : "logits";
     }
     if (HasExperts(value)) return "experts";
-    // Sums over the hidden dimension; a norm's result counts as the layer's.
+    // Sums over the hidden dimension; the result of a norm counts as the
+    // layer's.
     const bool sums = graph_.values[AsIndex(value)].labels.size() <= 2;
     if (sums && name.find("norm") != std::string_view::npos) return "norms";
     const bool attends =
@@ -191,8 +194,8 @@ Communication CommunicationOf(const step::Graph& graph,
 
 namespace {
 
-// Counts the instructions of the second micro-batch for those that are not
-// built as well.
+// Counts the instructions of the second micro-batch once for each micro-batch
+// that it stands for.
 void RepeatMicrobatches(const step::Graph& graph, const step::Program& program,
                         const StepInputs& inputs, std::vector<int64_t>& times) {
   const int64_t left_out = inputs.microbatches - inputs.built_microbatches;
@@ -209,7 +212,8 @@ void RepeatMicrobatches(const step::Graph& graph, const step::Program& program,
 
 std::optional<step::AttentionForm> StepTraffic::FormFor(
     const CostInputs& work, std::string& why) const {
-  // The default written out is the default: a fused kernel in the global view.
+  // Naming the default operation, or one in the global view, has the same
+  // effect as naming none: a fused kernel in the global view.
   const exec::Operation* const operation = settings_.operation;
   if (operation == nullptr || operation->global_view ||
       operation == UsualOperation(work, Settings{})) {
@@ -285,7 +289,8 @@ StepTraffic::Built& StepTraffic::Folded(Mode mode) {
   folded_.emplace();
   StepInputs inputs = InputsFor(all_, mode);
   const ModelDescription& description = *all_.rules.model;
-  // What is wrong with the description is reported by BuildStep.
+  // BuildStep reports errors in the model's description, so they are not
+  // reported here.
   Findings unreported;
   const auto formulas =
       step::Formulas::Make(description, inputs.config, unreported);
@@ -339,8 +344,9 @@ std::optional<Communication> StepTraffic::On(
   return Lowered(Full(work.mode), compiled, work.mode, representatives, why);
 }
 
-// Returns nullopt without a reason if the folded program does not stand for the
-// whole model's.
+// Returns the communication of the lowered step. Returns nullopt without a
+// reason if the program with folded layers does not represent the complete
+// model's.
 std::optional<Communication> StepTraffic::Lowered(
     Built& of, const Compiled& compiled, Mode mode,
     const Representatives* representatives, std::string& why) {

@@ -1,5 +1,5 @@
-// The communication of a step's program (step/program.h), in the parts that
-// `cost` reports.
+// Computes the communication of a step from the step's program
+// (step/program.h), in the parts that `cost` reports.
 #ifndef SHARDC_COST_PROGRAM_H_
 #define SHARDC_COST_PROGRAM_H_
 
@@ -20,8 +20,8 @@
 
 namespace shardc::cost {
 
-// The reason why no program describes a step under these settings; empty if
-// there is none.
+// Returns the reason why no program describes a step under these settings;
+// empty if one does.
 std::string AgainstProgram(const CostInputs& work, const Settings& settings);
 
 // Groups the collectives by part, phase, kind and axes. The bytes are those of
@@ -33,10 +33,10 @@ Communication CommunicationOf(const step::Graph& graph,
                               const step::Sizes& sizes, int64_t element_bytes,
                               std::span<const int64_t> times = {});
 
-// The communication of a target's step for any number of meshes. The step's
-// graph is built once for each form of attention, with few layers of each run
-// of identical ones and few micro-batches, and lowered for each mesh; the bytes
-// are those of all layers and micro-batches.
+// Computes the communication of a target's step for any number of meshes. The
+// step's graph is built once for each form of attention, with few layers of
+// each run of identical ones and few micro-batches, and lowered for each mesh;
+// the bytes are those of all layers and micro-batches.
 class StepTraffic {
  public:
   // `all` is the target compiled for any mesh. Keeps references to the
@@ -44,18 +44,18 @@ class StepTraffic {
   StepTraffic(const Compiled& all, const std::optional<ModelConfig>& model,
               const Settings& settings)
       : all_(all), model_(model), settings_(settings) {}
-  // A copy has what this one has built.
+  // The copy includes the graphs that have been built.
   StepTraffic(const StepTraffic&) = default;
   StepTraffic& operator=(const StepTraffic&) = delete;
 
   // Returns the communication on a mesh. `compiled` is the target on that mesh,
-  // or its representatives, which are then given too. Returns nullopt and sets
-  // the reason if no program can be built, or if none describes the step.
+  // or only its representatives, which must then be given. Returns nullopt and
+  // sets the reason if no program can be built, or if none describes the step.
   std::optional<Communication> On(
       const Compiled& compiled, const CostInputs& work, std::string& why,
       const Representatives* representatives = nullptr);
 
-  // The ops that were lowered so far, over all meshes.
+  // Returns the number of ops that were lowered so far, over all meshes.
   int64_t lowered_ops() const { return lowered_ops_; }
 
  private:
@@ -64,8 +64,8 @@ class StepTraffic {
     step::LayerFold fold;
     std::string why_not;  // why there is no step; empty: there is one
   };
-  // The form of attention on the mesh of `work`; nullopt and the reason if the
-  // operation cannot run on it.
+  // Returns the form of attention on the mesh of `work`. Returns nullopt and
+  // sets the reason if the operation cannot run on it.
   std::optional<step::AttentionForm> FormFor(const CostInputs& work,
                                              std::string& why) const;
   StepInputs InputsFor(const Compiled& compiled, Mode mode) const;

@@ -1,4 +1,4 @@
-// The shares are those of the profile and of the stack:
+// Computes the rates of a device from its profile and from the software stack:
 //
 //   h100-sxm under torch.compile: products at 0.71 of 989 TFLOP/s, attention at
 //   0.30 of them, norms at 0.70 of 3.35 TB/s
@@ -53,7 +53,8 @@ bool RunsInFp8(const Settings& settings) {
          settings.profile->fp8_rate;
 }
 
-// A flash attention that is requested is the second version.
+// Returns the attention kernel. If flash attention is requested, it is
+// FlashAttention-2.
 Kernel KernelOf(const Settings& settings, const Stack& stack) {
   return settings.operation != nullptr && stack.kernel == Kernel::kFlash1
              ? Kernel::kFlash2

@@ -10,14 +10,15 @@
 
 namespace shardc::cost {
 
-// FLOP/s, bytes/s, shares and seconds.
+// The rates, in FLOP/s, bytes/s, fractions and seconds.
 struct Rates {
   double head = 0, layers = 0, attention = 0;
-  // The shares of `head` and `layers` by a product's smallest dimension; null:
-  // they have all their rate.
+  // The fraction of `head` and `layers` that a product reaches, by its smallest
+  // dimension; null: products reach the full rates.
   const Curve* head_curve = nullptr;
   const Curve* layer_curve = nullptr;
-  // By kCurveCollectives: measured rates within a host; null: there are none.
+  // Measured rates within a host, in the order of kCurveCollectives; null if
+  // there are none.
   const std::array<Curve, kCurveCollectives.size()>* near_curves = nullptr;
   double product_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
   double launch = 0;  // seconds to start a kernel
@@ -27,19 +28,21 @@ struct Rates {
   double scale = 0;
 };
 
-// Whether the layers' products run in 8 bits.
+// Returns whether the layers' products run in 8 bits.
 bool RunsInFp8(const Settings& settings);
-// The attention kernel that runs.
+// Returns the attention kernel that runs.
 Kernel KernelOf(const Settings& settings, const Stack& stack);
-// Whether attention stores its scores.
+// Returns whether attention stores its scores.
 bool IsUnfused(const Settings& settings, const Stack& stack);
 
-// What published runs reach. The settings have a profile.
+// Returns the rates that published runs reach. The settings must have a
+// profile.
 Rates ExpectedRates(const CostInputs& work, const Settings& settings,
                     const Stack& stack);
-// Every share is 1, and everything that can be hidden is.
+// Returns the peak rates, with every collective hidden that can be.
 Rates BestRates(const Settings& settings);
-// Shares as low as in the worst published runs, and nothing hidden for free.
+// Returns rates as low as in the worst published runs, with a cost for hidden
+// collectives.
 Rates WorstRates(const Rates& expected);
 
 }  // namespace shardc::cost

@@ -1,4 +1,4 @@
-// Lists the assumptions of the figures, next to them:
+// Lists the assumptions behind the figures, next to them:
 //
 //   no --master-dtype, parameters BF16  ->  "the optimizer keeps a float32 copy
 //   of narrower parameters"
@@ -77,7 +77,8 @@ std::string FactorText(double factor) {
   return out;
 }
 
-// What the software is assumed to hold besides the tensors of the step.
+// Adds the assumptions on what the software holds in addition to the step's
+// tensors.
 void AddPeak(const TakenBytes& taken, const Settings& s,
              std::vector<std::string>& out) {
   const StackMemory& memory = taken.stack->memory;

@@ -30,7 +30,8 @@ struct Report {
   std::vector<std::string> assumptions;  // assumed where nothing was given
 };
 
-// The communication is that of `program` if it is given.
+// Makes the report. If `program` is given, the communication is that of the
+// program.
 Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program = std::nullopt);
 

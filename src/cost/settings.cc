@@ -1,5 +1,5 @@
-// `model: {loss: {kind: fused, chunk: 4096}}` names what `--loss` and
-// `--loss-chunk` name.
+// Takes the loss from the rules: `model: {loss: {kind: fused, chunk: 4096}}`
+// has the meaning of `--loss` and `--loss-chunk`.
 #include "cost/settings.h"
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// How a model is trained or served, as far as the plan does not define it.
+// The settings of training or serving that the plan does not define.
 #ifndef SHARDC_COST_SETTINGS_H_
 #define SHARDC_COST_SETTINGS_H_
 
@@ -43,8 +43,9 @@ struct Settings {
   bool master_given = false;
   std::optional<Dtype> first_moment, second_moment;  // absent: float32
   std::optional<Dtype> gradients;  // nullopt: the parameters' dtype
-  // What data-parallel replicas divide in addition to the plan's sharding (the
-  // ZeRO stage): 1 the optimizer states, 2 gradients too, 3 parameters too.
+  // The ZeRO stage: what data-parallel replicas divide in addition to the
+  // plan's sharding. 1: the optimizer states, 2: gradients too, 3: parameters
+  // too.
   int zero = 0;
 
   step::Remat remat;
@@ -60,7 +61,8 @@ struct Settings {
   // activations.
   std::optional<Dtype> products;
   const Stack* stack = nullptr;  // null: StackOf decides
-  // kStack: that of the rules' `model:` section, else as the software does it.
+  // The kind of loss. kStack: that of the rules' `model:` section, else that of
+  // the software stack.
   LossKind loss = LossKind::kStack;
   // The tokens of a device whose logits are computed at once. If not given, it
   // is all of a micro-batch.
@@ -69,13 +71,13 @@ struct Settings {
   bool overlap_tensor = false;
 
   const DeviceProfile* profile = nullptr;
-  // Keeps `profile` if it is a file's.
+  // Owns the profile that `profile` points to if it was read from a file.
   std::shared_ptr<const DeviceProfile> read_profile;
   std::optional<int64_t> memory;  // bytes; overrides the mesh's device
 };
 
-// Returns the settings with the loss of the rules' `model:` section where they
-// have none of their own.
+// Returns the settings. If they have no loss, it is taken from the rules'
+// `model:` section.
 Settings WithLossOf(const RuleSet& rules, Settings settings);
 
 }  // namespace shardc::cost

@@ -1,5 +1,5 @@
-// Training software by what it makes of a device: which attention kernel it
-// runs, how it fuses element-wise ops, what it overlaps, and what it holds.
+// Training software by how it uses a device: which attention kernel it runs,
+// how it fuses element-wise ops, what it overlaps, and what it holds in memory.
 #ifndef SHARDC_COST_STACK_H_
 #define SHARDC_COST_STACK_H_
 
@@ -15,8 +15,8 @@ namespace shardc::cost {
 
 enum class Kernel : uint8_t { kUnfused, kFlash1, kFlash2, kCudnn, kAny };
 
-// What the software holds in a training step besides the tensors of the step's
-// definition. Sources are in stack.cc.
+// What the software holds in memory in a training step in addition to the
+// tensors that the step defines. Sources are in stack.cc.
 struct StackMemory {
   // The bytes kept for the backward pass, as a multiple of the tensors that the
   // derivatives read, if nothing is rematerialised.
@@ -27,8 +27,8 @@ struct StackMemory {
   // Whether a product that a policy saves is kept even if no derivative reads
   // it, as PyTorch's selective checkpointing does.
   bool keeps_unread = true;
-  // The bytes of the layer whose backward pass runs, as a share of all its
-  // tensors and of the gradients inside.
+  // The bytes of the layer whose backward pass runs, as a fraction of all its
+  // tensors and of the gradients inside the layer.
   double layer = 1;
   // The number of copies of the logits at the peak of the loss: expected, and
   // the least and most if the kind of loss is not given.
@@ -40,7 +40,7 @@ struct StackMemory {
   bool casts_all = false;
   // Reserved bytes as a multiple of allocated ones.
   double allocator = 1.03, most_allocator = 1.10;
-  // Whether a context and communicators of a GPU take memory too.
+  // Whether the context and the communicators of a GPU take memory too.
   bool context = true;
 };
 
@@ -49,11 +49,11 @@ struct Stack {
   std::string_view about;
   Kernel kernel = Kernel::kFlash2;
   double memory_ops = 1;  // times the device's efficiency of memory_ops
-  // The time that a hidden gather or reduction of weights takes from the
-  // computation that hides it, as a share of its own.
+  // A hidden gather or reduction of weights slows down the computation that
+  // hides it by this fraction of its own time.
   double hidden_cost = 0.15;
-  // The share of the time of tensor-parallel collectives that is exposed, and
-  // the same with Settings::overlap_tensor.
+  // The fraction of the time of tensor-parallel collectives that is exposed,
+  // without and with Settings::overlap_tensor.
   double exposed = 1, exposed_overlapped = 0.3;
   bool splits_norms = true;  // over the tensor axes (sequence parallelism)
   // Whether data-parallel gradients are reduced during the backward pass.
@@ -69,8 +69,8 @@ std::span<const Stack> Stacks();
 const Stack* FindStack(std::string_view name);
 std::vector<std::string_view> StackNames();
 
-// The stack of the settings, or else `xla` for TPUs and for parameters named as
-// JAX names them, and `compiled` for others.
+// Returns the stack that the settings name. Otherwise returns `xla` for TPUs
+// and for parameters with names of JAX, and `compiled` for others.
 const Stack& StackOf(const CostInputs& work, const Settings& settings);
 
 }  // namespace shardc::cost

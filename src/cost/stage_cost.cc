@@ -1,11 +1,11 @@
-// The expected time of a stage's own program, divided into the tasks of a
-// micro-batch. Of a product, the forward pass, the gradient of its input and
-// that of its weight take the same time:
+// Divides the expected time of a stage's own program into the tasks of a
+// micro-batch: forward (F), gradient of the input (I) and gradient of the
+// weight (W). For a matrix product the three take the same time:
 //
 //   products 3 s in 10 micro-batches  ->  F 0.1 s, I 0.1 s, W 0.1 s
 //
-// Attention and what is computed again belong to F and I. Half of the
-// collectives belong to F, and half to I.
+// Attention and what is recomputed belong to F and I. Half of the collectives
+// belong to F, and half to I.
 #include "cost/stage_cost.h"
 
 #include <cmath>

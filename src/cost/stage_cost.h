@@ -13,8 +13,8 @@
 
 namespace shardc::cost {
 
-// One stage on one device. Bytes and times are of one micro-batch where they
-// depend on it.
+// The cost of one stage on one device. Bytes and times that depend on a
+// micro-batch are those of one micro-batch.
 struct StageCost {
   int64_t begin = 0, end = 0;  // units
   std::optional<int64_t> parameters, gradients, optimizer;
@@ -29,7 +29,8 @@ struct StageCost {
   int64_t EndLayer(int64_t layers) const { return std::min(end - 1, layers); }
 };
 
-// `work` are the inputs of the stage's own program (StageInputs).
+// Computes the cost of a stage. `work` are the inputs of the stage's own
+// program (StageInputs).
 StageCost StageCostOf(const CostInputs& work, const Settings& settings,
                       const StageUnits& units, int64_t begin, int64_t end);
 

@@ -1,5 +1,6 @@
-// The layer is the first part of a name that is a number, or that ends in one
-// after a word for layers:
+// Assigns parameters to the units of a pipeline. The layer of a parameter is
+// the first part of its name that is a number, or that is a word for layers
+// with a number at its end:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  layer 5 of the chain `model.layers`
 //   decoder/layers_5/mlp/wi/kernel     ->  layer 5 of `decoder/layers`
@@ -100,7 +101,7 @@ class UnitReader {
                     "stages of one pipeline");
       return false;
     }
-    // A tensor of all layers would be read as one layer each.
+    // A larger number in a name is not a layer's.
     constexpr int64_t kMostLayers = 100'000;
     if (out_.layers > kMostLayers) {
       findings_.Add(code::kLimit, {},
@@ -130,7 +131,8 @@ Mesh StageMesh(const Mesh& mesh, const std::string& axis) {
   const int64_t size = mesh.axes[*at].size;
   out.axes[*at].size = 1;
   out.devices = mesh.devices / size;
-  // Hosts that only one stage has; a host may have devices of several.
+  // The number of hosts of one stage; a host may have devices of several
+  // stages.
   out.processes = mesh.processes / std::gcd(mesh.processes, size);
   if (!out.dcn.empty()) {
     out.slices /= out.dcn[*at];
@@ -154,7 +156,7 @@ CostInputs StageInputs(const Compiled& compiled, const CostInputs& all,
     chosen.counts[i] = 1;
     const PlannedParam& param = compiled.plan.params[i];
     if (!param.coordinate) continue;
-    // One parameter at its coordinate: index * size / size.
+    // Only the parameter at its coordinate counts: index * size / size.
     const std::string& along =
         PlacementAxis(compiled.plan, compiled.plan.layouts[param.layout]);
     chosen.placed[i].count = compiled.plan.mesh.SizeOf(along);
@@ -194,7 +196,7 @@ std::vector<size_t> KindsOfUnits(const Compiled& compiled,
   std::vector<size_t> out;
   for (size_t u = 0; u < layouts.size(); ++u) {
     std::sort(layouts[u].begin(), layouts[u].end());
-    // The ends of the model are kinds of their own.
+    // The first and the last unit each get a number of their own.
     if (u == 0 || u + 1 == layouts.size()) {
       layouts[u].push_back(UINT32_MAX - static_cast<uint32_t>(u == 0));
     }

@@ -32,8 +32,9 @@ int64_t ShareOf(int64_t elements, int64_t parts) {
   return elements / parts + (elements % parts != 0 ? 1 : 0);
 }
 
-// The elements of two vectors in place of a matrix; nullopt if it is not a
-// matrix.
+// Returns the elements of the two vectors that replace a matrix. Returns
+// nullopt if the tensor is not factored, because it has fewer than two
+// dimensions or because they are too small.
 MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
   if (whole.size() < 2) return std::nullopt;
   std::vector<size_t> order(whole.size());
@@ -50,7 +51,8 @@ MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
   return Add(without(largest), without(second));
 }
 
-// The optimizer's numbers per parameter, of the first and the second moment.
+// The optimizer's numbers for one parameter: of the first and of the second
+// moment.
 struct MomentCounts {
   MaybeBytes first = 0, second = 0;
 };
@@ -82,9 +84,9 @@ MaybeBytes In(MaybeBytes elements, Dtype dtype, int64_t parts) {
   return elements ? BytesOf(ShareOf(*elements, parts), dtype) : std::nullopt;
 }
 
-// The elements of a gradient on a device while micro-batches add it up. If it
-// is reduced once, at the end, it is not sharded over axes that the weight is
-// gathered over.
+// Returns the elements on a device of a gradient that is summed over
+// micro-batches. If the gradient is reduced only at the end, it is not sharded
+// over the axes over which the weight is gathered.
 MaybeBytes SumElements(const CostInputs& work, const ParamClass& param,
                        const Settings& settings, int64_t elements) {
   if (settings.microbatches == 1 ||

@@ -1,4 +1,4 @@
-// The bytes that training keeps besides a parameter: its gradient and optimizer
+// The bytes that training keeps for a parameter: its gradient and optimizer
 // states.
 #ifndef SHARDC_COST_STATES_H_
 #define SHARDC_COST_STATES_H_
@@ -11,18 +11,19 @@
 
 namespace shardc::cost {
 
-// For one parameter, on a device that holds its part; nullopt if a size is
-// unknown or does not fit 64 bits.
+// The bytes for one parameter, on a device that holds its shard; nullopt if a
+// size is unknown or overflows 64 bits.
 struct StateBytes {
   std::optional<int64_t> parameter, gradient, optimizer;
 };
-// Integer parameters, such as quantised weights, are not trained.
+// Returns the bytes. Integer parameters, such as quantised weights, are not
+// trained and have none.
 StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
                     const Settings& settings);
 
 bool IsTrained(const ParamClass& param);
-// The number of parts into which ZeRO divides what the parameter's replicas
-// hold.
+// Returns the number of parts into which ZeRO divides the states that replicas
+// of the parameter hold.
 int64_t ReplicaParts(const CostInputs& work, const ParamClass& param);
 
 }  // namespace shardc::cost

@@ -1,13 +1,14 @@
-// A switched network: of the bytes that a group gathers, those from the same
-// host come over the device's own links, the others over the links of the host.
-// Both happen at the same time, so the slower one counts. Groups that span the
-// same hosts share the bandwidth of these hosts.
+// Computes the seconds of collectives. In a switched network, of the bytes that
+// a group gathers, those from the same host come over the device's own links,
+// the others over the links of the host. Both happen at the same time, so the
+// slower one counts. Groups that span the same hosts share the bandwidth of
+// these hosts.
 //
 //   64 devices in 8 hosts, S bytes gathered: S 7/8 / 450e9 s inside, S 7/8 /
 //   400e9 s between hosts
 //
-// A torus: each axis is a ring, on which both directions carry half of the
-// bytes, or one direction all of them if the ring does not close.
+// In a torus each axis is a ring. Each of its two directions carries half of
+// the bytes, or one direction carries all of them if the ring does not close.
 //
 //   a ring of 4, 256 bytes: 2 hops of at least a microsecond each
 //
@@ -37,20 +38,20 @@ constexpr double kStart = 6.6 * kMicro, kNear = 0.6 * kMicro,
 // centres.
 constexpr double kHop = 1 * kMicro, kSliceStep = 10 * kMicro;
 
-// Whether the ring along a side of a torus closes: in two dimensions for sides
-// of 16, in three for multiples of 4.
+// Returns whether the ring along a side of a torus closes: in two dimensions if
+// the side is 16, in three if it is a multiple of 4.
 bool Closes(Fabric fabric, int64_t side) {
   return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
 }
 
-// The total bytes that a group gathers, scatters or reduces, from those one
-// member sends.
+// Returns the total bytes that a group gathers, scatters or reduces, from the
+// bytes that one member sends.
 double TotalOf(Collective kind, double sent, int64_t n) {
   const double part = Real(n) / Real(n - 1);
   return kind == Collective::kAllReduce ? sent * part / 2 : sent * part;
 }
 
-// How often the total bytes cross the links.
+// Returns how often a collective sends the total bytes over the links.
 double Passes(Collective kind) {
   return kind == Collective::kAllReduce ? 2 : 1;
 }
@@ -102,8 +103,8 @@ double SwitchSeconds(const Network& network, const Place& place,
   return alpha + Passes(kind) * std::max(near, Across(network, place, whole));
 }
 
-// Rings along the dimensions of the torus: an axis longer than a side covers
-// several.
+// Returns the rings of an axis along the dimensions of the torus. An axis
+// longer than a side covers several dimensions.
 std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
   const double longest = fabric == Fabric::kTorus2d ? 16 : 28;
   std::vector<double> out;
@@ -162,7 +163,7 @@ bool IsTorus(Fabric fabric) {
 
 double NearRate(const Network& network, const Place& place) {
   if (network.fabric != Fabric::kFullMesh) return network.device_rate;
-  // One link to each of the other devices.
+  // A device of a full mesh has one link to each of the others.
   return std::min(
       network.device_rate,
       network.link_rate * Real(std::max<int64_t>(place.near - 1, 1)));
@@ -185,7 +186,8 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
   }
   out.inside =
       std::clamp<int64_t>(inside, 1, std::max<int64_t>(mesh.devices, 1));
-  // A host with fewer chips gets the same share of the host's outgoing links.
+  // A host with fewer chips than usual gets the same fraction of the outgoing
+  // links.
   out.leaving = profile.host_rate * Real(out.inside) /
                 Real(profile.chips_per_host * per_chip);
   const bool torus = IsTorus(profile.fabric);
@@ -199,7 +201,8 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
   Place out;
   const AxisGroup own = DropTrivial(mesh, axes);
   out.members = mesh.Parts(own).value_or(1);
-  // Slices divide the axes by a factor, whatever the device numbers.
+  // The mesh's axes are divided among the slices by a factor, whatever the
+  // device numbers.
   if (mesh.slices > 1 && IsTorus(network.fabric) &&
       mesh.dcn.size() == mesh.axes.size()) {
     for (size_t i = 0; i < mesh.axes.size(); ++i) {

@@ -26,8 +26,9 @@ struct Network {
   double leaving = 0;      // bytes/s of all of those together to the outside
   double start = 0, step = 0, far_step = 0;  // alpha: once, near, far
 };
-// The devices that the fast links join: for a switch those of a host, from the
-// mesh's processes or else from the profile; for a torus those of a slice.
+// Returns the network of a mesh. Its fast links join, in a switched network,
+// the devices of a host, whose number comes from the mesh's processes or else
+// from the profile; in a torus, the devices of a slice.
 Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh);
 
 // The position of a group of devices, along some axes, in the network.
@@ -41,10 +42,12 @@ struct Place {
 Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
 
 bool IsTorus(Fabric fabric);
-// The rate of a device's links to its group within a domain, at their peak.
+// Returns the peak rate of a device's links to the members of its group in the
+// same domain.
 double NearRate(const Network& network, const Place& place);
 
-// The seconds of one collective whose busiest member sends so many bytes.
+// Returns the seconds of one collective whose busiest member sends this many
+// bytes.
 double CollectiveSeconds(const Network& network, const Place& place,
                          Collective kind, double sent);
 
@@ -59,11 +62,12 @@ struct Time {
   double Most() const;   // none overlap
 };
 
-// The floating-point operations of a device in a step; a multiply-add is 2.
-// Returns nullopt without tokens.
+// Returns the floating-point operations of a device in a step; a multiply-add
+// counts as 2. Returns nullopt without tokens.
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory);
-// Returns nullopt without a profile or tokens; sets the transfers' seconds.
+// Returns the time of a step and sets the transfers' seconds. Returns nullopt
+// without a profile or tokens.
 std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication);
 

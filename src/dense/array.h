@@ -1,9 +1,10 @@
-// Room: dense. What attention is, with its rotary embedding, its masks, its
-// dropout and the rows that caches keep: plain loops over whole tensors, in
-// double, to judge others by.
+// Room: dense. The reference implementation of attention, with its rotary
+// embedding, its masks, its dropout and the rows that caches keep: plain loops
+// over unsharded tensors, in double. Other implementations are compared with
+// it.
 // Includes: source, model.
 //
-// A whole array in float64.
+// An unsharded array in float64.
 #ifndef SHARDC_DENSE_ARRAY_H_
 #define SHARDC_DENSE_ARRAY_H_
 
@@ -30,14 +31,15 @@ struct Array {
   size_t rank() const { return shape.size(); }
   bool empty() const { return data.empty(); }
 
-  // For rank 4, the common case.
+  // Returns an element of an array of rank 4, the common case.
   double& At(int64_t a, int64_t b, int64_t c, int64_t d) {
     return data[Offset(a, b, c, d)];
   }
   double At(int64_t a, int64_t b, int64_t c, int64_t d) const {
     return data[Offset(a, b, c, d)];
   }
-  // [.., .., .., all] of rank 4.
+  // Returns the elements of the last dimension at three indices of an array of
+  // rank 4.
   const double* Row(int64_t a, int64_t b, int64_t c) const {
     return data.data() + Offset(a, b, c, 0);
   }

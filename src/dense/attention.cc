@@ -1,20 +1,20 @@
-// For every row (b, i, h):
+// For every batch row b, query i and head h computes:
 //
 //   s_j = cap(scale * q_i . k_j) + bias + additive mask,  or masked
 //   m   = max over s_j and the sinks
 //   l   = sum exp(s_j - m) + sum exp(sink - m)
 //   o   = sum keep_j * exp(s_j - m) * v_j / l,  keep_j = 0 or 1/(1 - dropout)
 //
-// A masked s_j is kMasked where a row that sees nothing is a mean, so that all
-// its weights are equal; else it is -inf, exp(-inf) = 0, and a row without any
-// key or sink is zeros.
+// A masked s_j is -inf, so exp(-inf) = 0, and a row without any key or sink is
+// zeros. With `mean_of_masked` it is kMasked instead, so that all weights of a
+// row that sees no key are equal, and the row is the mean of the values.
 //
 // Example: two keys with logits 0 and 0 and one sink of 0 give weights 1/3,
 // 1/3, and an output of (v_0 + v_1)/3.
 //
-// Cost: B*T*H*S*(D + Dv), no blocking. Tested in tests/dense by hand-made
-// cases and properties, and against recorded outputs of other implementations
-// in tests/vectors/numeric.cc.
+// Cost: B*T*H*S*(D + Dv), no blocking. Tested in tests/dense by hand-made cases
+// and properties, and against recorded outputs of other implementations in
+// tests/vectors/numeric.cc.
 #include "dense/attention.h"
 
 #include <algorithm>
@@ -126,7 +126,8 @@ bool ExtrasFit(const Inputs& in, const Sizes& n, std::string& why) {
   return false;
 }
 
-// Four sums side by side: one would wait for itself at every step.
+// Uses four independent sums: with a single sum each addition would wait for
+// the one before it.
 double Dot(const double* a, const double* b, int64_t n) {
   double sum[4] = {};
   int64_t d = 0;
@@ -169,7 +170,8 @@ class Rows {
     return id != options_.padding_segment;
   }
 
-  // One value for all heads, for each key head or for each query head.
+  // Returns a value that exists once for all heads, for each key head or for
+  // each query head.
   double Broadcast(const Array& x, int64_t b, int64_t h, int64_t i,
                    int64_t j) const {
     if (x.dim(1) == n_.key_heads) h /= n_.group;
@@ -287,7 +289,7 @@ int64_t Inputs::SinkCount() const {
   return sinks.rank() == 1 ? 1 : sinks.dim(0);
 }
 
-// Heads of one key head are neighbours, and share its sinks.
+// Query heads of one key head have consecutive numbers and share its sinks.
 double Inputs::Sink(int64_t a, int64_t head) const {
   const int64_t width = sinks.shape.back();
   return sinks.data[AsIndex(a * width + head * width / query.dim(2))];
@@ -295,7 +297,8 @@ double Inputs::Sink(int64_t a, int64_t head) const {
 
 namespace {
 
-// As it is linear, the matrix of a head's values is applied to their sum.
+// Applies a head's matrix `up` to the sum of its values. The result is the same
+// as the sum of the values after the matrix, because the product is linear.
 Array TimesUp(const Array& x, const Array& up) {
   Array out = Array::Zeros({x.dim(0), x.dim(1), x.dim(2), up.dim(2)});
   const int64_t rank = up.dim(1), dim = up.dim(2);

@@ -11,51 +11,55 @@
 
 namespace shardc::dense {
 
-// -0.7 times the largest float32: the logit of a masked entry where rows that
-// see nothing are means. An additive mask's entry at or below half of it masks.
+// -0.7 times the largest float32: the logit of a masked entry if a row that
+// sees no key is a mean (`mean_of_masked`). An entry of an additive mask that
+// is at most half of it masks the key.
 inline constexpr double kMasked = -0.7 * 0x1.fffffep127;
 
-// Of query i and key j the logit is
+// The options of attention. The logit of query i and key j is
 //   cap(scale * q.k) + bias + additive mask,  cap(s) =
 //   soft_cap*tanh(s/soft_cap)
-// unless masks, segments, lengths, `causal` or the window hide the key. By
-// their positions pq and pk a query sees pk <= pq where causal, and
-// pq - left <= pk <= pq + right.
+// unless masks, segments, lengths, `causal` or the window hide the key. With
+// the positions pq of the query and pk of the key, a query sees pk <= pq if
+// causal, and pq - left <= pk <= pq + right in a window.
 struct Options {
   std::optional<double> scale;  // 1/sqrt(dim of the query) where absent
   double soft_cap = 0;          // 0: none
   bool causal = false;
   std::optional<int64_t> left, right;
-  // Segments see equal ids that are not negative; this one sees nothing.
+  // A query sees keys of the same segment id. Negative ids see nothing, and
+  // neither does this id.
   std::optional<int64_t> padding_segment;
-  // A row that sees nothing: zeros, or the mean of all values.
+  // Whether a row that sees no key is the mean of all values; otherwise it is
+  // zeros.
   bool mean_of_masked = false;
-  // The share of weights that are dropped, by `Drops` of dropout.h; the others
-  // are scaled by 1/(1 - dropout), the denominator is as without.
+  // The fraction of weights that `Drops` of dropout.h drops. The other weights
+  // are multiplied by 1/(1 - dropout); the denominator is that without dropout.
   double dropout = 0;
   uint64_t dropout_seed = 0;
 
   double ScaleOf(int64_t dim) const;
 };
 
-// B batch, T query length, S key length, H query heads, K key heads (K
-// divides H), D and Dv dims. Query head h reads key head h / (H/K). An empty
-// array or vector means that the input is absent.
+// The inputs of attention. B batch, T query length, S key length, H query
+// heads, K key heads (K divides H), D and Dv dims. Query head h reads key head
+// h / (H/K). An empty array or vector means that the input is absent.
 struct Inputs {
   Array query;  // [B, T, H, D]
   Array key;    // [B, S, K, D]
   Array value;  // [B, S, K, Dv]
-  // [H, Dv, Do]: a head's values are `value` times its matrix, Do wide.
+  // [H, Dv, Do]: if present, the values of a head are `value` times its matrix,
+  // with Do dims.
   Array value_up;
 
   Array bias;           // [B|1, H|K|1, T|1, S]
   Array mask;           // [B|1, H|K|1, T|1, S], not 0: may be seen
   Array additive_mask;  // the same; at or below kMasked/2: hidden
-  // Further logits of the denominator: [H], or for the queries of each key
+  // Additional logits in the denominator: [H], or for the queries of each key
   // head [K] or [sinks, K].
   Array sinks;
-  // [B|1, H|1, blocks of T, blocks of S], not 0: may be seen. Blocks have
-  // block_rows queries and block_keys keys.
+  // [B|1, H|1, blocks of T, blocks of S]: whether the keys of a block may be
+  // seen (not 0). Blocks have block_rows queries and block_keys keys.
   Array blocks;
   int64_t block_rows = 1, block_keys = 1;
 
@@ -63,19 +67,19 @@ struct Inputs {
   std::vector<int64_t> key_segments;    // [B, S]
   // [B, T]; absent: the last query is at the last key.
   std::vector<int64_t> query_positions;
-  // [B, S]; a negative one is an empty slot, which nothing sees.
+  // [B, S]; a negative position is an empty slot, which no query sees.
   std::vector<int64_t> key_positions;
   std::vector<int64_t> key_lengths;  // [B]: only pk < length; else S
   std::vector<int64_t> key_starts;   // [B]: only pk >= start; else 0
 
-  // These are rows and heads of a larger attention from here on, which
-  // dropout counts by.
+  // The indices of the first row and head in the larger attention that this one
+  // is part of. Dropout depends on the indices in the larger attention.
   int64_t first_row = 0, first_head = 0;
 
   int64_t KeyLength(int64_t b) const;
   int64_t QueryPosition(int64_t b, int64_t i) const;
   int64_t KeyPosition(int64_t b, int64_t j) const;
-  // The sink `a` of a query head, of SinkCount().
+  // Returns sink number `a` of a query head, below SinkCount().
   double Sink(int64_t a, int64_t head) const;
   int64_t SinkCount() const;
 };
@@ -86,11 +90,12 @@ struct Result {
   Array weights;  // [B, H, T, S] before dropout, when asked for
 };
 
-// Nothing, and the reason in `why`, when the shapes do not fit each other.
+// Computes attention. Returns nullopt, with the reason in `why`, if the shapes
+// do not fit each other.
 std::optional<Result> Attention(const Inputs& in, const Options& options,
                                 std::string& why, bool keep_weights = false);
 
-// The largest |scale * q.k|, seen or not.
+// Returns the largest |scale * q.k| over all pairs, including hidden ones.
 double LargestLogit(const Inputs& in, const Options& options);
 
 }  // namespace shardc::dense

@@ -2,8 +2,9 @@
 
 namespace shardc::dense {
 
-// Salmon and others, SC 2011. Words 0 and 2 are multiplied and change places,
-// halves of the products join words 1 and 3 and the round's key.
+// Computes Philox 4x32-10, J. Salmon et al., SC 2011. In each round words 0 and
+// 2 are multiplied by constants and change places, and the high halves of the
+// products are combined with words 1 and 3 and the round's key.
 bool Drops(uint64_t seed, int64_t row, int64_t head, int64_t query, int64_t key,
            double rate) {
   constexpr uint64_t kWord = 0xffffffffu;

@@ -1,5 +1,7 @@
-// Keys and values as they are defined, or the same sums in another order. Both
-// are in double, so that the order costs nothing that the judge would see.
+// Computes keys and values of latent attention as they are defined (Expand), or
+// the same sums in another order (Absorb), which takes fewer operations for few
+// queries. Both are in double, so that the order has no visible effect on the
+// reference.
 //
 //   2,048 tokens, 128 heads of 256, rank 512  ->  34 G products to expand,
 //   and 0.3 G for one query a row without
@@ -13,11 +15,12 @@
 namespace shardc::dense {
 namespace {
 
-// Tokens for which one row of a head's matrix is read once.
+// The number of tokens for which a row of a head's matrix is read once.
 constexpr int64_t kBlock = 16;
 
-// c . w[h] for all tokens, to dims [0, w's) of each head's row of `out`. Rows
-// of `out` are far apart in memory, so that a block of sums is kept together.
+// Sets `out` to c . w[h] for all tokens: dims [0, w's) of each head's row. Rows
+// of `out` are far apart in memory, so a block of sums is computed in a local
+// buffer.
 void Project(const Array& c, const Array& w, Array& out) {
   const int64_t tokens = c.dim(0) * c.dim(1), rank = c.dim(2);
   const int64_t heads = w.dim(0), dim = w.dim(2), row = out.dim(3);

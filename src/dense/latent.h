@@ -6,8 +6,8 @@
 
 namespace shardc::dense {
 
-// What a token keeps, and what makes keys and values of it: r latent dims and
-// p rotated ones, H heads.
+// The cached row of a token and the matrices that make keys and values of it: r
+// latent dims and p rotated dims, H heads.
 struct Latent {
   Array latent;    // [B, S, r]
   Array rope_key;  // [B, S, p], of all heads
@@ -19,14 +19,15 @@ struct Expanded {
   Array key;    // [B, S, H, nope + p]
   Array value;  // [B, S, H, Dv]
 };
-// A head's key is its up_key of the latent and then the rotated part, its value
-// is its up_value of the latent.
+// Returns the keys and values. A head's key is its up_key of the latent
+// followed by the rotated part; its value is its up_value of the latent.
 Expanded Expand(const Latent& latent);
 
-// The same attention with the matrices on the other side of the products:
+// The same attention with the matrices applied to the queries and to the
+// result:
 //   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
-// so that one row a token stands for all heads. For few queries that is far
-// less to compute; `value_up` of attention.h's Inputs is then up_value.
+// One row per token is then used by all heads, which takes far fewer operations
+// for few queries. `value_up` of attention.h's Inputs is then up_value.
 struct Absorbed {
   Array query;  // [B, T, H, r + p]
   Array key;    // [B, S, 1, r + p]
@@ -34,10 +35,11 @@ struct Absorbed {
 };
 Absorbed Absorb(const Latent& latent, const Array& query);  // [B, T, H, D]
 
-// Multiplications of Expand.
+// Returns the number of multiplications of Expand.
 double ExpandingTakes(const Latent& latent);
-// Whether to absorb: expanding takes seconds, and absorbing less, attention
-// of all `queries` (of a head, over all rows) included.
+// Returns whether to absorb: expanding would take seconds, and absorbing takes
+// fewer operations including attention. `queries` is the number of queries of a
+// head over all rows.
 bool WorthAbsorbing(const Latent& latent, int64_t queries);
 
 }  // namespace shardc::dense

@@ -21,14 +21,14 @@ Array SwapMiddle(const Array& x) {
 
 using Counts = std::map<int64_t, int64_t>;
 
-// How many tokens each segment has.
+// Returns the number of tokens of each segment.
 Counts CountsOf(std::span<const int64_t> segments) {
   Counts out;
   for (int64_t id : segments) ++out[id];
   return out;
 }
 
-// Each token's number in its segment, counted from `first`.
+// Returns each token's number within its segment, counted from `first`.
 std::vector<int64_t> Numbered(std::span<const int64_t> segments, Counts first) {
   std::vector<int64_t> out;
   for (int64_t id : segments) out.push_back(id < 0 ? -1 : first[id]++);

@@ -1,4 +1,4 @@
-// Orders of a tensor's dimensions, and tokens that are packed.
+// Converts between dimension orders, and computes positions of packed tokens.
 #ifndef SHARDC_DENSE_LAYOUTS_H_
 #define SHARDC_DENSE_LAYOUTS_H_
 
@@ -11,13 +11,15 @@
 
 namespace shardc::dense {
 
-// [B, L, N, D] and back. From kThd gives [1, all tokens, N, D].
+// ToBthd converts to [B, T, N, D] and FromBthd back. An array in kThd becomes
+// [1, all tokens, N, D].
 Array ToBthd(Array x, Layout layout);
 Array FromBthd(const Array& x, Layout layout);
 
-// Positions of packed tokens, which segments divide into sequences: a key's
-// is its number among its segment's keys, and a segment's last query is at its
-// last key. Tokens of no segment (a negative id) are at -1.
+// Positions of packed tokens, which segment ids divide into sequences. A key's
+// position is its number among its segment's keys. The last query of a segment
+// is at the position of its last key. Tokens of no segment (a negative id) have
+// position -1.
 struct Packed {
   std::vector<int64_t> queries, keys;
 };

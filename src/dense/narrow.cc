@@ -1,7 +1,7 @@
-// The dense reference gives every weight and the log of its denominator, and so
-// every logit. From these a row is rounded as the settings require, three
-// times: as it is, and at both ends of the interval within which float32 may
-// compute it.
+// Rounds attention weights as narrow arithmetic requires. The dense reference
+// gives every weight and the log of its denominator, and so every logit. From
+// these a row is rounded as the settings require, three times: its exact value,
+// and both ends of the interval within which float32 may compute it.
 //
 //   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, 0.31 is 4.65 steps,
 //   so 5, with 4.6499 and 4.6501 as well: no slack. 4.5000001 has one step.
@@ -27,7 +27,8 @@ double Cut(double x, double step, int bits) {
   return step > 0 ? std::clamp(std::nearbyint(x / step), -top, top) : 0;
 }
 
-// `count` numbers from `at`, `stride` apart, rounded to their row's steps.
+// Rounds `count` numbers from index `at`, `stride` apart, to the steps of their
+// row.
 void CutRow(Array& x, int64_t at, int64_t count, int64_t stride, int bits) {
   const auto number = [&](int64_t i) -> double& {
     return x.data[AsIndex(at + i * stride)];
@@ -42,18 +43,18 @@ void CutRow(Array& x, int64_t at, int64_t count, int64_t stride, int bits) {
   }
 }
 
-// A number and the two ends that float32 may have taken it to.
+// An exact number and the ends of the interval in which float32 may compute it.
 struct Range {
   double is = 0, low = 0, high = 0;
 
   static Range Around(double x, double off) { return {x, x - off, x + off}; }
-  // Of a function that grows.
+  // Applies a monotonically increasing function to the number and to both ends.
   template <class F>
   Range Through(F f) const {
     return {f(is), f(low), f(high)};
   }
   Range Times(double x) const { return {is * x, low * x, high * x}; }
-  // How far either end is.
+  // Returns the larger distance from the number to an end.
   double Reach() const { return std::max(high - is, is - low); }
 };
 
@@ -98,8 +99,8 @@ class NarrowRows {
  private:
   bool Softens() const { return narrow_.softmax != Dtype::kF32; }
 
-  // How far float32 may be off in a logit: sums of products of whole operands
-  // by an ulp for each; scale, cap, bias and rounding by some.
+  // Returns the largest error of a logit in float32: an ulp for each product of
+  // operands, and a few ulps for scale, cap, bias and rounding.
   double LogitError(int64_t b, int64_t t, int64_t h, int64_t s,
                     double logit) const {
     if (logit <= kMasked / 2) return 0;
@@ -113,11 +114,11 @@ class NarrowRows {
     dot *= scale_;
     const double products =
         narrow_.bits > 0 ? 0 : static_cast<double>(dim_ + 2) * sizes * scale_;
-    // Bias and dot may cancel in the logit.
+    // Bias and dot product may cancel in the logit, so both count.
     return kUnit * (products + 8 * (3 * std::abs(dot) + 2 * std::abs(logit)));
   }
 
-  // Logits of a row; -inf where a key is not seen.
+  // Returns the logits of a row; -inf for keys that are not seen.
   std::vector<Range> Logits(int64_t b, int64_t t, int64_t h) const {
     const double lse = whole_.lse.At(b, t, h, 0);
     std::vector<Range> out;
@@ -139,7 +140,7 @@ class NarrowRows {
     return narrow_.softmax == Dtype::kF16 ? -65504.0 : y;
   }
 
-  // Weights of a row whose softmax is in 16 bits.
+  // Returns the weights of a row whose softmax is in 16 bits.
   std::vector<Range> SoftWeights(int64_t h, std::vector<Range> row) const {
     const auto rounded = [&](double x) { return ToSoftmax(x); };
     const int64_t first = static_cast<int64_t>(row.size());
@@ -169,7 +170,7 @@ class NarrowRows {
     return row;
   }
 
-  // Rounded e^(x - top), x at most top.
+  // Returns the rounded e^(x - top); x is at most top.
   Range Power(const Range& x, const Range& top) const {
     if (x.high == -kInfinity) return {};
     const auto power = [&](double a, double b, double off) {
@@ -180,14 +181,16 @@ class NarrowRows {
             power(x.high, top.low, 2 * kUnit)};
   }
 
-  // Weights of a row in float32, of the reference's.
+  // Returns the weights of a row in float32, computed from the reference's
+  // weights.
   std::vector<Range> PlainWeights(int64_t b, int64_t t, int64_t h,
                                   const std::vector<Range>& logits) const {
     const double lse = whole_.lse.At(b, t, h, 0);
     double off = 0;
     for (const Range& x : logits) {
       if (x.is == -kInfinity) continue;
-      // The logit's error, that of its distance from the maximum, and exp's.
+      // Adds the errors of the logit, of its distance from the maximum, and of
+      // exp.
       off = std::max(off, x.Reach() + kUnit * std::abs(x.is - lse));
     }
     off = 2 * off + 16 * kUnit;
@@ -206,7 +209,7 @@ class NarrowRows {
     return drops ? 0 : 1 / (1 - options_.dropout);
   }
 
-  // Weights of keys [begin, end) as integers times their step.
+  // Rounds the weights of keys [begin, end) to integers times their step.
   void CutWeights(std::vector<Range>& row, int64_t begin, int64_t end) const {
     const int bits = narrow_.bits;
     Range step;
@@ -236,7 +239,8 @@ class NarrowRows {
     std::vector<Range> row =
         Softens() ? SoftWeights(h, logits) : PlainWeights(b, t, h, logits);
     for (int64_t s = 0; options_.dropout > 0 && s < keys_; ++s) {
-      // The product of two float32 numbers, one of which is rounded.
+      // A weight is the product of two float32 numbers, one of which is
+      // rounded.
       Range& x = row[AsIndex(s)];
       x = x.Times(Keep(b, t, h, s));
       x = {x.is, x.low * (1 - 3 * kUnit), x.high * (1 + 3 * kUnit)};

@@ -1,8 +1,9 @@
-// Attention whose settings require narrower arithmetic than float32, in double:
-// products of operands rounded to few bits, and softmax in 16 bits. What is
-// right then is not attention of the whole inputs, from which 4 bits lead
-// further than zeros are, but the same roundings done again, from the
-// definition.
+// The dense reference for attention whose settings require narrower arithmetic
+// than float32: products of operands rounded to few bits, and softmax in 16
+// bits. The result of unrounded attention is no useful reference here: with 4
+// bits the correct result differs from it by more than zeros would. The
+// reference therefore repeats the same roundings, from their definition, in
+// double.
 //
 // Quantised products. A row of query, of key, and for each dim the values of a
 // block of keys are integers times step, step = max |x| / (2^(bits-1) - 0.5),
@@ -13,10 +14,10 @@
 // less than its lowest number), and so are distances from the maximum,
 // exponentials, their sum and the quotients.
 //
-// Logits and weights reach these roundings with float32's error, which may
-// take one to the other side of a tie. What that can do is followed as an
-// interval through every rounding, all of which are monotone: where no tie is
-// near, the interval is as narrow as float32, so that nothing is forgiven.
+// Logits and weights reach these roundings with float32's error, which may move
+// a number across a tie. The effect is computed as an interval through every
+// rounding, all of which are monotone. If no tie is near, the interval is as
+// narrow as float32's error, so that it hides no other error.
 #ifndef SHARDC_DENSE_NARROW_H_
 #define SHARDC_DENSE_NARROW_H_
 
@@ -33,14 +34,15 @@ namespace shardc::dense {
 struct Narrow {
   int bits = 0;  // of the products' operands; 0: whole
   Dtype softmax = Dtype::kF32;
-  // Weights and values are quantised in blocks of so many keys; 0: in one.
+  // The number of keys of a block whose weights and values are quantised
+  // together; 0: all keys are one block.
   int64_t block = 0;
 
   bool IsNarrow() const { return bits != 0 || softmax != Dtype::kF32; }
 };
 
-// Query, key and value as integers of `bits` times their steps: values over
-// blocks of keys, of all of them where `block` is 0.
+// Returns query, key and value as integers of `bits` times their steps. Values
+// have a step for each block of keys; if `block` is 0, all keys are one block.
 Inputs CutOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
@@ -48,7 +50,8 @@ struct NarrowResult {
   Array slack;   // how far ties may take an element from it
 };
 
-// Where narrow.IsNarrow(). Nothing, and why, where shapes do not fit.
+// Computes attention for settings with narrow.IsNarrow(). Returns nullopt, with
+// the reason in `why`, if shapes do not fit each other.
 std::optional<NarrowResult> NarrowAttention(const Inputs& in,
                                             const Options& options,
                                             const Narrow& narrow,

@@ -1,12 +1,13 @@
-// Pair i at position p is the vector (x, y) rotated by a = p * base^(-2i/dim):
+// Computes rotary embeddings. Pair i at position p is the vector (x, y) rotated
+// by a = p * base^(-2i/dim):
 //
 //   x cos a - y sin a,  y cos a + x sin a
 //
 //   dim 4, base 100, position 3  ->  pair 0 by 3 radians, pair 1 by 0.3
 //
-// A stretched model counts as if positions were nearer: by `factor` where a
-// frequency makes few turns over the lengths that it was trained on, and not
-// at all where it makes many.
+// A model whose context was extended divides low frequencies by `factor`: those
+// that make few turns over the lengths on which the model was trained. High
+// frequencies, which make many turns, are unchanged.
 #include "dense/rotary.h"
 
 #include <algorithm>
@@ -20,13 +21,13 @@ namespace {
 
 constexpr double kTurn = 2 * 3.14159265358979323846;
 
-// Of frequency f between itself and f / factor, by `keep` from 1 to 0.
+// Interpolates between the frequency f (`keep` 1) and f / factor (`keep` 0).
 double Between(double f, double factor, double keep) {
   keep = std::clamp(keep, 0.0, 1.0);
   return keep * f + (1 - keep) * f / factor;
 }
 
-// base^(-2i/dim) makes `turns` turns over `length`: for which i.
+// Returns the i for which base^(-2i/dim) makes `turns` turns over `length`.
 double NumberOf(double turns, double length, double base, double dim) {
   return dim / 2 * std::log(length / (kTurn * turns)) / std::log(base);
 }
@@ -117,7 +118,8 @@ Rotary::Turned Rotary::TurnOne(int64_t position, std::span<const float> head,
   const double x = head[AsIndex(d)], y = head[AsIndex(Partner(d))];
   const double turned =
       x * std::cos(angle) + (first ? -y : y) * std::sin(angle);
-  // Sin, cos, both products and their sum, and double's own in the angle.
+  // The errors of sin, cos, both products and their sum, and the error of
+  // double arithmetic in the angle.
   const double off = 4 * kUnit + std::fabs(angle) * 0x1p-50;
   return {amplitude_ * turned,
           amplitude_ * off * (std::fabs(x) + std::fabs(y)) + 0x1p-149};

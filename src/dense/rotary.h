@@ -1,4 +1,5 @@
-// Rotary position embedding (Su and others, 2021), and how models stretch it.
+// Rotary position embedding (Su and others, 2021), and how models extend it to
+// longer contexts.
 #ifndef SHARDC_DENSE_ROTARY_H_
 #define SHARDC_DENSE_ROTARY_H_
 
@@ -24,34 +25,37 @@ struct Rope {
   Stretch stretch = Stretch::kNone;
   double factor = 1;
   double original_length = 0;
-  // kYarn: turns over the original length, above which a frequency is kept and
-  // below which it is divided; whether the frequencies' numbers that they lead
-  // to are rounded outwards.
+  // kYarn: a frequency is kept if it makes more than `fast_turns` turns over
+  // the original length, and divided if it makes fewer than `slow_turns`.
+  // `whole_numbers` rounds the frequency numbers at these limits outwards.
   double fast_turns = 32, slow_turns = 1;
   bool whole_numbers = true;
-  // kLlama3: parts of the original length that wavelengths are compared with.
+  // kLlama3: the fractions of the original length with which wavelengths are
+  // compared.
   double low_part = 1, high_part = 4;
-  // On what is rotated; absent: kYarn's own, 0.1 ln(factor) + 1, else 1.
+  // The factor of rotated elements. If absent: 0.1 ln(factor) + 1 for kYarn,
+  // else 1.
   std::optional<double> amplitude;
 };
 
-// Which elements are a pair: i and i + dim/2, or 2i and 2i + 1.
+// Which elements form a pair: i and i + dim/2, or 2i and 2i + 1.
 enum class Pairs : uint8_t { kHalves, kNeighbours };
 
-// Of heads of `dim` elements, for sequences of up to `length` tokens.
+// The rotation of heads of `dim` elements, for sequences of up to `length`
+// tokens.
 class Rotary {
  public:
   Rotary(int64_t dim, int64_t length, const Rope& rope, Pairs pairs);
 
-  // Radians a position, [dim/2].
+  // The angles per position in radians, [dim/2].
   const std::vector<double>& frequencies() const { return frequencies_; }
   double amplitude() const { return amplitude_; }
 
-  // Turns a row of heads in place: pair i by position * frequencies()[i], in
-  // float32's arithmetic, with sin and cos rounded to it.
+  // Rotates a row of heads in place: pair i by position * frequencies()[i], in
+  // float32 arithmetic, with sin and cos rounded to float32.
   void Turn(int64_t position, std::span<float> heads) const;
-  // Element d of a rotated head, `at`, and the error that float32 arithmetic
-  // may have.
+  // Element d of a rotated head, `at`, and the largest error of float32
+  // arithmetic.
   struct Turned {
     double at = 0, off = 0;
   };

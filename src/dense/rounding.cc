@@ -1,11 +1,10 @@
-// Rounds to nearest, ties to even: half a unit of the last kept bit, less one
-// if that bit is 0, is added to a double's bits before the low ones are
-// dropped:
+// Rounds to nearest, ties to even. Half a unit of the last kept bit is added to
+// a double's bits, less one if that bit is 0; the low bits are then dropped:
 //
 //   BF16 keeps 7 of 52 bits after the point: 1 + 2^-8 is a tie, and 1; what
 //   is a little more is 1 + 2^-7
 //
-// Below its normal numbers a type has steps of one size.
+// Below its normal numbers a dtype has steps of one size.
 #include "dense/rounding.h"
 
 #include <algorithm>
@@ -76,7 +75,7 @@ float ToInt8(std::span<const float> x, std::span<int8_t> integers) {
   if (largest == 0 || !std::isfinite(largest)) {
     return static_cast<float>(largest);
   }
-  // Steps for one; where float32 has no such number, in double.
+  // The number of steps per unit. Computed in double if it overflows float32.
   const double steps = NearestIn(kF32, 127.5 / largest);
   for (size_t i = 0; i < x.size(); ++i) {
     const double count = std::isfinite(steps)

@@ -30,7 +30,8 @@ struct OpRow {
   void (*run)(StepContext<T>&, const Op&, StepTensor<T>&);
 };
 
-// In the order of OpKind. Inputs are given.
+// The functions of ops in the order of OpKind. Inputs have none, because their
+// values are given.
 template <typename T>
 constexpr std::array<OpRow<T>, step::kOpKinds> kOps = {{
     {OpKind::kInput, nullptr},

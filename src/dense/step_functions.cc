@@ -19,7 +19,7 @@ constexpr double kPi = 3.14159265358979323846;
 
 template <typename T>
 T Exp(const T& x) {
-  // Minus infinity has no phase.
+  // exp(-inf) is 0, whatever the imaginary part is.
   if (Real(x) == -std::numeric_limits<typename RealOf<T>::Type>::infinity()) {
     return T(0);
   }
@@ -43,7 +43,7 @@ T Sigmoid(const T& x) {
   return T(1) / (T(1) + Exp(-x));
 }
 
-// Rows of the table of functions; `c` is the op's constant.
+// A row of the table of functions; `c` is the op's constant.
 template <typename T>
 T SmoothFunction(std::string_view fn, const T& x, const T& c) {
   if (fn == "recip") return T(1) / x;

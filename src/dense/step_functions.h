@@ -1,5 +1,4 @@
-// The functions of one number that a step's graph names, for the dense
-// reference.
+// The scalar functions that a step's graph names, for the dense reference.
 #ifndef SHARDC_DENSE_STEP_FUNCTIONS_H_
 #define SHARDC_DENSE_STEP_FUNCTIONS_H_
 
@@ -8,11 +7,11 @@
 
 namespace shardc::dense {
 
-// Of the function's name, the operand and the op's constant.
+// A function of the operand and the op's constant.
 template <typename T>
 using StepFunction = T (*)(std::string_view fn, const T& x, const T& constant);
 
-// Returns the function of a name of step/functions.h.
+// Returns the function with this name (step/functions.h).
 template <typename T>
 StepFunction<T> FindStepFunction(std::string_view fn);
 

@@ -1,4 +1,4 @@
-// Rotary embeddings and attention masks, by the positions that the graph gives.
+// Ops that depend on positions: rotary embeddings and attention masks.
 //
 //   causal mask, window 4, query at 9: keys at 6, 7, 8 and 9 are seen
 #include "dense/step_ops.h"
@@ -33,9 +33,11 @@ Rope RopeOf(const step::Rope& from) {
   return rope;
 }
 
-// What a head's scores have more for a key one place further on: a
-// geometric row from 2^(-8/n) for n a power of two; else those of the power
-// below, then every second one of the power above.
+// Returns the ALiBi slope of a head: the bias that is added to a score for each
+// position of the key. For a power of two n of heads it is the geometric
+// sequence from 2^(-8/n). Otherwise the first heads have the sequence of the
+// next smaller power of two, and the others every second slope of the next
+// larger one.
 double Slope(int64_t heads, int64_t head) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;

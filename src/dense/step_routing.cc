@@ -1,4 +1,5 @@
-// Choices of experts and their queues; results are 0 or 1.
+// Ops of expert routing: which experts a token chooses, and its position in
+// their queues. Results are 0 or 1.
 //
 //   top 2 of [3, 1, 3, 2] -> [1, 0, 1, 0]; of equal scores the first wins
 #include "dense/step_ops.h"
@@ -13,7 +14,7 @@ namespace {
 using step::Op;
 using step::OpKind;
 
-// Marks the `count` greatest; of equal ones those that come first.
+// Marks the `count` greatest scores; of equal scores, those that come first.
 std::vector<bool> Greatest(const std::vector<double>& scores, int64_t count) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -71,7 +72,7 @@ void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// Tokens of a row queue in their order.
+// The tokens of a row enter an expert's queue in their order.
 template <typename T>
 void RunSlots(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const StepTensor<T>& chosen = c.Of(op.in[0]);

@@ -1,5 +1,5 @@
 // Ops that find rows by ids or positions: tables, picked logits, caches, and
-// position biases by distance. Ids of no row are skipped.
+// position biases by distance. Ids without a row are skipped.
 //
 //   cache write at position 3: row 3 of the cache is the new one
 #include "dense/step_ops.h"
@@ -14,10 +14,10 @@ using step::Op;
 using step::OpKind;
 using step::ValueId;
 
-// Returns the row of a table of position biases for a key `apart` places after
-// its query. With `both`, half of the rows are for keys after the query. Of the
-// rows of one side, half have one distance each, and the others have ranges of
-// distances whose lengths grow by a constant factor.
+// Returns the row of a table of position biases (T5's buckets) for a key
+// `apart` places after its query. With `both`, half of the rows are for keys
+// after the query. Of the rows of one side, half have one distance each, and
+// the others have ranges of distances whose lengths grow by a constant factor.
 int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
   int64_t first = 0, far = std::max<int64_t>(-apart, 0);
   if (both) {
@@ -38,13 +38,13 @@ int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
 
 }  // namespace
 
-// Rows of a table by ids, or back into it.
+// Gathers rows of a table by ids, or scatters them back into it.
 template <typename T>
 void RunRows(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool scatter = op.kind == OpKind::kScatter;
   const ValueId ids = scatter ? op.in[0] : op.in[1];
   const ValueId table = scatter ? op.out : op.in[0];
-  // What a token has of its row.
+  // The array that has one row for each token.
   const ValueId tokens = scatter ? op.in[1] : op.out;
   const StepTensor<T>& from = c.Of(scatter ? op.in[1] : op.in[0]);
   const int64_t rows = c.SizeOf(op.label);

@@ -1,5 +1,5 @@
-// Ops that move elements: dimensions are split, merged, divided into parts,
-// indexed, renamed, repeated for heads and rolled.
+// Ops that move elements without arithmetic: dimensions are split, merged,
+// divided into parts, indexed, renamed, repeated for heads and rolled.
 //
 //   split (n h), n 2, h 4: element 5 of (n h) is n 1, h 1
 #include "dense/step_ops.h"
@@ -21,7 +21,8 @@ void RunRename(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   out.data = c.Of(op.in[0]).data;
 }
 
-// Factors in the order of the label stand for it, wherever they are.
+// Splits or merges a dimension. The factors, in their order, are equal to the
+// label, whatever their places among the dimensions.
 template <typename T>
 void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool split = op.kind == OpKind::kSplit;
@@ -54,7 +55,7 @@ void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// A part or a row of the wide value's `label`, from it or into it.
+// Copies a part or a row along `label` from the wide value, or into it.
 template <typename T>
 void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool into = op.kind == OpKind::kUnpart || op.kind == OpKind::kUnindex;
@@ -81,7 +82,7 @@ void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// Heads from kv heads, or sums of them.
+// Repeats kv heads for the query heads, or sums query heads for each kv head.
 template <typename T>
 void RunHeads(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool sum = op.kind == OpKind::kGroupSum;

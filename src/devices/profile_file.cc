@@ -1,9 +1,10 @@
-// With a base, every other figure is optional:
+// Reads a device profile. In a file with a base, every other figure is
+// optional:
 //
 //   {schema: shardc.profile/v1, base: h100-sxm, memory: {bandwidth: 2.4e12},
 //    efficiency: {matmul: {bf16: 0.52}}}
 //
-// Without one, a figure that has no default is required:
+// In a file without a base, a figure that has no default is required:
 //
 //   {schema: shardc.profile/v1, name: acme-1,
 //    memory: {bytes: 48GiB, bandwidth: 1e12}, peaks: {bf16: 200e12},
@@ -22,11 +23,12 @@ namespace shardc {
 namespace {
 
 constexpr std::string_view kSchema = "shardc.profile/v1";
-// Bytes and operations a second, and seconds.
+// The valid range of bytes and operations per second, and of seconds.
 constexpr RealRange kRate = {1, 1e18};
 constexpr RealRange kShare = {0.001, 1};
 constexpr RealRange kSeconds = {0, 1};
-// Elements of a dimension, or bytes.
+// The valid range of the size at a curve's point: elements of a dimension, or
+// bytes.
 constexpr RealRange kPointSize = {0, 1e18};
 constexpr size_t kMostPoints = 1000;
 constexpr IntegerRange kCount = {1, 1'000'000};
@@ -34,7 +36,8 @@ constexpr IntegerRange kRuns = {0, 1'000'000};
 
 class ProfileReader {
  public:
-  // A built-in profile has no base, since the bases are being read.
+  // A built-in profile cannot have a base, because bases are looked up among
+  // the built-in profiles, which are still being read.
   ProfileReader(const YamlContext& context, bool builtin, OwnProfile& out)
       : context_(context),
         builtin_(builtin),
@@ -65,7 +68,8 @@ class ProfileReader {
               }
               Required(memory, node, "bandwidth", kRate, profile_.memory_rate);
             });
-    // The rates of the links depend on how many there are.
+    // The number of links is read first, because the rates of the links depend
+    // on it.
     Section(*fields, root, "chips", keys::kChips,
             [&](const Fields& chips, const YamlNode& node) {
               ReadChips(chips, node);
@@ -82,7 +86,8 @@ class ProfileReader {
   }
 
  private:
-  // The member of a mapping, which is required where no base has it.
+  // Returns a member of a mapping. Reports that it is missing if there is no
+  // base that has it.
   const YamlNode* Wanted(const Fields& fields, const YamlNode& node,
                          std::string_view key) const {
     return complete_ ? fields.Require(context_, node, key) : fields.Find(key);
@@ -132,7 +137,8 @@ class ProfileReader {
              .value_or(to);
   }
 
-  // Reports what a file without a base must have, in one finding.
+  // Reports the members that a file without a base requires and lacks, in one
+  // finding.
   bool Lacks(const Fields& fields, const YamlNode& root) const {
     std::vector<std::string_view> missing;
     for (const std::string_view key :
@@ -147,7 +153,8 @@ class ProfileReader {
     return true;
   }
 
-  // Reports call a device by the name of its file if it has no other.
+  // Sets the device's name. A file without a name gives the device its file
+  // name.
   void Name(const Fields& fields, const YamlNode& root) {
     const YamlNode* name = Wanted(fields, root, "name");
     if (name != nullptr) {
@@ -182,7 +189,8 @@ class ProfileReader {
       return;
     }
     profile_ = *base;
-    // The runs are those of the base, not of this device.
+    // The number of calibration runs belongs to the base's figures, not to this
+    // device.
     profile_.efficiency.runs = 0;
     out_.text = std::string(base->name) + " of " +
                 context_.document.PlaceOf(node).source->name();
@@ -236,8 +244,8 @@ class ProfileReader {
     out.runs = static_cast<int>(runs);
   }
 
-  // Reads a share, or a curve of shares, whose last is the share of the largest
-  // products.
+  // Reads a fraction, or a curve of fractions, whose last point is that of the
+  // largest products.
   void Share(const Fields& fields, std::string_view key, double& share,
              Curve& curve) {
     const YamlNode* const node = fields.Find(key);

@@ -1,6 +1,6 @@
-// Reads a device profile: a built-in one, or a file of a user's own, which may
-// name the built-in one that it differs from, such as in power or in measured
-// efficiencies.
+// Reads a device profile: a built-in one, or a user's file. A user's file may
+// name a built-in profile as its base and give only the figures that differ,
+// such as the power or measured efficiencies.
 #ifndef SHARDC_DEVICES_PROFILE_FILE_H_
 #define SHARDC_DEVICES_PROFILE_FILE_H_
 
@@ -20,12 +20,13 @@ namespace shardc {
 struct OwnProfile {
   std::string text, alias;
   DeviceProfile profile;  // its name is `text`
-  // By FigureGroup: where the figures are from.
+  // The sources of the figures, by FigureGroup.
   std::array<std::vector<std::string>, kFigureGroups.size()> sources;
 };
 
-// Figures that the file does not give are those of its `base`; without a base,
-// the file gives those that have no default. Returns null after a finding.
+// Reads a user's profile. Figures that the file does not have are those of its
+// `base`; without a base, the file must have those that have no default.
+// Returns null after a finding.
 std::shared_ptr<const OwnProfile> ParseProfile(SourceRef source,
                                                Findings& findings);
 // Reads a file of profiles/, which has no base.

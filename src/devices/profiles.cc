@@ -1,5 +1,5 @@
-// Each profile is a file of profiles/, and its sources get letters in the order
-// in which the files name them:
+// Reads the built-in profiles. Each profile is a file of profiles/, and its
+// sources get letters in the order in which the files name them:
 //
 //   sources: {peaks: ["glennklockwood.com on A100"]}  ->  B, if one came before
 #include "devices/profiles.h"

@@ -28,16 +28,18 @@ enum class Fabric : uint8_t { kSwitch, kFullMesh, kTorus2d, kTorus3d };
 inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
     "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "ppermute"};
 
-// The shares of its peak rates that an accelerator reaches in whole training
-// steps, in (0, 1].
+// The fractions of its peak rates that an accelerator reaches in complete
+// training steps, in (0, 1].
 struct Efficiency {
   double matmul = 0.75;     // of bf16_rate
   double matmul_fp8 = 0.5;  // of fp8_rate
-  // By the smallest dimension of a product on a device; the shares above are
-  // then those of the largest products.
+  // The fraction by the smallest dimension of a product on a device. If there
+  // is a curve, `matmul` and `matmul_fp8` are the fractions of the largest
+  // products.
   Curve matmul_curve = {}, matmul_fp8_curve = {};
-  // Attention, its forward and backward pass together, by kernel, of bf16_rate.
-  // Absent: not measured, and `attention` is assumed.
+  // The fraction of bf16_rate that attention reaches, forward and backward pass
+  // together, by kernel. A kernel without a measured figure is assumed to reach
+  // `attention`.
   double attention = 0.4;
   std::optional<double> flash_attn1 = {}, flash_attn2 = {}, cudnn = {};
   double narrow_head = 0.8;  // times that of attention: heads of at most 64
@@ -46,14 +48,15 @@ struct Efficiency {
   double far = 0.85;         // of the network between hosts or slices
   double latency_s = 15e-6;  // of a collective
   double scale = 0.007;      // more time for each doubling of the hosts
-  // The rates of collectives in a host or a torus, in bytes a second that a
-  // device sends, by the bytes that it sends in one; by kCurveCollectives.
+  // Measured rates of collectives within a host or a torus, in the order of
+  // kCurveCollectives: bytes per second that a device sends, by the bytes that
+  // it sends in one collective.
   std::array<Curve, kCurveCollectives.size()> rate_curves = {};
   int runs = 0;  // published runs that these were fitted to; 0: not calibrated
 };
 
-// The figures of a profile that have a source of their own, as its file names
-// them.
+// The groups of figures that have sources of their own, by their names in
+// profile files.
 enum class FigureGroup : uint8_t {
   kMemory,
   kMemoryRate,
@@ -73,7 +76,8 @@ struct ProfileSource {
   std::string text;
 };
 
-// Bytes, bytes per second, and operations per second of dense products.
+// The figures of an accelerator: bytes, bytes per second, and operations per
+// second of dense products.
 struct DeviceProfile {
   std::string_view name;
   // Another common name; empty if there is none.
@@ -88,11 +92,11 @@ struct DeviceProfile {
   Fabric fabric = Fabric::kSwitch;
   int64_t chips_per_host = 1;
   double host_rate = 0;  // of one host's network connection
-  // Devices that a framework counts on a chip; each has an equal share of all
-  // figures above.
+  // The number of devices that a framework counts on a chip; each has an equal
+  // part of all figures above.
   int64_t devices_per_chip = 1;
-  // Chips that the links connect, where that is not a whole torus slice or a
-  // host; 0: a slice of a torus, a host for other fabrics.
+  // The number of chips that the fast links connect. 0: a slice of a torus, a
+  // host for other fabrics.
   int64_t fabric_chips = 0;
   Efficiency efficiency = {};
 

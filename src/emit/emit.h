@@ -19,15 +19,15 @@ struct Compiled;
 // Writes shardc.plan/v1; it has the member `diagnostics` if there are findings.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
-// Writes the same bytes. With two or more threads the fingerprint at the start
-// is computed while the body of a large plan is written.
+// Writes the same bytes with several threads. With two or more, the fingerprint
+// at the start is computed while the body of a large plan is written.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    FileSink& out, int threads);
 
-// The summary that `shardc plan` prints: totals, bytes per device, the largest
-// replicated parameters, the parameters that each rule wins, corrections with
-// their bytes, and unmatched parameters with the rule whose pattern comes
-// nearest.
+// Returns the summary that `shardc plan` prints: totals, bytes per device, the
+// largest replicated parameters, the parameters that each rule wins,
+// corrections with their bytes, and unmatched parameters with the rule whose
+// pattern is the most similar.
 std::string PlanSummaryText(const Compiled& compiled);
 
 struct TextStyle {

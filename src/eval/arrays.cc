@@ -21,8 +21,8 @@ std::vector<double> Doubles(std::span<const float> x) {
   return {x.begin(), x.end()};
 }
 
-// The length of the last dimension; an array of no elements has no rows, and
-// is legal.
+// Returns the length of the last dimension. An array without elements has no
+// rows and is valid.
 size_t RowOf(const dense::Array& x) {
   return x.shape.empty() ? 1 : std::max<size_t>(1, AsIndex(x.shape.back()));
 }
@@ -166,7 +166,7 @@ exec::Buffer BufferOf(const dense::Array& x) {
   return out;
 }
 
-// A cache whose length is split over `sp` devices, and its steps.
+// Runs steps on a cache whose length is split over `sp` devices.
 class CacheRun {
  public:
   static std::optional<CacheRun> Make(const exec::CacheConfig& config,
@@ -225,7 +225,8 @@ class CacheRun {
     reply.Array(name, all->shape, data, all->dtype);
   }
 
-  // 1 where a slot is written and the caller's mask, if given, is not 0.
+  // Returns a mask that is 1 if a slot is written and the caller's mask, if
+  // given, is not 0 there.
   void PutMask(int64_t rows, const dense::Array& mask, Reply& reply) const {
     const Shape shape = {cache_.config.batch, 1, rows,
                          cache_.config.max_length};
@@ -314,7 +315,7 @@ bool UpdateCache(Call& call, Reply& reply) {
   return true;
 }
 
-// [b, s] and [b, t, s] masks as the [b, heads, t, s] of attention.
+// Converts masks [b, s] and [b, t, s] to attention's [b, heads, t, s].
 dense::Array MaskOf(Call& call) {
   dense::Array mask = call.Array("mask");
   const Shape& s = mask.shape;

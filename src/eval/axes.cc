@@ -12,7 +12,7 @@
 namespace shardc::eval {
 namespace {
 
-// As the reference prints them: null, a name, or a list.
+// Writes an axis group in the form of the reference: null, a name, or a list.
 void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   if (is_null) {
     json.Null();
@@ -23,7 +23,8 @@ void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   }
 }
 
-// The mode of a call: named, or of the dimension of a shape that it numbers.
+// Returns the mode of a call. The member `mode` is the mode's name, or the
+// number of the dimension of `shape` from which the mode is inferred.
 std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   const auto by_shape = [&](int64_t dim) {
     const Shape shape = call.Has("shape") ? call.Integers("shape") : Shape();
@@ -164,7 +165,8 @@ bool AttentionShardings(Call& call, Reply& reply) {
   return true;
 }
 
-// The axis rules in force of a PartitionAxis's JSON, alone or in a manager's.
+// Writes the effective axis rules of a PartitionAxis's JSON, which may be part
+// of a manager's JSON.
 bool PartitionAxisFields(Call& call, Reply& reply) {
   const SourceRef source = call.Source("partition_axis", "partition_axis");
   if (source == nullptr) call.Fail("member `partition_axis` is missing");

@@ -1,5 +1,5 @@
 // Reads a call's members and runs it. A list is a batch: every element is
-// evaluated by itself, and one that cannot be used does not stop the others:
+// evaluated separately, and an invalid element does not stop the others:
 //
 //   [{"text": "a"}, {}]  ->  [{"result": {...}}, {"error": {...}}]
 //
@@ -54,7 +54,8 @@ bool IsNumber(JsonValue value) {
          kind == JsonKind::kReal;
 }
 
-// One tensor of a header; nothing where it does not fit the bytes.
+// Reads one tensor of a header. Returns nullopt if its byte range is not within
+// the data.
 std::optional<dense::Array> ReadArray(JsonValue entry, std::string_view data) {
   const auto dtype = entry.Find("dtype");
   const auto shape = entry.Find("shape");
@@ -86,7 +87,8 @@ std::optional<dense::Array> ReadArray(JsonValue entry, std::string_view data) {
   return out;
 }
 
-// The shape of nested lists, with their numbers; false for ragged ones.
+// Appends the shape and the numbers of nested lists. Returns false if the lists
+// are ragged.
 bool AppendNested(JsonValue value, size_t depth, dense::Array& out) {
   if (!value.IsArray()) {
     if (!IsNumber(value) || depth != out.shape.size()) return false;

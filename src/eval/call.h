@@ -1,7 +1,7 @@
-// Room: eval. One function of the reference on given inputs, by the code that
-// the commands run: JSON in, JSON out. `shardc eval NAME` reaches the functions
-// that have no command of their own, and tests ask recorded and live answers
-// through it, many in one process.
+// Room: eval. Evaluates one function of the reference on given inputs, with the
+// code that the commands run: JSON in, JSON out. `shardc eval NAME` calls the
+// functions that have no command of their own, and tests use it to compare them
+// with recorded and live results, many in one process.
 // Includes: source, model, parse, importers, resolve, legalize, plan, dense,
 // exec/kernels, exec/machine, exec/attention, exec/cache.
 #ifndef SHARDC_EVAL_CALL_H_
@@ -30,22 +30,22 @@ namespace shardc::eval {
 
 // Arrays of a safetensors file, by name.
 using Arrays = std::map<std::string, dense::Array, std::less<>>;
-// Reads F32, F64, I8, I32 and I64 tensors. Findings: what is no safetensors
-// file, and a dtype that it does not read.
+// Reads F32, F64, I8, I32 and I64 tensors. Returns nullopt after a finding: the
+// file is no safetensors file, or it has another dtype.
 std::optional<Arrays> ReadArrays(const SourceRef& source, Findings& findings);
 
 // Arrays that a call returns, for a safetensors file.
 using Returned = std::vector<std::pair<std::string, exec::Buffer>>;
 
 // The members of one call's input, read by name. A member that is missing or
-// of another kind is a finding at its place; the reader then returns an empty
+// has another type is a finding at its place; the reader then returns an empty
 // value, and Finish() returns false.
 class Call {
  public:
   Call(JsonValue input, const Arrays* arrays, Findings& findings)
       : input_(input), arrays_(arrays), findings_(findings) {}
 
-  // Nothing if the member is absent; null is a value.
+  // Returns nullopt if the member is absent; null is a value.
   std::optional<JsonValue> Find(std::string_view key);
   bool Has(std::string_view key);  // present and not null
   std::string Text(std::string_view key);
@@ -57,18 +57,21 @@ class Call {
   bool Flag(std::string_view key, bool otherwise);
   Shape Integers(std::string_view key);
   std::vector<std::string> Names(std::string_view key);
-  // {"dp": 2, "tp": 4}, in this order; {} is no mesh.
+  // Reads a mesh, {"dp": 2, "tp": 4}, with the axes in this order; {} is no
+  // mesh.
   Mesh MeshOf(std::string_view key);
-  // Nested lists of numbers, or {"tensor": NAME} of the safetensors file. A
-  // finding where the rank is not `rank` (0: any). Values are rounded to
+  // Reads nested lists of numbers, or {"tensor": NAME} of the safetensors file.
+  // Adds a finding if the rank is not `rank` (0: any). Values are rounded to
   // float32, unless `wide`.
   dense::Array Array(std::string_view key, size_t rank = 0, bool wide = false);
   // The members of a list of objects.
   std::vector<Call> Calls(std::string_view key);
-  // A member's own text as a source, for the readers of files; null if absent.
+  // Returns the text of a member as a source, for the readers of files; null if
+  // the member is absent.
   SourceRef Source(std::string_view key, const std::string& name);
 
-  // Whether all members were read and known. Call once all are read.
+  // Returns whether all members were valid and none is unknown. Call it after
+  // the last member has been read.
   bool Finish();
   void Fail(std::string message, std::string help = {});
   void FailAt(const Place& place, std::string message, std::string help = {});
@@ -85,16 +88,18 @@ class Call {
   bool fine_ = true;
 };
 
-// What a call writes: an object's members, arrays in place or aside.
+// The result of a call: an object's members. Arrays are written into it, or
+// returned separately.
 class Reply {
  public:
-  // With `aside`, arrays go there under `prefix` and their name, and
-  // {"tensor": NAME} stands for them.
+  // If `aside` is not null, arrays are appended to it under `prefix` and their
+  // name, and the JSON has {"tensor": NAME} instead.
   Reply(JsonWriter& json, Returned* aside, std::string prefix)
       : json_(json), aside_(aside), prefix_(std::move(prefix)) {}
 
   JsonWriter& json() { return json_; }
-  // The same, with more before the names of arrays.
+  // Returns a reply to the same document with `prefix` appended to the names of
+  // arrays.
   Reply Inside(const std::string& prefix) const {
     return {json_, aside_, prefix_ + prefix};
   }
@@ -111,15 +116,16 @@ class Reply {
   std::string prefix_;
 };
 
-// Writes its members into `reply`; false where the input cannot be used, with
-// a finding. What it wrote then does not count.
+// Writes its members into `reply`. Returns false after a finding if the input
+// is invalid; the members that it wrote are then discarded.
 struct Function {
   std::string_view name;
   std::string_view what;  // for lists: input members, and what comes out
   bool (*run)(Call& call, Reply& reply);
 };
 
-// By room of the reference: axes, rules, meshes, arrays, texts.
+// The functions by subject in the reference: axes, rules, meshes, arrays,
+// texts.
 std::span<const Function> AxisFunctions();
 std::span<const Function> RuleFunctions();
 std::span<const Function> MeshFunctions();
@@ -131,8 +137,8 @@ std::vector<const Function*> Functions();
 const Function* FindFunction(std::string_view name);
 
 // Evaluates `input`: an object, to an object; or a list of objects, to a list
-// of {"result": ...} or {"error": {"code", "name", "message"}}. False where a
-// single input cannot be used, with findings.
+// of {"result": ...} or {"error": {"code", "name", "message"}}. Returns false
+// after findings if a single input is invalid.
 bool Evaluate(const Function& function, JsonValue input, const Arrays* arrays,
               Returned* aside, JsonWriter& json, Findings& findings);
 

@@ -1,5 +1,6 @@
-// Rules are read by the reader of rules files, from the text that they have in
-// the input, so that a call means what a file means.
+// Reads rules and specs from a call's input. The text that they have there is
+// parsed by the reader of rules files, so that they have the same meaning as in
+// a file.
 // {"rules": {"axes": {"head": "ep"}}}  ->  the rules of `axes: {head: ep}`
 #include "eval/inputs.h"
 

@@ -1,4 +1,4 @@
-// Rules and specs that stand in a call's input as they do in files.
+// Reads rules and specs that a call's input has in the form of rules files.
 #ifndef SHARDC_EVAL_INPUTS_H_
 #define SHARDC_EVAL_INPUTS_H_
 
@@ -12,17 +12,17 @@
 
 namespace shardc::eval {
 
-// The member `rules`: a rules file's mapping, or none, which means the
-// defaults. Packs are not known here.
+// Reads the member `rules`: a rules file's mapping; if it is absent, the
+// defaults. Packs are not available here.
 std::optional<RuleSet> RulesOf(Call& call);
-// A member that is written as a rule's `spec`.
+// Reads a member that has the form of a rule's `spec`.
 std::optional<SpecSource> SpecOf(Call& call, std::string_view key);
-// The spec of mesh axes that a member lists: nulls, names and lists of names.
+// Reads a spec of mesh axes: a list of nulls, names and lists of names.
 std::optional<Spec> MeshSpecOf(Call& call, std::string_view key);
 std::optional<Mode> ModeOf(Call& call, std::string_view key);
 
-// The member `mesh`, or where it is absent a mesh of every axis that the axis
-// rules name, each of size 1.
+// Reads the member `mesh`. If it is absent, returns a mesh with every axis that
+// the axis rules name, each of size 1.
 Mesh MeshFor(Call& call, const AxisRules& axes);
 
 }  // namespace shardc::eval

@@ -1,5 +1,5 @@
-// Functions of meshes: sizes and strings to a mesh, the part of one host, and
-// ranks.
+// Functions of meshes: making a mesh of sizes or of a string, the part of one
+// host, and ranks.
 // create_mesh {"axis_dims": [2, -1], "axis_names": ["dp", "tp"],
 //              "device_count": 8}
 //   ->  {"axis_names": ["dp", "tp"], "shape": [2, 4]}
@@ -51,7 +51,8 @@ std::string Named(const Names& names, const std::vector<std::string>& sizes) {
   return text;
 }
 
-// axis_dims and axis_names, by default those of the system.
+// Makes a mesh of axis_dims and axis_names, which have the defaults of the
+// system.
 bool CreateMesh(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const bool old = system == "fjformer";
@@ -72,7 +73,8 @@ bool CreateMesh(Call& call, Reply& reply) {
   return PutMesh(call, reply, Named(names, texts), devices);
 }
 
-// `dp:2,tp:4`, in which every name occurs, or `2,4` in the order of the names.
+// Makes a mesh of `dp:2,tp:4`, in which every name must occur, or of `2,4` in
+// the order of the names.
 bool MeshFromString(Call& call, Reply& reply) {
   std::string text = call.Text("text");
   const Names names = call.Names("names");

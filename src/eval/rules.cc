@@ -1,6 +1,6 @@
-// Functions of whole trees: matching rules, masks, and correcting specs. A tree
-// is written as a manifest is, and rules as in a rules file; matching and
-// correcting are those of a plan under `compat`.
+// Functions of complete trees: matching rules, masks, and correcting specs. A
+// tree has the form of a manifest, and rules have the form of a rules file;
+// matching and correcting are those of a plan under `compat`.
 // match_partition_rules {"rules": {"rules": [{"match": "w$", "spec": [tp]}]},
 //                        "tree": {"a": {"w": {"shape": [8], "dtype": "F32"}}}}
 //   ->  {"specs": {"a/w": ["tp"]}}
@@ -25,13 +25,13 @@ std::optional<Manifest> TreeOf(Call& call) {
   const auto document = JsonDocument::Parse(source, call.findings());
   if (document == nullptr) return std::nullopt;
   auto manifest = ParseManifest(*document, call.findings());
-  // The reference joins by a slash, whatever the names hold.
+  // The reference joins keys by a slash, even if names contain slashes.
   if (manifest) manifest->separator = '/';
   return manifest;
 }
 
-// Every axis that the specs of rules name, of size 1, so that nothing is
-// corrected for a mesh.
+// Adds every axis that the specs of rules name, with size 1, so that no spec is
+// corrected for the mesh.
 void AddAxes(const SpecSource& source, Mesh& mesh) {
   const auto* list = std::get_if<SpecList>(&source);
   if (list == nullptr) return;
@@ -44,7 +44,8 @@ void AddAxes(const SpecSource& source, Mesh& mesh) {
   }
 }
 
-// What a system's own matching makes of a resolved spec, before any mesh.
+// Returns the spec that a system's own matching makes of a resolved spec,
+// before any mesh is known.
 Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
                  Compat compat) {
   const bool by_size = std::any_of(layout.edits.begin(), layout.edits.end(),
@@ -60,7 +61,7 @@ Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
   return spec;
 }
 
-// Compiles the tree under one of the systems; null with a finding.
+// Compiles the tree under one of the systems; returns null after a finding.
 std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
                                             Compat compat) {
   auto rules = RulesOf(call);
@@ -69,7 +70,8 @@ std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
   call.Find("strict");
   if (!rules || !tree || !call.Finish()) return nullptr;
   if (!strict) {
-    // Without shapes nothing is a scalar, too small or too long.
+    // Without shapes no parameter is corrected as a scalar, as too small or for
+    // a spec that is too long.
     for (TensorType& type : tree->types) type.shape.reset();
   }
   Mesh mesh = MeshFor(call, rules->axes);
@@ -100,7 +102,8 @@ bool MatchRules(Call& call, Reply& reply) {
     const std::string name(plan.names[i]);
     const ParamLayout& layout = plan.layouts[plan.params[i].layout];
     const auto& shape = plan.types[layout.type].shape;
-    // A host value has no shape: eformer replicates it, fjformer fails.
+    // A value on the host has no shape: eformer replicates it, fjformer reports
+    // an error.
     const bool host = strict && !shape;
     if (host && compat == Compat::kFjformer) {
       call.Fail("`" + name + "` has no shape, which fjformer needs");
@@ -152,7 +155,8 @@ bool NamedTree(Call& call, Reply& reply) {
   return true;
 }
 
-// The legal spec of a shape, as eformer corrects it; nothing with a finding.
+// Returns the spec corrected for a shape, as eformer does; nullopt after a
+// finding.
 std::optional<Spec> Corrected(Call& call, const Spec& spec, const Shape& shape,
                               const Mesh& mesh) {
   LegalizeOptions options;
@@ -184,8 +188,9 @@ bool CorrectedSharding(Call& call, Reply& reply) {
   return true;
 }
 
-// eformer corrects the spec of a constraint and leaves an array alone without
-// a mesh; fjformer applies the spec where the mesh has all its axes.
+// Applies a sharding constraint. eformer corrects the spec and leaves an array
+// unchanged without a mesh; fjformer applies the spec if the mesh has all its
+// axes.
 bool ShardingConstraint(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const Shape shape = call.Integers("shape");

@@ -10,7 +10,7 @@
 namespace shardc::eval {
 namespace {
 
-// The decimal digits of a number that is written in hex digits.
+// Returns the decimal digits of a number that is given in hex digits.
 std::string DecimalOf(std::string_view hex) {
   std::string digits = "0";  // least significant first, as characters
   for (const char c : hex) {
@@ -54,8 +54,8 @@ bool CanonicalDtype(Call& call, Reply& reply) {
   return true;
 }
 
-// A key of a path: a dictionary's, a list's index or an attribute's name, by
-// Python's str() of it.
+// Returns the text of a path's key as Python's str() prints it: a dictionary's
+// key, a list's index or an attribute's name.
 std::string PathPart(JsonValue key) {
   if (key.IsString()) return std::string(key.string());
   if (key.IsNull()) return "None";

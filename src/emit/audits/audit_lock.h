@@ -1,5 +1,6 @@
-// Writes the committed summary of an audit (`shardc.audit-lock/v1`): what stays
-// the same when the program is compiled again, by another version too.
+// Writes the committed summary of an audit (`shardc.audit-lock/v1`): the
+// results that stay the same when the program is compiled again, also by
+// another compiler version.
 #ifndef SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_
 #define SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_
 

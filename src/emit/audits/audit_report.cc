@@ -1,5 +1,5 @@
-// A row for each kind of traffic, the most bytes first, then the total and what
-// it depends on:
+// Prints an audit as a table: a row for each kind of traffic, the most bytes
+// first, then the total and what it depends on:
 //
 //   collective  axes  times  bytes   phase    what         shape       line
 //   all_gather  fsdp  12     96 KiB  forward  layers/gate  f32[32,64]  m.py:28
@@ -92,7 +92,7 @@ std::string RemarkText(const Remark& remark) {
   return out;
 }
 
-// One line of text with the first remarks.
+// Returns one line of text with the first remarks.
 std::string RemarksText(std::string_view before, std::span<const Remark> all) {
   if (all.empty()) return "";
   std::string out(before);
@@ -287,7 +287,7 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   json.Member("by", audit::kByNames[static_cast<size_t>(by)]);
   json.Key("rows");
   json.BeginArray(JsonLayout::kLines);
-  // `collectives` has what would be rows of all properties.
+  // For By::kAll the member `collectives` already has these rows.
   const auto rows = by == By::kAll ? std::vector<Row>() : Tabulate(report, by);
   for (const Row& row : rows) {
     json.BeginObject();

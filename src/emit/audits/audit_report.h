@@ -29,12 +29,12 @@ struct AuditText {
   std::optional<audit::Drifts> drifts = std::nullopt;
   // What differs from a step program; nullopt if there is none.
   std::optional<StepCompared> compared = std::nullopt;
-  // What to add to the JSON; text shows findings in a form of their own.
+  // Findings to add to the JSON; text output prints findings in another form.
   std::span<const Finding> findings = {};
 };
 
-// How the total relates to what a run sends: "exact", "at_most", "at_least" or
-// "unknown".
+// Returns how the total relates to the bytes that a run sends: "exact",
+// "at_most", "at_least" or "unknown".
 std::string_view BoundName(const audit::Report& report);
 std::string AuditReportText(const audit::Report& report, const AuditText& how);
 void WriteAuditJson(const audit::Report& report, const AuditText& how,

@@ -1,5 +1,6 @@
-// A row for each kind of collective over the same axes, then what one side has
-// and the other lacks:
+// Prints the difference between a program and a step program: a row for each
+// kind of collective over the same axes, then what one side has and the other
+// lacks:
 //
 //   against the plan's step  axes  planned  bytes   compiled  bytes
 //     all_gather             fsdp  16       96 KiB  24        128 KiB  differs
@@ -62,7 +63,7 @@ std::string UnmatchedText(std::string_view heading,
     reasons.push_back(
         one.reason.empty() ? "" : "    " + Printable(one.reason) + "\n");
   }
-  // A reason stands below its row.
+  // The line below each row has its reason.
   const std::string rows = table.Text();
   std::string out;
   size_t begin = 0;

@@ -18,9 +18,10 @@ struct StepCompared {
   audit::Difference difference;
 };
 
-// "equal", "missing", "extra", "less" or "more".
+// Returns "equal", "missing", "extra", "less" or "more".
 std::string_view StatusText(const audit::RouteCompared& one);
-// The rules by which the program's collectives were rewritten: "sliced, again".
+// Returns the names of the rewrites of the program's collectives: "sliced,
+// again".
 std::string RewritesText(uint8_t rewrites);
 std::string DifferenceText(const StepCompared& compared);
 // Writes the members `step` and `difference`.

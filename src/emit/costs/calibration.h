@@ -10,11 +10,12 @@
 
 namespace shardc {
 
-// A file of shardc.profile/v1 with the fitted figures and the runs behind them.
+// Returns a file of shardc.profile/v1 with the fitted figures and the runs from
+// which they were fitted.
 std::string CalibratedProfileText(const DeviceProfile& base,
                                   std::string_view name,
                                   const cost::Calibration& calibration);
-// A table of the steps, and the figures before and after.
+// Returns a table of the steps, and the figures before and after the fit.
 std::string CalibrationText(const DeviceProfile& base,
                             const cost::Calibration& calibration);
 

@@ -1,5 +1,5 @@
-// Columns are as wide as their widest cell. An unknown value is a dash, with
-// the reason below the table.
+// Writes a cost report. In text, columns are as wide as their widest cell. An
+// unknown value is a dash, with the reason below the table.
 //
 //   parameters     239.4 MiB
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free
@@ -27,7 +27,7 @@ std::string BytesOr(const std::optional<int64_t>& bytes) {
   return bytes ? BytesText(*bytes) : "-";
 }
 
-// A component that the mode lacks is left out.
+// Returns whether the report has the component in its mode.
 bool Shown(const Report& report, Component one) {
   const auto& bytes = report.memory.most.Of(one);
   return !bytes || *bytes > 0;
@@ -45,7 +45,8 @@ std::string CapacityText(const cost::Memory& memory) {
   return "of " + BytesText(has) + ", " + ShareText(has - needs, has) + " free";
 }
 
-// The bytes of a step with what the software adds, and the moment of the peak.
+// Returns the bytes of a step including what the software adds, and when the
+// peak occurs.
 std::string PeakText(const cost::Memory& memory) {
   const cost::TakenBytes& taken = *memory.taken;
   const std::string capacity = CapacityText(memory);

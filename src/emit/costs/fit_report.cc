@@ -1,4 +1,5 @@
-// The sizes that are legal for each axis, then the meshes, the fastest first:
+// Writes which meshes fit: the sizes that are legal for each axis, then the
+// meshes, the fastest first:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/fit_report.h"
@@ -58,7 +59,8 @@ std::string FreeText(const FitMesh& one) {
                   : ShareText(left, *memory.capacity) + " free";
 }
 
-// `tie`: whether another mesh has the same rank.
+// Returns the cells of a mesh's row. `tie`: whether another mesh has the same
+// rank.
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
@@ -97,7 +99,8 @@ std::vector<std::string> FlagsOf(const cost::FitReport& report) {
   return out;
 }
 
-// Ranks are not descending, so meshes of the same rank are neighbours.
+// Returns whether another mesh has the same rank. Meshes are sorted by rank, so
+// it is enough to compare neighbours.
 bool Ties(const std::vector<FitMesh>& meshes, size_t i) {
   const auto same = [&](size_t other) {
     return other < meshes.size() && meshes[other].rank == meshes[i].rank;

@@ -1,5 +1,6 @@
-// A line a rank, with the layers of its stages and the bytes of a device. The
-// step is that of the schedule's table, and what all ranks do after it:
+// Writes the cost of a pipeline: a line for each rank, with the layers of its
+// stages and the bytes of a device. The time of the step is that of the
+// schedule's table, plus what all ranks do after it:
 //
 //   step  1.71 s, 27.3 % of the table's time is bubble
 #include "emit/costs/pipeline_report.h"

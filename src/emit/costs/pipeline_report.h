@@ -1,4 +1,4 @@
-// Writes what a pipeline costs, as text and as JSON (`shardc.pipeline/v1`).
+// Writes the cost of a pipeline, as text and as JSON (`shardc.pipeline/v1`).
 #ifndef SHARDC_EMIT_COSTS_PIPELINE_REPORT_H_
 #define SHARDC_EMIT_COSTS_PIPELINE_REPORT_H_
 
@@ -9,7 +9,7 @@
 
 namespace shardc {
 
-// `explain` adds the assumptions.
+// With `explain`, the assumptions are added.
 std::string PipelineReportText(const cost::PipelineCost& cost,
                                const std::string& mesh, bool explain);
 void WritePipelineJson(const cost::PipelineCost& cost,

@@ -1,5 +1,5 @@
-// One line per accelerator. The letters after a figure name its sources, which
-// are listed below the table:
+// Lists the accelerators, one per line. The letters after a figure name its
+// sources, which are listed below the table:
 //
 //   h100-sxm  79.65 GiB N  3350 GB/s S  989 SI  18 x 25 GB/s S ...
 #include "emit/costs/profile_list.h"

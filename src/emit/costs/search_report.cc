@@ -1,5 +1,5 @@
-// The winner, its proof and its time, then the front, the ties, and a line for
-// each alternative:
+// Writes the result of a search: the winner, its proof and its time, then the
+// Pareto front, the ties, and a line for each alternative:
 //
 //   winner      fsdp:64, remat dots_saveable, 1 micro-batch, ZeRO 0
 //   why not     tp 1 -> 2   +8.1 %   tensor collectives +120 ms

@@ -1,7 +1,8 @@
-// A column-wise projection may leave its output sharded only if what follows
-// computes on each part by itself, up to a row-wise projection. The plan does
-// not contain that computation, so a block is local only if its modules are
-// those of a form that transformers computes in that way:
+// Finds the blocks in which outputs may stay sharded. A column-wise projection
+// may leave its output sharded only if the computation after it, up to a
+// row-wise projection, works on each part separately. The plan does not contain
+// that computation, so a block is local only if its modules have one of the
+// forms that transformers computes in that way:
 //
 //   mlp        gate, up -> element by element -> down
 //   self_attn  q, k, v -> norms of each head, attention by heads -> o
@@ -12,7 +13,7 @@
 //   self_attn.q_norm of all heads, as of OLMo 2        -> not local
 //
 // In a block that is not local, outputs are gathered and inputs are split
-// again, which is right whatever is computed in between, and slower.
+// again. The result is then correct for any computation in between, but slower.
 #include "emit/exports/hf_blocks.h"
 
 #include <algorithm>
@@ -47,8 +48,8 @@ bool SplitsWeight(const HfModule& module, int64_t dim) {
       });
 }
 
-// Whether the rows of each weight hold at least one entire head of the norm's
-// size on each device.
+// Returns whether each device has at least one complete head of the norm's size
+// in the rows of each weight.
 bool NormsEachHead(const Child& norm, const Child& projection,
                    int64_t devices) {
   const HfTensor* const scale = norm.module->Find("weight");
@@ -126,7 +127,8 @@ class Block {
         case Role::kRouter:  // of other layers, which have experts
           break;
         default:
-          // A parameter of the activation function.
+          // Other modules may only hold scalars, the parameters of an
+          // activation function.
           if (HoldsExperts(child.name)) break;
           for (const auto& [leaf, tensor] : child.module->tensors) {
             if (!tensor.AllScalars()) return false;
@@ -164,7 +166,8 @@ class Block {
     return found.projections.size() == 4 && Sinks(found);
   }
 
-  // Attention sinks, one for each head, are a parameter of the block itself.
+  // Returns whether the block has no parameters of its own, or only attention
+  // sinks, one for each head, which are then sharded as well.
   bool Sinks(LocalBlocks& found) const {
     if (owner_ == nullptr) return true;
     const HfTensor* const sinks = owner_->Find("sinks");
@@ -198,7 +201,8 @@ class Block {
     return found.projections.size() == 3 && found.hooks.size() == 1;
   }
 
-  // GPT-NeoX: query, key and value of each head are neighbours.
+  // Returns whether the block has the form of GPT-NeoX, where the query, key
+  // and value of each head are consecutive rows of one weight.
   bool FusedHeads(LocalBlocks& found) const {
     return owner_ == nullptr && children_.size() == 2 &&
            AfterLast(name_, '.') == "attention" &&

@@ -1,5 +1,5 @@
-// Blocks of a model whose devices compute on their own part between a sharded
-// projection and the next, without a collective in between.
+// Finds blocks of a model in which each device computes on its own part from a
+// sharded projection to the next one, without a collective in between.
 #ifndef SHARDC_EMIT_EXPORTS_HF_BLOCKS_H_
 #define SHARDC_EMIT_EXPORTS_HF_BLOCKS_H_
 
@@ -16,8 +16,8 @@ struct LocalBlocks {
   // Projections whose output stays sharded (`colwise`) or whose input is
   // sharded (`rowwise`).
   std::set<std::string, std::less<>> projections;
-  // What else has a style in such a block, by module or parameter: norms of
-  // heads, the projection to a latent, attention sinks and their owner.
+  // The styles of other modules and parameters in such a block: norms of heads,
+  // the projection to a latent, attention sinks and the module that owns them.
   std::map<std::string, std::string, std::less<>> hooks;
 };
 

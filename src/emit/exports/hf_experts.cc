@@ -1,7 +1,8 @@
-// Each device computes its part of every expert's inner width, and the module's
-// hook `moe_tp_experts` sums the results. That is right only if all projections
-// are sharded over the inner width, which both orientations of the tensors have
-// at another dimension:
+// Chooses the styles of experts. Each device computes its part of every
+// expert's inner width, and the module's hook `moe_tp_experts` sums the
+// results. The sum is correct only if all projections are sharded over the
+// inner width. The two orientations of the tensors have the inner width at
+// different dimensions:
 //
 //   gate_up_proj [experts, 2 * inner, width], down_proj [experts, width, inner]
 //     -> "packed_colwise", "rowwise"
@@ -22,8 +23,9 @@ namespace {
 constexpr std::string_view kUneven =
     "its projections are not sharded over one inner width";
 
-// The style of a projection into the experts' inner width or, of `down_proj`,
-// out of it. Empty if that is not what the axis shards.
+// Returns the style of a projection into the experts' inner width, or out of it
+// for `down_proj`. Empty if the axis shards another dimension than the inner
+// width.
 std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
   if (leaf == "down_proj") return dim == 2 ? "rowwise" : "colwise";
   if (dim + down_dim != 3) return "";
@@ -32,8 +34,8 @@ std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
          (dim == 2 ? "rowwise" : "colwise");
 }
 
-// Whether the tensors' shapes give that dimension of both the inner width. A
-// shape that is unknown does not decide.
+// Returns whether the tensors' shapes agree that these dimensions are the inner
+// width. Unknown shapes are accepted.
 bool SameWidth(const HfTensor& up, int64_t up_dim, int64_t parts,
                const HfTensor& down, int64_t down_dim) {
   if (up.shapes.size() != 1 || down.shapes.size() != 1) return true;

@@ -17,13 +17,13 @@ struct ExpertStyles {
   bool by_expert = false;  // each device has some of the experts
 };
 
-// Whether some experts return their input and have no tensors: LongCat-Flash
-// has rows for them in all projections but `down_proj`. Their module inside of
-// the experts' has a style of its own, because the hook of the experts' would
-// add the results of all devices.
+// Returns whether some experts return their input and have no tensors: in
+// LongCat-Flash all projections but `down_proj` have rows for them. Their
+// module, which is inside the module of all experts, gets a style of its own,
+// because the hook of the outer module would add the results of all devices.
 bool HasIdentityExperts(const HfModule& experts);
 
-// `packed` is whether the version of transformers has styles for tensors that
+// `packed`: whether the version of transformers has styles for tensors that
 // hold two projections.
 ExpertStyles StylesOfExperts(const HfModule& experts, bool packed);
 

@@ -32,10 +32,10 @@ struct HfTensor {
   std::set<AxisSharding> shardings;
   std::set<Shape> shapes;  // without those that are unknown
 
-  // The sharding, if all of them have the same one.
+  // Returns the sharding if all tensors have the same one, else null.
   const AxisSharding* Same() const;
   bool AnySplit() const;
-  // Whether all are known to have one dimension or one element.
+  // Returns whether every tensor is known to have one dimension or one element.
   bool AllVectors() const;
   bool AllScalars() const;
 };
@@ -57,17 +57,19 @@ struct HfModules {
 
 HfModules ModulesOf(const Request& request, const std::string& axis);
 
-// `model.layers.*.mlp` of `model.layers.*.mlp.up_proj`; empty for one part.
+// Returns the parent of a module: `model.layers.*.mlp` for
+// `model.layers.*.mlp.up_proj`; empty for a name of one part.
 std::string_view ParentOf(std::string_view name);
 
-// The role of a module by its name; other than sure roles are kOther.
+// Returns the role of a module by its name; kOther if the role is not certain.
 Role RoleOfModule(const std::string& name);
 
-// Whether the module holds experts in tensors of its own: `mlp.experts` with
-// `gate_up_proj` and `down_proj`, which have a leading dimension of experts.
+// Returns whether the module holds experts in tensors of its own: `mlp.experts`
+// with `gate_up_proj` and `down_proj`, which have a leading dimension of
+// experts.
 bool HoldsExperts(std::string_view name);
 
-// Whether there are modules inside of the module.
+// Returns whether the module contains other modules.
 bool HasChildren(const HfModules& modules, std::string_view name);
 
 }  // namespace shardc::exports

@@ -1,6 +1,7 @@
-// The tensor parallel plan of transformers: a style for each module name, with
-// `*` for the numbers in it. A style fixes the sharding of a module's weight
-// and of its bias, and what is communicated before and after the module:
+// Writes the tensor parallel plan of transformers: a style for each module
+// name, with `*` for the numbers in it. A style fixes the sharding of a
+// module's weight and of its bias, and what is communicated before and after
+// the module:
 //
 //   h.0.up.weight ["tp"], .bias ["tp"]          ->  "h.*.up": "colwise"
 //   h.0.down.weight [null, "tp"], .bias [null]  ->  "h.*.down": "rowwise"
@@ -8,10 +9,10 @@
 //
 // Outside of the blocks of hf_blocks.h, outputs are gathered and inputs split:
 // `colwise_gather_output`, `rowwise_split_input`. From version 5.16 on,
-// transformers adds the plan to the model's own one, so that a module without a
-// style would keep the style that it has there: everything has a style. Only
-// the axis of tensor parallelism counts. A module whose sharding no style
-// expresses is replicated, with a finding.
+// transformers merges the plan into the model's own plan, so a module without a
+// style here would keep the style of the model's own plan. Every module
+// therefore gets a style. Only the axis of tensor parallelism counts. A module
+// whose sharding no style expresses is replicated, with a finding.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -39,11 +40,12 @@ enum class Vocabulary : uint8_t {
   kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
-// MuseSpark's experts normalise what each of them computes: a device would
-// normalise its part of the sum.
+// Refused, for example, for MuseSpark, whose experts normalise their results:
+// each device would normalise only its part of the sum.
 constexpr std::string_view kModulesInside =
     "it has modules inside, whose code a style does not cover";
-// The module of experts that return their input, in that of all experts.
+// Inside the module of all experts: the module of the experts that return their
+// input.
 constexpr std::string_view kIdentity = ".identity_expert";
 // The output projection of DeepSeek V4, which has a weight for each group of
 // heads in one tensor.
@@ -125,7 +127,8 @@ class TpPlanWriter {
       return;
     }
     if (!is_module) {
-      // The model's own plan may have a hook for the sharded parameters.
+      // The model's own plan may have a hook for parameters that are sharded
+      // there.
       if (replicated && !name.empty()) Replicate(name, json);
       return;
     }
@@ -166,7 +169,7 @@ class TpPlanWriter {
         Replicate(name + "." + leaf, json);
       }
     }
-    // The hook sums what devices compute, so replicated experts have none.
+    // The hook sums the results of devices, so replicated experts get no hook.
     const bool identity =
         HasIdentityExperts(module) && !(styled && styles.by_expert);
     if (!styled) {
@@ -186,8 +189,8 @@ class TpPlanWriter {
         });
   }
 
-  // The model's own plan may have a style for a list of heads as a whole, which
-  // is none for a list.
+  // Writes that a list of heads is replicated: the model's own plan may have a
+  // style for the list itself, and a list cannot have a style.
   void ListOfHeads(JsonWriter& json) const {
     for (const std::string& name : modules_.order) {
       const std::string list(ParentOf(name));
@@ -196,8 +199,8 @@ class TpPlanWriter {
     }
   }
 
-  // A head that shares the embedding's weight is not in the plan, but it is in
-  // the model's own plan, with a style for a sharded vocabulary.
+  // A head that shares the embedding's weight is not in shardc's plan, but the
+  // model's own plan has it, with a style for a sharded vocabulary.
   void TiedHead(JsonWriter& json) const {
     if (vocabulary_ != Vocabulary::kMerged) return;
     const HfModule* embedding = nullptr;
@@ -255,8 +258,9 @@ class TpPlanWriter {
                     bias == nullptr ? nullptr : bias->Same());
   }
 
-  // By its name, unless its bias is as long as the first dimension, which a
-  // linear layer's is.
+  // Returns whether the module is a Conv1D, whose weight is [in, out]. Its name
+  // decides, unless the bias is as long as the first dimension, as in a linear
+  // layer.
   static bool IsConv1d(const std::string& name, const HfTensor& weight,
                        const HfTensor* bias) {
     if (!Classify(name + ".weight", '.').conv1d) return false;

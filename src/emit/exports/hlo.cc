@@ -1,9 +1,9 @@
-// XLA's text of a sharding. The device numbers of the tiles come from the grid
-// of devices, whose dimensions are the mesh's axes: those of size 1 are
-// dropped, and the others are transposed into the order in which the tensor's
-// dimensions use them. Unused ones come last, as one dimension of replicas.
-// Dimensions that are neighbours in the grid and in the tiles are merged into
-// one, as XLA prints them:
+// Writes shardings in XLA's text format. The device numbers of the tiles come
+// from the grid of devices, whose dimensions are the mesh's axes: those of size
+// 1 are dropped, and the others are transposed into the order in which the
+// tensor's dimensions use them. Unused axes come last, as one dimension of
+// replicas. Dimensions that are adjacent both in the grid and in the tiles are
+// merged into one, as XLA prints them:
 //
 //   dp:2, fsdp:2, tp:4 and ["fsdp", "tp"]: the tiles use fsdp, tp and then dp;
 //   fsdp and tp merge into one dimension of 8

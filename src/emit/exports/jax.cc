@@ -1,7 +1,8 @@
-// A Python module for JAX: the mesh, a PartitionSpec per parameter and mode,
-// and functions that make NamedShardings from them. The data comes first; the
-// code after it is the same in every module, and what finds the parameters of a
-// tree's arrays is the Python package's own source, python/shardc/arrays.py:
+// Writes a Python module for JAX: the mesh, a PartitionSpec for each parameter
+// and mode, and functions that make NamedShardings from them. The data comes
+// first; the code after it is the same in every module. The code that finds the
+// parameter of each array in a tree is copied from the Python package,
+// python/shardc/arrays.py:
 //
 //   MODES = {"decode": {"w": P(None, "tp")}}  ->  specs("decode")["w"]
 #include "emit/exports/embedded.h"
@@ -36,7 +37,8 @@ constexpr std::string_view kOneSlice =
     R"(    grid = numpy.array(devices, dtype=object).reshape(tuple(AXES.values()))
 )";
 
-// One slice is numbered before the next, and each axis has its slices outside.
+// All devices of a slice are numbered before those of the next slice. The
+// slices are the outer part of each axis.
 constexpr std::string_view kSlices =
     R"(    slices, rank = tuple(DCN.values()), len(AXES)
     inner = tuple(size // DCN[axis] for axis, size in AXES.items())
@@ -121,7 +123,7 @@ def _mapped(tree, mode, on, unmatched, use, other):
     return map_arrays(_arrays(), tree, sharding, use, other, unmatched)
 )";
 
-// The imports of the shared source, and what follows its marker.
+// The imports of the shared Python source, and the code after its marker.
 struct Shared {
   std::string_view imports;
   std::string_view code;

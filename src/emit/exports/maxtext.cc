@@ -1,17 +1,17 @@
-// MaxText's logical axis rules: an ordered list of (logical name, mesh axis)
-// from which every parameter gets the plan's spec through the logical names of
-// its dimensions. A rule applies to a dimension only if an earlier rule has not
-// decided it and its axis is still free in that parameter.
+// Writes MaxText's logical axis rules: an ordered list of (logical name, mesh
+// axis) from which every parameter gets the plan's spec through the logical
+// names of its dimensions. A rule applies to a dimension only if no earlier
+// rule has decided the dimension and its axis is still free in that parameter.
 //
 //   [embed, mlp] as ["fsdp", "tp"], [embed] as ["tp"]
 //     ->  mlp: tp, embed: tp, embed: fsdp
 //
 // The rules are the pairs of a name and axes that occur in the plan. Rule R
-// must not reach a dimension of its name that is sharded in another way. Either
-// of two rules prevents that if it comes before R: the dimension's own rule, or
-// a rule of the same parameter that uses an axis of R. One of them is enough,
-// so the order is found greedily: repeatedly take any rule whose requirements
-// are met. If an order exists, this finds one.
+// must not apply to a dimension of its name that is sharded in another way.
+// Either of two rules prevents that if it comes before R: the dimension's own
+// rule, or a rule of the same parameter that uses an axis of R. One of them is
+// enough, so the order is found greedily: repeatedly take any rule whose
+// requirements are met. If an order exists, this algorithm finds one.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -30,7 +30,7 @@
 namespace shardc::exports {
 namespace {
 
-// The most (rule, dimension) requirements that are collected.
+// The limit on the number of (rule, dimension) requirements.
 constexpr size_t kMaxNeeds = 20'000'000;
 
 // Parameters with the same logical names and spec.
@@ -116,8 +116,8 @@ class Ordering {
     return at->second;
   }
 
-  // Adds the requirement that `rule` does not reach dimension `d`, unless it is
-  // the rule of that dimension.
+  // Adds the requirement that `rule` does not apply to dimension `d`, unless it
+  // is the rule of that dimension.
   void AddNeed(size_t rule, size_t k, size_t d) {
     const ParameterGroup& group = groups_[k];
     const AxisGroup& axes = rules_[rule].axes;
@@ -146,7 +146,7 @@ class Ordering {
   std::map<std::string, std::vector<size_t>> of_name_;
   std::vector<Need> needs_;
   std::vector<std::vector<size_t>> watchers_;  // indices of needs, by rule
-  // indices of needs, by group of parameters
+  // The indices of requirements in needs_, by group of parameters.
   std::vector<std::vector<size_t>> needs_of_;
   std::vector<size_t> open_;  // number of unmet needs, by rule
   std::set<size_t> ready_;
@@ -228,7 +228,7 @@ class MaxtextWriter {
     return {};
   }
 
-  // Records a parameter that the rules do not give the plan's spec.
+  // Records a parameter for which the rules do not result in the plan's spec.
   void Leave(const ReadParam& param, const std::string& reason,
              int64_t count = 1) {
     Finding finding;

@@ -1,7 +1,7 @@
-// The `_sharding` file of an orbax checkpoint: a JSON object whose keys are
-// names of arrays in base64 and whose values are JSON strings. orbax restores a
-// checkpoint without a target only if each of its arrays has an entry, so that
-// `--state` gives those of a complete train state:
+// Writes the `_sharding` file of an orbax checkpoint: a JSON object whose keys
+// are names of arrays in base64 and whose values are JSON strings. orbax
+// restores a checkpoint without a target only if each of its arrays has an
+// entry, so `--state` adds the entries of a complete train state:
 //
 //   {"dw": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
 #include <map>
@@ -40,9 +40,9 @@ void WriteGrid(JsonWriter& json, const Mesh& mesh, size_t axis,
   json.EndArray();
 }
 
-// The devices in the order of the mesh: their numbers are their ids. A mesh of
-// one slice with more devices than can be listed is left out, as orbax takes
-// all devices in the order of their ids then.
+// Returns the devices in the order of the mesh, where a device's number is its
+// id. Returns none for a mesh of one slice with more devices than can be
+// listed, because orbax then uses all devices in the order of their ids.
 std::vector<int64_t> Devices(const Mesh& mesh) {
   std::vector<int64_t> devices;
   if (mesh.devices > kMostListed) return devices;

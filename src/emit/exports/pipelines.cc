@@ -1,11 +1,12 @@
-// The stages of a pipeline as other systems' settings. Llama 3 8B in stages of
-// 9, 9, 8 and 6 layers:
+// Writes the stages of a pipeline as settings of other systems. Llama 3 8B in
+// stages of 9, 9, 8 and 6 layers:
 //
 //   torch-pipeline     the schedule as CSV; as JSON the modules of each stage
 //   megatron-pipeline  --pipeline-model-parallel-layout "Et*9|t*9|t*8|t*6L"
 //   vllm-pipeline      VLLM_PP_LAYER_PARTITION=9,9,8,6
 //
-// MaxText's layers are even, and its embedding and head are outside of stages.
+// MaxText requires stages of equal numbers of layers; its embedding and head
+// are outside of stages.
 #include <algorithm>
 
 #include "emit/exports/stage_modules.h"
@@ -57,14 +58,15 @@ std::string Layers(int64_t count) {
   return count == 1 ? "t" : "t*" + std::to_string(count);
 }
 
-// The stages separated by bars; a run of equal ones is `(t|)*126`.
+// Returns the stages separated by bars. Consecutive equal stages are written as
+// `(t|)*126`.
 std::string LayoutText(const std::vector<ExportedStage>& stages) {
   std::string out = "E";
   for (size_t s = 0; s < stages.size();) {
     const std::string text = Layers(stages[s].layers);
     const bool last = s + 1 == stages.size();
     size_t end = s + 1;
-    // The ends of the model belong to no run.
+    // The first and the last stage are always written separately.
     while (s > 0 && end + 1 < stages.size() &&
            stages[end].layers == stages[s].layers) {
       ++end;

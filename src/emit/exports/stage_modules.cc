@@ -1,5 +1,6 @@
-// A module of a layer is the layer; outside of layers it is the parameter's
-// name without its last part:
+// Finds the modules of stages. The parameters of a layer all belong to the
+// module of the layer. Outside of layers, a module is the parameter's name
+// without its last part:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  model.layers.5
 //   model.embed_tokens.weight          ->  model.embed_tokens

@@ -16,7 +16,8 @@ namespace shardc::exports {
 
 struct ExportedStage {
   int64_t first_layer = 0, layers = 0;
-  // Names of modules, in the order of their first parameter: a layer is one.
+  // Names of modules, in the order of their first parameter. A layer is one
+  // module.
   std::vector<std::string> modules;
 };
 

@@ -1,6 +1,7 @@
-// An optimizer's state holds trees of the parameters' structure, so that an
-// array belongs to the parameter whose name its path ends with, as in the
-// Python package (python/shardc/arrays.py):
+// Finds the parameter of each array of a train state. An optimizer's state
+// holds trees of the parameters' structure, so an array belongs to the
+// parameter whose name its path ends with, as in the Python package
+// (python/shardc/arrays.py):
 //
 //   params/up/kernel             [8, 16]  ->  up/kernel, dimensions 0 and 1
 //   opt_state/0/mu/up/kernel     [8, 16]  ->  up/kernel, dimensions 0 and 1
@@ -25,8 +26,8 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-// The most dimensions of an array whose dimensions are compared with a
-// parameter's in every way.
+// All assignments of dimensions are tried only for arrays and parameters with
+// at most this many dimensions.
 constexpr size_t kMostDimensions = 12;
 
 int64_t Elements(const Shape& shape) {
@@ -45,15 +46,17 @@ std::string ShapeText(const Shape& shape) {
   return "[" + out + "]";
 }
 
-// The spec of an array by a subset of dimensions: `few` ascending dimensions of
-// those that `many` has, whose sizes are equal. Collects the different specs.
+// Finds the spec of an array from its parameter's spec. If their ranks differ,
+// each dimension of the tensor with fewer dimensions is assigned to a dimension
+// of equal size of the other tensor, in ascending order. Collects the specs of
+// all such assignments.
 class Ways {
  public:
   Ways(const Shape& array, const Shape& param, const Spec& spec)
       : array_(array), param_(param), spec_(spec) {}
 
-  // The spec of the array, empty if several are possible. Returns nullopt if no
-  // dimensions of the parameter make up the array.
+  // Returns the spec of the array, which is empty if different specs are
+  // possible. Returns nullopt if no assignment exists.
   std::optional<Spec> Only() {
     if (array_.size() == param_.size()) {
       SameRank();
@@ -69,7 +72,8 @@ class Ways {
     return dim < spec_.size() ? spec_[dim] : AxisGroup();
   }
 
-  // An optimizer may keep one value where a parameter has a dimension.
+  // The array has the parameter's rank. A dimension of size 1 is one value that
+  // the optimizer keeps for all indices of the parameter's dimension.
   void SameRank() {
     Spec out(array_.size());
     for (size_t d = 0; d < array_.size(); ++d) {
@@ -79,8 +83,8 @@ class Ways {
     found_.insert(std::move(out));
   }
 
-  // `taken` are the dimensions of the one with more, for the first of the
-  // other.
+  // `taken` are the dimensions of the tensor with more dimensions that were
+  // assigned to the first dimensions of the other tensor.
   void Choose(std::vector<size_t> taken) {
     const bool fewer = array_.size() < param_.size();
     const Shape& few = fewer ? array_ : param_;
@@ -158,7 +162,8 @@ class State {
     return out;
   }
 
-  // A parameter by its name's parts. `params` in front may be there or not.
+  // Returns the parameter with this name, given in parts, with or without
+  // `params` in front.
   const ReadParam* Known(const Parts& parts) const {
     const auto find = [&](const Parts& wanted) -> const ReadParam* {
       const auto found = names_.find(wanted);
@@ -175,7 +180,8 @@ class State {
     return find(other);
   }
 
-  // Finds the name that ends last in the path, and the longest of those.
+  // Finds the parameter whose name ends last in the array's path; of several,
+  // the one with the longest name.
   void Find(Array& array) {
     const Parts& parts = array.parts;
     for (size_t end = parts.size(); end > 0 && !array.param; --end) {
@@ -199,7 +205,7 @@ class State {
     return static_cast<std::ptrdiff_t>(index);
   }
 
-  // Whether the array is in a copy of the parameters' tree.
+  // Returns whether the array is in a copy of the parameters' tree.
   bool AmongParameters(const Array& array) const {
     for (size_t n = 0; n < array.parts.size(); ++n) {
       if (roots_.contains(
@@ -213,7 +219,7 @@ class State {
   Spec SpecOf(const Array& array, Findings& findings) {
     if (array.param != nullptr && array.same) return array.param->SpecOf(mode_);
     if (!array.shape || array.shape->empty()) return {};
-    // Optimizers put arrays of one element where they keep nothing.
+    // Optimizers use arrays of one element as placeholders.
     if (array.param != nullptr && Elements(*array.shape) < 2) return {};
     if (AmongParameters(array)) {
       if (array.param == nullptr) {
@@ -255,7 +261,7 @@ class State {
   char separator_;
   std::map<Parts, const ReadParam*> names_;
   size_t longest_ = 1;
-  // Where the copies of the parameters' tree begin.
+  // The paths at which copies of the parameters' tree begin.
   std::set<Parts> roots_;
   std::vector<std::string> unknown_;
 };

@@ -1,5 +1,5 @@
-// The sharding of a plan over one axis only, for systems that know tensor
-// parallelism and nothing else.
+// The sharding of a plan over one axis only, for systems that support tensor
+// parallelism only.
 #ifndef SHARDC_EMIT_EXPORTS_TENSOR_PARALLEL_H_
 #define SHARDC_EMIT_EXPORTS_TENSOR_PARALLEL_H_
 
@@ -10,13 +10,13 @@
 
 namespace shardc::exports {
 
-// The axis that `--axis` names, by default `tp`. Returns nullopt and adds a
-// finding if the mesh lacks it.
+// Returns the axis that `--axis` names, by default `tp`. Returns nullopt and
+// adds a finding if the mesh lacks it.
 std::optional<std::string> TensorAxis(const Request& request,
                                       Findings& findings);
 
-// The dimension that the axis splits, and the number of interleaved pieces of
-// it: the product of the axes before it in the group.
+// The dimension that the axis shards, and the number of its interleaved pieces:
+// the product of the axes before the axis in the dimension's group.
 struct Split {
   int64_t dim = 0;
   int64_t stride = 1;

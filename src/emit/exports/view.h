@@ -23,21 +23,21 @@ char SeparatorOf(const ReadPlan& plan);
 // The spec with one group per dimension of a tensor of that rank.
 Spec Padded(const Spec& spec, size_t rank);
 
-// Returns nullopt where the shape is unknown.
+// Returns the shape of a shard; nullopt if the shape is unknown.
 std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
                                 const std::optional<Shape>& shape);
 std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
                                   const TensorType& type);
 
-// Returns false and adds a finding (inexpressible) if parameters have a
-// placement at one mesh coordinate, or no known rank, and the format cannot
-// express them. The finding names the format, the first such parameters and
-// their number.
+// Returns false and adds a finding (inexpressible) if some parameter is placed
+// at one mesh coordinate or has no known rank, and the format cannot express
+// that. The finding names the format, the first such parameters and their
+// number.
 bool NoPlacements(const ReadPlan& plan, std::string_view format,
                   Findings& findings);
 bool ShapesKnown(const ReadPlan& plan, std::string_view format,
                  Findings& findings);
-// Does the same for dtypes that store elements in blocks.
+// Does the same as NoPlacements for dtypes that store elements in blocks.
 bool NoBlocks(const ReadPlan& plan, std::string_view format,
               Findings& findings);
 

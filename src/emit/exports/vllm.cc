@@ -1,6 +1,7 @@
-// The attributes that vLLM sets on each weight: a column-parallel layer splits
-// the output dimension, a row-parallel layer the input dimension. A matrix is
-// stored as [out, in], which shows which dimension is which:
+// Writes the attributes that vLLM sets on each weight: a column-parallel layer
+// splits the output dimension, a row-parallel layer the input dimension. A
+// matrix is stored as [out, in], so the sharded dimension shows the kind of
+// layer:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 #include "emit/exports/tensor_parallel.h"
@@ -18,7 +19,8 @@ std::string_view Kind(const ReadParam& param, const Split& split) {
   return input ? "row" : "column";
 }
 
-// vLLM's loaders take one contiguous piece per rank.
+// Checks that each rank's part is contiguous: vLLM's loaders read one
+// contiguous piece per rank.
 bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
                 Findings& findings) {
   for (const ReadParam& param : plan.params) {

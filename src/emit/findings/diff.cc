@@ -1,7 +1,7 @@
-// Equal lines at both ends are set aside. Of the lines between them the longest
-// common subsequence is kept; all others are removed or added lines. Changes
-// with at most five unchanged lines between them share a hunk with three lines
-// of context:
+// Computes a unified diff. Equal lines at both ends are set aside. Of the lines
+// between them the longest common subsequence is kept; all others are removed
+// or added lines. Changes with at most five unchanged lines between them share
+// a hunk with three lines of context:
 //
 //   a b c d  ->  a c x d     " a", "-b", " c", "+x", " d"
 #include "emit/findings/diff.h"
@@ -26,9 +26,10 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return out;
 }
 
-// For each pair of positions, the length of the longest common subsequence of
-// the lines after them. The time is quadratic in the number of lines that
-// differ; with more lines than this, the whole part is shown as replaced.
+// The limit on the lines that differ. The table has, for each pair of
+// positions, the length of the longest common subsequence of the lines after
+// them, so the time is quadratic in the number of lines. If there are more, all
+// of them are shown as replaced.
 constexpr size_t kMostLines = 4000;
 
 using LineSpan = std::span<const std::string_view>;

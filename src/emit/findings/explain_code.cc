@@ -71,7 +71,8 @@ void Example(std::string& out, const LintExample& example) {
   Numbers(out, example);
 }
 
-// The files of a session under their names, its commands under `command`.
+// Appends the text of a shell session: the files under their names, the
+// commands under `command`.
 void Session(std::string& out, std::string_view text) {
   bool in_command = false;
   while (!text.empty()) {

@@ -48,15 +48,16 @@ inline constexpr std::string_view kFindingFormatNames = [] {
   return kBarred.substr(1);
 }();
 
-// Whether the finding's place is a file: not an option, a pack or standard
+// Returns whether the place is in a file, not in an option, a pack or standard
 // input.
 bool IsFile(const Place& place);
-// The place of the finding in a file: its own, or the related place that stands
-// in for it. The source is empty if none of them is a file.
+// Returns the place of the finding in a file: its own, or a related place that
+// replaces it. The source is empty if none of them is in a file.
 const Place& FilePlace(const Finding& finding);
 // The message, followed by the targets to which it applies.
 std::string MessageText(const Finding& finding);
-// The same text, preceded by the place if the place is not in a file.
+// Returns the same text as MessageText, preceded by the place if the place is
+// not in a file.
 std::string PlacedMessageText(const Finding& finding);
 
 }  // namespace shardc

@@ -61,7 +61,7 @@ std::string Properties(const FindingReport& report, const Finding& finding) {
       if (place.end != Place::kWhole) {
         const LineColumn end = source.At(place.end);
         out += "endLine=" + std::to_string(end.line) + ",";
-        // GitHub takes columns only for findings within one line.
+        // GitHub accepts columns only for findings within one line.
         if (end.line == begin.line) {
           out += "col=" + std::to_string(begin.column) +
                  ",endColumn=" + std::to_string(end.column) + ",";

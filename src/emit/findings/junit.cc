@@ -1,7 +1,8 @@
-// One test suite per file, in the order of the first findings; only errors are
-// failures. Readers identify test cases by name, so each name includes the
-// place, and a repeated name gets a number. Printable has already made control
-// characters visible, so only U+FFFE and U+FFFF remain that XML forbids:
+// Writes findings as JUnit XML: one test suite per file, in the order of the
+// first findings; only errors are failures. Readers identify test cases by
+// name, so each name includes the place, and a repeated name gets a number.
+// Printable has already made control characters visible, so only U+FFFE and
+// U+FFFF remain that XML forbids:
 //
 //   `a<b` of one error  ->  <failure ... message="`a&lt;b` ...">
 #include <map>
@@ -122,7 +123,7 @@ void FindingsJunit(const FindingReport& report, Sink& out) {
   }
   out.Append("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
   if (report.findings.empty()) {
-    // Some readers report a document without test cases as a crash.
+    // Some readers report a document without test cases as an error.
     out.Append(
         "<testsuites name=\"shardc\" tests=\"1\" failures=\"0\">\n"
         "  <testsuite name=\"shardc\" tests=\"1\" failures=\"0\">\n"

@@ -1,6 +1,7 @@
-// A message is split at its backticks: text between two of them becomes a code
-// span, other text is escaped. If the number of backticks is odd, a name
-// contains one, and the whole text is escaped:
+// Writes findings as a Markdown table. A message is split at its backticks:
+// text between two of them becomes a code span, other text is escaped. If the
+// number of backticks is odd, a name contains one, and the complete text is
+// escaped:
 //
 //   axis `tp|x` in *.yaml  ->  axis `tp\|x` in \*.yaml
 #include <algorithm>
@@ -56,8 +57,8 @@ std::string Cell(std::string_view raw) {
   return out;
 }
 
-// The place, relative to the repository if the path is absolute, as those of
-// compiled programs are.
+// Returns the place of a finding. An absolute path, which findings of compiled
+// programs have, is made relative to the repository.
 std::string Where(const FindingReport& report, const Finding& finding) {
   std::string out = finding.place.ToString();
   if (finding.place.source == nullptr) return out;

@@ -14,7 +14,7 @@
 namespace shardc {
 namespace {
 
-// `[text](1)` is a link in SARIF's messages.
+// Escapes the text of a message: `[text](1)` would be a link in SARIF.
 std::string Escaped(std::string_view raw) {
   std::string text = Printable(raw);
   size_t at = text.find("](");
@@ -107,8 +107,8 @@ void WriteRule(JsonWriter& json, const Code& code) {
   json.EndObject();
 }
 
-// A hash of code, file and parameters, but not of the line; repetitions are
-// numbered.
+// Returns a hash of code, file and parameters, but not of the line; repetitions
+// are numbered.
 std::string Fingerprint(const FindingReport& report, const Finding& finding,
                         std::map<std::string, int>& seen) {
   std::string text = finding.code->Id();

@@ -55,7 +55,8 @@ size_t CodePoints(std::string_view text) {
                                [](char c) { return !IsContinuation(c); }));
 }
 
-// Moves `offset` back by `count` whole code points; Forward moves it on.
+// Back returns the offset `count` code points before `offset`, Forward the
+// offset after it.
 size_t Back(std::string_view text, size_t offset, size_t count) {
   while (offset > 0 && count > 0) {
     --offset;

@@ -1,6 +1,6 @@
-// A panel is a block of lines, and panels are placed next to each other. Cells
-// are as wide as the longest cell text; if a row is too wide, its middle is
-// left out:
+// Draws an array as panels of cells. A panel is a block of lines, and panels
+// are placed next to each other. Cells are as wide as the longest cell text; if
+// a row is too wide, its middle is left out:
 //
 //   0  1  ..  7      tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
 #include "emit/pictures/array_text.h"
@@ -25,7 +25,8 @@ constexpr int64_t kMostArrayPanels = 4;
 constexpr int64_t kRuledRows = 4;
 constexpr std::string_view kIndent = "  ";
 
-// The texts of both sets, each number as wide as the largest device number.
+// Returns the text of a cell's devices, each number as wide as the largest
+// device number.
 std::string CellText(const DeviceSet& devices, size_t width) {
   if (devices.count() > 2) return DevicesText(devices);
   std::string out;
@@ -103,7 +104,8 @@ class ArrayDrawing {
     columns_ = picture::Shown(count, best);
   }
 
-  // The width of the corner cells, which hold the longest numbers.
+  // Returns the width of the widest cell, which is one of the corner cells
+  // because these have the longest numbers.
   int64_t Widest(bool brief) const {
     int64_t out = 1;
     const int64_t panels[] = {0, array_.PanelCount() - 1};
@@ -195,7 +197,7 @@ class ArrayDrawing {
     return out;
   }
 
-  // `batch 0:32`, or `dp 1` if sizes are unknown.
+  // Returns the title of a panel: `batch 0:32`, or `dp 1` if sizes are unknown.
   Line Title(int64_t panel) const {
     Line out(style_);
     out.Put(kIndent);
@@ -243,7 +245,7 @@ class ArrayDrawing {
   bool brief_ = false;
 };
 
-// `  dim 0   14336 / 4 = 3584 by tp`
+// Returns the line of a dimension: `  dim 0   14336 / 4 = 3584 by tp`.
 Line DimLine(const ArrayDim& dim, const AxisInk& ink, int64_t names,
              const PictureStyle& style) {
   Line out(style);

@@ -1,6 +1,6 @@
-// Bars are made of the letters of their parts, so that they can be read without
-// colour and be copied as text. `!` marks the budget inside a bar, `│` the
-// budget beyond its end:
+// Draws bars as text. A bar consists of the letters of its parts, so that it
+// can be read without colour and be copied as text. `!` marks the budget inside
+// a bar, `│` the budget beyond its end:
 //
 //   train   PPGGOOOO··········│    5.59 GiB   35 %
 //   decode  PPPPPPPP!PPPPP         20.1 GiB  126 %  over
@@ -29,7 +29,7 @@ std::string PercentText(int64_t part, int64_t whole) {
   return std::to_string(std::llround(share)) + " %";
 }
 
-// The letters of one bar and the unfilled rest.
+// Returns the letters of one bar, padded up to the budget.
 std::string Cells(const MemoryBars& memory, const MemoryBar& bar, int64_t scale,
                   int64_t width, const Glyphs& glyphs) {
   std::vector<std::string> cells;
@@ -91,8 +91,8 @@ std::string MemoryText(const MemoryBars& memory, const PictureStyle& style) {
     even = even && !bar.least;
   }
   const int64_t scale = picture::ScaleOf(memory.budget.value_or(0), peak);
-  // The columns of name, bar, bytes, percentage and `over` with the space
-  // between.
+  // The columns that name, bytes, percentage, `over` and the space between them
+  // leave for the bar.
   const int64_t width =
       std::max<int64_t>(8, style.width - 2 - name - 1 - 2 - bytes - 2 - 6 - 6);
   Lines out = {Line(style).Bold("memory per device")};
@@ -164,7 +164,7 @@ std::string CoverageText(const picture::Coverage& coverage,
   }
   const auto number =
       static_cast<int64_t>(std::to_string(coverage.rules.size()).size());
-  // The bar and its track get at least 17 columns.
+  // The pattern leaves at least 17 columns for the bar.
   const int64_t rest = style.width - 2 - number - 2 - 2 - won - 2 - bytes - 2;
   pattern = std::min(pattern, std::max<int64_t>(12, rest - 17));
   const int64_t width = std::clamp<int64_t>(rest - pattern, 8, 24);

@@ -25,8 +25,8 @@ struct PictureStyle {
 // The number of columns that a terminal uses for a text without control
 // characters.
 int64_t TextWidth(std::string_view text);
-// The start of the text in at most `width` columns, marked where it was
-// shortened; `width` is at least 4.
+// Returns the start of the text in at most `width` columns, with a mark if it
+// was shortened; `width` must be at least 4.
 std::string CutTo(std::string_view text, int64_t width, bool ascii);
 
 // The characters that pictures are drawn with.
@@ -52,7 +52,7 @@ class Line {
   Line& Alarm(std::string_view text);
   Line& Repeat(std::string_view glyph, int64_t count);
   Line& PadTo(int64_t column);
-  // Appends right-aligned in so many columns.
+  // Appends right-aligned in `width` columns.
   Line& Right(std::string_view text, int64_t width);
   Line& Add(const Line& other);
 
@@ -72,8 +72,8 @@ using Lines = std::vector<Line>;
 // The lines without trailing spaces, each ended by a line break.
 std::string TextOfLines(const Lines& lines);
 
-// Places blocks next to each other, as many as fit the width, `between` columns
-// apart; an empty line separates the rows of blocks.
+// Places blocks next to each other, as many in a row as fit the width,
+// `between` columns apart; an empty line separates the rows of blocks.
 Lines SideBySide(const std::vector<Lines>& blocks, int64_t between,
                  const PictureStyle& style);
 

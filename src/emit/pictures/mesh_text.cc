@@ -1,6 +1,6 @@
-// A panel of the mesh is a block of lines. A host that covers whole rows is
-// marked by a bracket at their right; hosts inside a row are separated by a
-// wider space:
+// Draws a mesh as panels of device numbers. If a host covers complete rows, a
+// bracket to their right marks it; hosts inside a row are separated by a wider
+// space:
 //
 //   0 │   0  1  2  3 ┐ host 0        0 │   0  1   2  3   hosts 0-1
 //   1 │   4  5  6  7 ┘
@@ -38,7 +38,7 @@ class MeshDrawing {
       Corner(names);
       label_ = names.width();
     }
-    // `host 12`, or `hosts 12-15` if a row has several.
+    // The width of `host 12`, or of `hosts 12-15` if a row has several hosts.
     int64_t host = 0;
     if (mesh.host_form() != HostForm::kNone) {
       const auto number = static_cast<int64_t>(
@@ -63,7 +63,8 @@ class MeshDrawing {
     if (shown == all) return out;
     out.emplace_back(style_);
     std::string more = "  " + CountText(all - 1) + " more such panels";
-    // With one axis of panels, whose coordinates have an even stride.
+    // If panels differ along one axis only, and its coordinates have an even
+    // stride, the stride describes the other panels.
     if (mesh_.panels().size() == 1) {
       const auto& line = mesh_.axes()[mesh_.panels()[0]];
       if (const auto step = line.group.Step()) {
@@ -202,7 +203,8 @@ Lines AxisTable(const MeshPicture& mesh, const PictureStyle& style) {
   }
   const int64_t strides = 9 + stride;
   const int64_t at = 2 + name + 2 + size + 2 + group + 2;
-  // The group shows the stride as well if the line has no room for both.
+  // If the line has no room for both, the group column shows the stride as
+  // well.
   const bool with_stride = at + strides + lies <= style.width;
   Lines out;
   for (size_t i = 0; i < rows.size(); ++i) {

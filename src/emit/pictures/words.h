@@ -13,13 +13,14 @@
 
 namespace shardc {
 
-// `0, 32`; `0-60 step 4`; `0-3`; `0 and 15 more`. `dash` is the range sign.
+// Returns the text of a set of devices: `0, 32`; `0-60 step 4`; `0-3`; `0 and
+// 15 more`. `dash` is the sign of a range.
 std::string DevicesText(const picture::DeviceSet& devices,
                         std::string_view dash = "-");
-// The shortest form: `0 +15`.
+// Returns the shortest text of a set of devices: `0 +15`.
 std::string DevicesShort(const picture::DeviceSet& devices);
-// `inside one host`, `each on another host`, `2 a host, 4 hosts`; empty if the
-// hosts are unknown.
+// Returns where the devices of an axis are: `inside one host`, `each on another
+// host`, `2 a host, 4 hosts`; empty if the hosts are unknown.
 std::string HostSpanText(const picture::AxisLine& line);
 
 // The coordinate of a piece of a dimension: `3`, or `0.3` over two axes.

@@ -1,4 +1,4 @@
-// One device: its place in the mesh, and its part of a parameter.
+// The position of one device in the mesh, and its part of a parameter.
 #ifndef SHARDC_EMIT_PLANS_DEVICE_SHARE_H_
 #define SHARDC_EMIT_PLANS_DEVICE_SHARE_H_
 
@@ -15,15 +15,16 @@ namespace shardc {
 
 class JsonWriter;
 
-// `device 5: dp=0 fsdp=1 tp=1, process 0`. With several slices also the slice,
-// and the position by which plans and checkpoints number devices.
+// Returns `device 5: dp=0 fsdp=1 tp=1, process 0`. With several slices, the
+// text also has the slice, and the position by which plans and checkpoints
+// number devices.
 std::string PlaceText(const Mesh& mesh, const DevicePlace& place);
 // {"device", "position", "coordinates": {"dp": 0}, "process", "slice"}
 void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place);
 
-// The first index and the one after the last, by dimension. DeviceSlices
-// returns nullopt if the shape is unknown or the spec is illegal. The first
-// axis of a group is major.
+// The first index of a part and the index after its end, by dimension.
+// DeviceSlices returns nullopt if the shape is unknown or the spec is illegal.
+// The first axis of a group is major.
 using Slices = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
                                const ModeLayout& mode);

@@ -1,5 +1,5 @@
-// shardc.diff/v1. `mesh`, `bytes_per_device`, `fields` and `steps` are there
-// only if something of them differs:
+// Writes a difference as shardc.diff/v1. `mesh`, `bytes_per_device`, `fields`
+// and `steps` are written only if they differ:
 //
 //   {"schema": "shardc.diff/v1",
 //    "bytes_per_device": {"before": 8192, "after": 16384, "by_mode": [..]},

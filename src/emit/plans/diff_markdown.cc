@@ -1,5 +1,5 @@
-// A comment on a pull request: the totals first, then a row for each group of
-// parameters, folded away if there are many of them.
+// Writes a difference as a comment on a pull request: the totals first, then a
+// row for each group of parameters, folded if there are many rows.
 //
 //   | | before | after | change |
 //   |---|--:|--:|--:|

@@ -1,5 +1,5 @@
-// `~` marks what changed, `+` what only the second plan has and `-` what only
-// the first has:
+// Prints a difference as text. `~` marks what changed, `+` what only the second
+// plan has and `-` what only the first has:
 //
 //   ~ layers.*.mlp.up_proj.weight [14336, 4096] BF16, 32 of them
 //       spec   ["tp", "fsdp"] -> [null, "tp"], in decode

@@ -1,5 +1,6 @@
-// The summary counts parameters, each once, though it may be in several groups:
-// one that decode shards in another way than train is in two.
+// Texts of a difference. The summary counts each parameter once, even if it is
+// in several groups: a parameter that decode shards in another way than train
+// is in two groups.
 #include "emit/plans/diff_words.h"
 
 #include <cmath>

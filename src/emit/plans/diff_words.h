@@ -1,4 +1,4 @@
-// Words that the text and the Markdown of a difference share.
+// Texts that the text form and the Markdown form of a difference share.
 #ifndef SHARDC_EMIT_PLANS_DIFF_WORDS_H_
 #define SHARDC_EMIT_PLANS_DIFF_WORDS_H_
 
@@ -23,12 +23,12 @@ std::string DiffChangeText(const std::optional<int64_t>& before,
 // "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if nothing moves
 // or it is not known.
 std::string DiffMoveText(const SpecChange& change);
-// "no rule" of an empty pattern.
+// Returns the pattern, or "no rule" if it is empty.
 std::string DiffRuleText(const std::string& pattern);
 // "4 parameters resharded, 1 parameter added"; "no difference"
 std::string DiffSummaryText(const PlanDifference& diff);
-// Why no moves are given, if the meshes differ in their number of devices;
-// else empty.
+// If the meshes differ in their number of devices, returns the reason why no
+// moves are given; else empty.
 std::string DiffDevicesText(const PlanDifference& diff);
 
 }  // namespace shardc

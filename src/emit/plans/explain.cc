@@ -1,6 +1,7 @@
-// The plan keeps, for every layout, how names were resolved and what was
-// corrected; this file formats it. Only the matched part of the name, and the
-// nearest rule of an unmatched name, are computed here:
+// Prints why a parameter got its spec. The plan stores, for every layout, how
+// names were resolved and what was corrected; this file formats it. Only the
+// matched part of the name, and the nearest rule of an unmatched name, are
+// computed here:
 //
 //   dim 0     VOCAB -> "tp" (token, rule vocab)
 #include "emit/plans/explain.h"
@@ -47,8 +48,8 @@ std::string RuleLabel(const Compiled& c, size_t rule) {
          Printable(c.plan.rules[rule].source) + ")";
 }
 
-// Parallelism axes that the mesh lacks have size 1 and are left out of the
-// spec.
+// Returns the parallelism axes that were left out of the spec because the mesh
+// lacks them, so that their size is 1.
 std::string LeftOut(const Compiled& c, const NameTrace& trace) {
   std::string out;
   for (const std::string& axis : trace.axes) {
@@ -158,7 +159,8 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
   return out;
 }
 
-// Modes with the same text share a heading, at the first of them.
+// Appends the modes. Modes with the same text share a heading, at the first of
+// them.
 void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
               const std::optional<DevicePlace>& holder) {
   std::vector<std::pair<std::string, std::string>> sections;  // body, heading
@@ -178,8 +180,8 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
   }
 }
 
-// Whether the device holds a tensor that is placed at one coordinate of an
-// axis.
+// Returns whether the device holds a tensor that is placed at one coordinate of
+// an axis.
 bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
   const PlannedParam& planned = c.plan.params[param];
   if (!planned.coordinate) return true;

@@ -1,6 +1,7 @@
-// Draws the axes longer than 1: the last one as the columns of a block, the one
-// before it as its rows, and a block per coordinate of the others. Cells are
-// device numbers, which differ from positions if the mesh has slices.
+// Draws a mesh as a grid of device numbers. Axes longer than 1 are drawn: the
+// last one as the columns of a block, the one before it as its rows, and a
+// block for each coordinate of the others. Device numbers differ from positions
+// if the mesh has slices.
 //
 //   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
 #include "emit/plans/mesh_grid.h"

@@ -21,7 +21,8 @@ inline constexpr int64_t kRankedDevices = 1 << 20;
 // columns, with one block per coordinate of the other axes. `ranks` adds a line
 // per process.
 std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks);
-// The place of one device instead of the grid; 0 <= device < mesh.devices.
+// Returns the place of one device instead of the grid; 0 <= device <
+// mesh.devices.
 std::string MeshDeviceText(const Mesh& mesh, int64_t device);
 void WriteMeshDeviceJson(const Mesh& mesh, int64_t device, Sink& out);
 

@@ -25,7 +25,8 @@ void WriteSpecMember(JsonWriter& json, const Spec& spec) {
   WriteSpec(json, spec);
 }
 
-// One side of a correction; a correction of the whole spec shows the spec.
+// Writes the value of a correction before or after; a correction of the
+// complete spec shows the spec.
 void WriteSide(JsonWriter& json, std::string_view key, const Edit& edit,
                const AxisGroup& group, const Spec& whole) {
   json.Key(key);
@@ -48,7 +49,8 @@ void WriteCorrection(JsonWriter& json, const Edit& edit, const ModeLayout& mode,
                      bool last) {
   json.BeginObject();
   WriteEditMembers(json, edit, mode.resolved, mode.spec);
-  // The added bytes are those of the mode; the last correction carries them.
+  // The added bytes are known for the mode only; they are written with its last
+  // correction.
   std::optional<int64_t> added = 0;
   if (last) {
     added = std::nullopt;
@@ -196,7 +198,8 @@ void WriteSummary(JsonWriter& json, const PlanSummary& summary) {
   json.EndObject();
 }
 
-// `put_fingerprint(json)` writes the value of that member.
+// Writes the plan. `put_fingerprint(json)` writes the value of the member
+// `fingerprint`.
 template <class PutFingerprint>
 void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
                Sink& out, const PutFingerprint& put_fingerprint) {
@@ -222,7 +225,8 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
   out.Put('\n');
 }
 
-// Plans with fewer parameters are hashed faster than a thread starts.
+// The fingerprint of a plan with fewer parameters is computed without a thread,
+// because that is faster than starting one.
 constexpr size_t kManyParams = 10'000;
 // The length of "sha256:" and 64 digits with quotes.
 constexpr size_t kFingerprintBytes = 73;

@@ -7,7 +7,7 @@
 
 namespace shardc {
 
-// A group of one name keeps its brackets (kAsWritten) or loses them
+// Whether a group of one name keeps its brackets (kAsWritten) or not
 // (kShortest).
 enum class SpecForm : uint8_t { kAsWritten, kShortest };
 

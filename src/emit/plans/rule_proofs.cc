@@ -1,4 +1,5 @@
-// One line per rule, as in RulesText, followed by what was proven about it:
+// Prints rules with their proofs: one line per rule, as in RulesText, followed
+// by the facts that were proven about it:
 //
 //   1  mlp/.*/kernel$  (rules.yaml:5)
 //      never wins: [0] takes every name, such as `mlp//kernel`
@@ -66,11 +67,11 @@ std::string RangesText(std::span<const uint32_t> numbers) {
   return out;
 }
 
-// The text of what was proven about a rule and the rules before it. A rule that
-// covers this one completely is reported with the fact that this one never
-// wins.
+// Returns the facts that were proven about a rule and the rules before it. A
+// rule that covers this rule completely is not listed, because the fact that
+// this rule never wins names it.
 //
-//   holds all names of [0], [2]
+//   covers all names of [0], [2]
 //   shares names with [1], such as `q_proj.bias`
 std::string RelatedText(uint32_t rule, const RelatedRules& related) {
   std::vector<uint32_t> within;

@@ -1,4 +1,5 @@
-// Facts that hold for all possible names, not only for those of one manifest.
+// Writes facts about rules that hold for all possible names, not only for those
+// of one manifest.
 #ifndef SHARDC_EMIT_PLANS_RULE_PROOFS_H_
 #define SHARDC_EMIT_PLANS_RULE_PROOFS_H_
 

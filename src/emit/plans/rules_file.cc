@@ -32,7 +32,8 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
     json.Null();
     return;
   }
-  // Only a plain name infers a decode rule, so a list of one name stays a list.
+  // A plain name also sets the decode rule, a list does not; a list of one name
+  // therefore stays a list.
   const bool list = rule.is_list || rule.names.size() != 1;
   if (list) json.BeginArray();
   for (const auto& name : rule.names) {
@@ -105,7 +106,7 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.EndObject();
 }
 
-// Whether YAML reads the text as a string without quotes.
+// Returns whether YAML reads the text as a string without quotes.
 bool IsPlainYaml(std::string_view text) {
   const auto fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
@@ -136,7 +137,7 @@ std::string AxisValueYaml(const AxisValue& value) {
   return "[" + out + "]";
 }
 
-// The member "axes"; if it is empty, it is written only with `always`.
+// Returns the member "axes". An empty one is written only with `always`.
 std::string AxesYaml(const AxisRules& axes, bool always) {
   std::string out;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {

@@ -13,8 +13,8 @@
 namespace shardc {
 
 // Writes all files together as one rules file in JSON, which the YAML parser
-// reads: every axis rule with the value in force, registrations, bundles, rules
-// and policy. One file cannot hold rules of both separators: see
+// reads: every axis rule with its effective value, registrations, bundles,
+// rules and policy. One file cannot hold rules of both separators: see
 // HasMixedSeparators.
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
 bool HasMixedSeparators(const RuleSet& rules);
@@ -23,8 +23,8 @@ bool HasMixedSeparators(const RuleSet& rules);
 std::string AxesFileYaml(const AxisRules& axes);
 void WriteAxesFileJson(const AxisRules& axes, Sink& out);
 
-// The imported rules as a rules file: YAML with comments, or JSON with the
-// comments as notes.
+// Returns the imported rules as a rules file: YAML with comments, or JSON with
+// the comments as notes.
 std::string ImportedFileYaml(const Imported& imported);
 void WriteImportedFileJson(const Imported& imported, Sink& out);
 // The text of a mesh file.

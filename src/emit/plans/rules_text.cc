@@ -1,5 +1,5 @@
-// One line per rule: number, pattern, spec and place in columns, the pattern's
-// at most 48 wide; other settings of the rule are on a line below.
+// Prints rules, one per line: number, pattern, spec and place in columns, the
+// pattern's at most 48 wide; other settings of the rule are on the next line.
 //
 //   0  wte  [[FSDP], TP]  (rules.yaml:3)
 #include "emit/plans/rules_text.h"

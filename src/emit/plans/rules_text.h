@@ -13,8 +13,8 @@ namespace shardc {
 // `[[FSDP, SP], TP]`, `ColumnWise`, `like: \1.weight`
 std::string SpecSourceText(const SpecSource& source);
 std::string RulePlaceText(const Rule& rule);  // `rules.yaml:12`
-// One line per file without a written separator: the separator that was
-// inferred, and why.
+// Returns a line for each file whose separator is not written but inferred: the
+// separator, and why.
 std::vector<std::string> InferredSeparators(const RuleSet& rules);
 
 std::string RulesText(const RuleSet& rules);

@@ -1,7 +1,7 @@
-// Drawings are in px at their own size; a figure scrolls if its drawing is
-// wider. A tile shows the devices that hold it, replicas are drawn as sheets
-// behind it, and its edges carry the coordinates of the axes that shard the
-// dimension.
+// Draws arrays as SVG. Drawings are in px at their own size; a figure scrolls
+// if its drawing is wider. A tile shows the devices that hold it, replicas are
+// drawn as sheets behind it, and the labels at its edges are the coordinates of
+// the axes that shard the dimension.
 //
 //   A tile is at least 46 x 30 px and wide enough for its label; tiles are 3 px
 //   apart, 6 px if they have replicas.
@@ -27,7 +27,8 @@ using picture::kGap;
 constexpr int64_t kMostPanels = 4;
 constexpr int64_t kListedTiles = 64;
 
-// The form that the script reads: `3,4x8,32x2`.
+// Returns a set of devices in the form that the page's script parses:
+// `3,4x8,32x2`.
 std::string Code(const DeviceSet& devices) {
   std::string out = std::to_string(devices.first);
   for (const DeviceSet::Digit& digit : devices.digits) {
@@ -37,7 +38,7 @@ std::string Code(const DeviceSet& devices) {
   return out;
 }
 
-// One of ten colour steps from pale to full, by the position in a row.
+// Returns one of ten colour steps from pale to full, by the position in a row.
 std::string Step(int64_t at, int64_t count) {
   return "o" + std::to_string(count > 1 ? at * 9 / (count - 1) : 5);
 }
@@ -119,7 +120,8 @@ class ArrayDrawing {
     gap_ = 3 + (sheets_ > 0 ? 3 : 0) + (sheets_ > 1 ? 2 : 0);
   }
 
-  // The longest coordinate of a dimension, or the one of `piece`.
+  // Returns the longest coordinate of a dimension, or the coordinate of
+  // `piece`.
   std::string Edge(size_t dim, int64_t piece) const {
     const ArrayDim& of = array_.dims()[dim];
     return CoordinateText(array_.mesh(), of, piece < 0 ? of.parts - 1 : piece);

@@ -1,6 +1,7 @@
-// What differs from a base plan, folded: a sign, what it is of, before, after,
-// the bytes of a device, and how it moves. Attention's specs are listed by
-// dimension, as one change of the batch is one of nine tensors:
+// Writes the differences to a base plan, folded: a sign, the changed
+// parameters, the values before and after, the bytes of a device, and how the
+// data moves. Attention's specs are listed by dimension, because a change of
+// the batch's axes changes nine tensors:
 //
 //   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
 #include <algorithm>
@@ -93,7 +94,7 @@ std::string DimName(size_t rank, size_t dim) {
   return "dimension " + std::to_string(dim);
 }
 
-// One change of a dimension of several tensors.
+// A change of one dimension that several tensors have in common.
 struct DimChange {
   std::vector<Mode> modes;
   std::string name;
@@ -197,7 +198,7 @@ void WriteAxisRow(Page& page, std::string_view axis, const Mesh& before,
                       : "</td><td>↓ fewer parts</td></tr>");
 }
 
-// What another mesh changes: the axes, the devices, and the shards of
+// Writes the effects of another mesh: the axes, the devices, and the shards of
 // parameters that keep their spec, which are rows of the table below.
 void WriteMeshChange(Page& page) {
   const PlanDifference& diff = *page.in.base->diff;
@@ -229,7 +230,7 @@ void WriteMeshChange(Page& page) {
   }
 }
 
-// Members of the plan that no row of the table has.
+// Writes changed members of the plan that the table does not contain.
 void WriteFields(Page& page) {
   Html& html = page.html;
   for (const FieldChange& field : page.in.base->diff->fields) {

@@ -6,10 +6,10 @@
 
 namespace shardc::report {
 
-// px, width of a letter of the drawings' font
+// The width of a letter in the drawings' font, in px.
 inline constexpr double kLetter = 6.7;
 
-// The px of a cell with this text.
+// Returns the width in px of a cell with this text.
 inline double WidthOf(const std::string& text) {
   return static_cast<double>(text.size()) * kLetter + 10;
 }

@@ -8,7 +8,8 @@
 
 namespace shardc::report {
 
-// Writes the dimensions as text, the drawing, and its numbers as a table.
+// Writes the dimensions as text, the drawing, and the drawing's numbers as a
+// table.
 void WriteArrayCaption(Page& page, const picture::ArrayPicture& array);
 void DrawArray(Page& page, const picture::ArrayPicture& array);
 void DrawMesh(Page& page, const picture::MeshPicture& mesh);

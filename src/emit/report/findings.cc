@@ -12,7 +12,8 @@
 namespace shardc::report {
 namespace {
 
-// `rules.yaml:14:12`, relative to the repository; never an absolute path.
+// Returns `rules.yaml:14:12`, relative to the repository; never an absolute
+// path.
 std::string PlaceText(const Page& page, const Finding& finding) {
   const Place& place = FilePlace(finding);
   if (place.source == nullptr) return finding.place.ToString();

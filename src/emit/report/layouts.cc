@@ -1,8 +1,6 @@
-// One figure per distinct sharding of the plan's arrays, drawn for the largest
-// parameter with it. All replicated parameters share one figure, whatever their
-// rank:
-//
-//   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
+// Draws one figure for each distinct sharding of the plan's arrays, for the
+// largest parameter with that sharding. All replicated parameters share one
+// figure, whatever their rank:
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>
@@ -23,7 +21,7 @@ namespace {
 
 struct DrawnSharding {
   const picture::ParamGroup* largest = nullptr;
-  // of the first group of modes that has this sharding
+  // The first mode of the first group of modes that has this sharding.
   Mode mode = Mode::kTrain;
   int64_t bytes = 0;  // of all parameters with this sharding
   int64_t params = 0;
@@ -74,7 +72,7 @@ void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
   input.dims = picture::DimsOf(param.type.shape, input.spec);
   input.placement = param.placement;
   const picture::ArrayPicture array(std::move(input));
-  // The style class of the modes that have this sharding.
+  // The CSS class of the modes that have this sharding.
   std::string look;
   if (one.groups.size() < page.groups.size()) {
     look = "m";

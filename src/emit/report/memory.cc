@@ -1,6 +1,6 @@
-// The bars of all modes have one scale. Below them, a treemap of the fullest
-// device: areas are bytes, kinds of component first and their parameter groups
-// inside. A box that would be thinner than a line is left out:
+// Draws the memory of a device. The bars of all modes have one scale. Below
+// them is a treemap of the fullest device: areas are bytes, components contain
+// their parameter groups. A box that would be thinner than a line is left out:
 //
 //   mlp 336 MiB [down ×32 | gate ×32 | up ×32] | head 250 MiB | ...
 #include <algorithm>
@@ -24,13 +24,13 @@ using picture::Box;
 using picture::ParamGroup;
 
 constexpr double kMapWidth = 1056, kMapHeight = 300;
-// share of a device's bytes below which a box is not drawn
+// A box with a smaller fraction of a device's bytes is not drawn.
 constexpr double kLeast = 0.0004;
-// Narrower boxes have no room for an upright label, and on a phone, where a map
-// has a third of its width.
+// The widths in px below which a box gets a vertical label: on a wide screen,
+// and on a phone, where a map has a third of its width.
 constexpr double kUpright = 18, kUprightOnPhone = 52;
 
-// Printed below the parts of a bar and in the legend, as in the terminal.
+// The letters below the parts of a bar and in the legend, as in the terminal.
 constexpr std::array<std::string_view, cost::kComponentCount> kLetters = {
     "P", "G", "O", "K", "A", "L", "W"};
 
@@ -137,7 +137,8 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   html.Raw("</tbody></table></div></details>\n");
 }
 
-// Lists what the totals leave out, once for the modes it is left out of.
+// Lists the parts that the totals leave out, once for all modes in which they
+// are left out.
 void WriteUnknown(Page& page) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<Mode>> modes;
@@ -256,8 +257,8 @@ std::vector<Region> RegionsOf(const Page& page, Mode mode) {
   return out;
 }
 
-// The longest of `mlp.up_proj ×32`, `mlp.up_proj`, `up_proj` that fits the
-// width.
+// Returns the longest of `mlp.up_proj ×32`, `mlp.up_proj`, `up_proj` that fits
+// the width.
 std::string LabelOf(const ParamGroup& group, double width) {
   std::vector<std::string> parts = {""};
   for (char c : group.folded) {
@@ -273,7 +274,7 @@ std::string LabelOf(const ParamGroup& group, double width) {
   }
   const std::string last = parts.back();
   parts.pop_back();
-  // `experts.down_proj` for `experts.*.down_proj`.
+  // The name `experts.*.down_proj` becomes `experts.down_proj`.
   while (!parts.empty() && parts.back() == "*") parts.pop_back();
   const std::string both = parts.empty() ? last : parts.back() + "." + last;
   std::vector<std::string> labels = {both, last};
@@ -299,9 +300,9 @@ std::string CopiesText(const Page& page, const ParamGroup& group, Mode mode) {
   return Counted(page.plan().Copies(group, mode), "copy", "copies");
 }
 
-// A label that runs downwards in a narrow box: where no other is shown, on a
-// phone, and on paper where the other does not fit half the width. As much of
-// it as the box has room for: the name, its bytes, its copies.
+// Writes a vertical label in a narrow box. It is shown if no other label is, on
+// a phone, and on paper if the horizontal label does not fit half the width. It
+// has as many of name, bytes and number of copies as the box has room for.
 void WriteUpright(const Page& page, const Cell& cell, const Box& box, Mode mode,
                   std::string_view place, Html& html) {
   std::string label = LabelOf(*cell.group, box.height);
@@ -341,7 +342,8 @@ void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
   for (const std::string& line : lines) {
     longest = std::max(longest, line.size());
   }
-  // Whether they fit a map of half the width, as on paper, or of a third.
+  // Whether the texts fit a map of half the width, as on paper, or of a third,
+  // as on a phone.
   const double needed = static_cast<double>(longest) * 7.4 + 6;
   const bool third = shown && needed < box.width / 3;
   const bool half = shown && needed < box.width / 2;

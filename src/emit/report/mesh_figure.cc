@@ -1,4 +1,4 @@
-// The mesh is drawn as wide as the page allows, one panel per coordinate of the
+// Draws the mesh as wide as the page allows, one panel per coordinate of the
 // outer axes; hosts are outlined and separated by gaps. Columns are in percent
 // of the width, so that text keeps its size on a phone, and rows are in px:
 //
@@ -20,7 +20,8 @@ using picture::HostForm;
 using picture::MeshPicture;
 
 constexpr double kLeft = 56;  // px of the row numbers, as in the style sheet
-// In cells: between two columns, and between two hosts as well.
+// Widths in cells: of the gap between two columns, and of the additional gap
+// between two hosts.
 constexpr double kColumnGap = 0.07, kHostGap = 0.2;
 
 // Draws the mesh: cells with device numbers, or plain squares if there are too
@@ -70,16 +71,15 @@ class MeshDrawing {
     return mesh_.mesh().axes[axis].name;
   }
 
-  // Hosts are separated by a gap: counts the gaps left of a column, above a
-  // row.
-  // In cells.
+  // Returns the left edge of a column, in cells, including the gaps between
+  // hosts to the left of it.
   double Cells(int64_t column) const {
     const double cells = static_cast<double>(column) * (1 + kColumnGap);
     if (mesh_.host_form() != HostForm::kInRow) return cells;
     const int64_t hosts = column / mesh_.host_cells();
     return cells + static_cast<double>(hosts) * kHostGap;
   }
-  // In percent of the panel.
+  // Converts a width in cells to percent of the panel.
   double Percent(double cells) const {
     return 100 * cells / (Cells(shown_columns_ - 1) + 1);
   }
@@ -142,7 +142,7 @@ class MeshDrawing {
   }
 
   void Squares() {
-    // One dashed line a row: a dash is a cell.
+    // A dashed line for each row, in which a dash covers a cell.
     const bool hosts = mesh_.host_form() == HostForm::kInRow;
     const int64_t period = hosts ? mesh_.host_cells() : 1;
     for (int64_t r = 0; r < shown_rows_; ++r) {

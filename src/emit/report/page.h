@@ -27,7 +27,7 @@ struct Limits {
   }
 };
 
-// The number of a spec's figure, by FigureKey, in one group of modes.
+// The index of the figure of a spec (by FigureKey) in one group of modes.
 using FigureKeys = std::map<std::string, size_t>;
 
 class Page {
@@ -45,7 +45,8 @@ class Page {
   const Mesh& mesh() const { return in.plan->mesh(); }
   Mode First() const { return groups[0][0]; }
 
-  // Writes `dp` in its colour; AxisClass returns only the class, `a0`.
+  // Writes the name of an axis in its colour; AxisClass returns only the CSS
+  // class, `a0`.
   void Axis(std::string_view axis);
   void Axes(const AxisGroup& axes);
   std::string AxisClass(std::string_view axis) const;
@@ -57,8 +58,8 @@ class Page {
   // Opens a section with its heading; the navigation links to `id`.
   void Begin(std::string_view id, std::string_view title);
   void End() { html.Raw("</section>\n"); }
-  // The value of the attribute `class="m m1s"`, which shows an element only in
-  // the modes of that group.
+  // Returns the attribute `class="m m1s"`, which shows an element only in the
+  // modes of that group.
   static std::string ModeClass(size_t group);
   // Calls `write(mode)` once if all groups get the same text, else once per
   // group.
@@ -94,7 +95,8 @@ void Bar(Html& html, int64_t part, int64_t whole, std::string_view look);
 
 // The sections; each writes nothing if it has no content.
 void WriteChanges(Page& page);
-// Parameters that keep their spec, and whose shards another mesh changes.
+// Returns the number of parameters that keep their spec but have other shards
+// on the new mesh.
 int64_t ShardChanges(const PlanDifference& diff);
 void WriteFindings(Page& page);
 void WriteMesh(Page& page);
@@ -109,11 +111,13 @@ void WriteProgram(Page& page);
 void WriteAssumptions(Page& page);
 void WriteTables(Page& page);
 
-// Parts of sections: a finding, and what the header states of the program.
+// Writers of parts of sections: a finding, and what the header states of the
+// program.
 void WriteFinding(Page& page, const Finding& finding);
 void WriteProgramVerdict(Page& page);
 
-// Chooses the figures before the sections are written; parameters link to them.
+// Chooses the figures. Runs before the sections are written, because parameters
+// link to figures.
 void PlanFigures(Page& page);
 
 }  // namespace shardc::report

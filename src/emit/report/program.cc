@@ -1,7 +1,7 @@
-// What the compiled program of the step sends: its findings, a row for each
-// collective and tensor, the difference to the plan's step program, and the
-// arguments that are sharded in another way. The script sorts and filters the
-// rows; without it the row with the most bytes comes first:
+// Writes the section on the compiled program of the step: its findings, a row
+// for each collective and tensor, the difference to the plan's step program,
+// and the arguments that are sharded in another way. The script sorts and
+// filters the rows; without it the row with the most bytes comes first:
 //
 //   model.py:22 layer  all_gather  fsdp  forward  up f32[32,64]  4  32 KiB
 #include <algorithm>
@@ -27,8 +27,8 @@ using audit::Unmatched;
 
 constexpr size_t kRemarks = 5;  // shown of each kind
 
-// A program names files as the machine that compiled it did; the page shows no
-// folder of a machine.
+// Returns the text of a source line without folders. A program has the paths of
+// the machine that compiled it, and the page must not show them.
 std::string LineOf(const Page& page, const hlo::SourceLine& line) {
   if (line.file.empty()) return "–";
   std::string path = page.in.repository.PathOf(std::string(line.file));
@@ -38,7 +38,7 @@ std::string LineOf(const Page& page, const hlo::SourceLine& line) {
   return path;
 }
 
-// "at least " where the total is a lower bound.
+// Returns "at least " if the total is a lower bound.
 std::string_view BoundText(const audit::Report& report) {
   const std::string_view bound = BoundName(report);
   if (bound == "exact") return "";
@@ -60,7 +60,7 @@ struct Head {
   bool number = false;
 };
 
-// Opens a table with a heading; `id` is that of the rows.
+// Opens a table with a heading; `id` is the HTML id of its rows.
 void BeginTable(Page& page, std::string_view title, std::string_view id,
                 const std::vector<Head>& heads) {
   Html& html = page.html;
@@ -79,7 +79,7 @@ void BeginTable(Page& page, std::string_view title, std::string_view id,
   html.Raw(">\n");
 }
 
-// A cell by whose number the script sorts; narrow pages show its label.
+// Opens a cell that the script sorts by `number`; narrow pages show its label.
 Html& Number(Html& html, int64_t number, std::string_view label) {
   html.Raw("<td class=r data-v=").Number(number);
   return html.Raw(" data-m=\"").Raw(label).Raw("\">");

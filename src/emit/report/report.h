@@ -70,8 +70,8 @@ struct Input {
   std::vector<Table> tables;
 };
 
-// The page is smaller than this, whatever the plan; it states what was left
-// out.
+// The limit on the page's size in bytes, for any plan. The page states what was
+// left out.
 inline constexpr size_t kMostBytes = 1'000'000;
 
 std::string ReportHtml(const Input& input);

@@ -1,5 +1,6 @@
-// A row of the drawing is a rank. Its track has the pattern of a bubble, and
-// the tasks are drawn over it, so that what remains visible is the bubble:
+// Draws the timeline of a schedule. A row of the drawing is a rank. Its
+// background has the pattern of a bubble, and the tasks are drawn over it, so
+// the visible rest of the background is the bubble:
 //
 //   rank 1  //// [1F0][1F1][1B0    ]////[1B1    ]
 #include "emit/report/schedule_page.h"
@@ -24,7 +25,7 @@ constexpr double kLetterWidth = 6.7;
 struct Look {
   std::string_view fill, text;
 };
-// By TaskKind, then pairs.
+// The looks of tasks, in the order of TaskKind, and then that of pairs.
 constexpr std::array<Look, 5> kLooks = {{{"p1", "F, forward"},
                                          {"p4", "B, backward"},
                                          {"r2", "I, gradients of inputs"},

@@ -1,4 +1,4 @@
-// The timeline of a pipeline's schedule as a page.
+// Draws the timeline of a pipeline's schedule as a page.
 #ifndef SHARDC_EMIT_REPORT_SCHEDULE_PAGE_H_
 #define SHARDC_EMIT_REPORT_SCHEDULE_PAGE_H_
 

@@ -1,5 +1,5 @@
-// The sheet has the styles of the report's page and neither navigation nor
-// modes:
+// Writes a simple page. It has the styles of the report's page, but no
+// navigation and no modes:
 //
 //   <style>page.css</style> <header> title </header> <main> sections </main>
 #include "emit/report/sheet.h"

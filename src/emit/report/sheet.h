@@ -1,4 +1,4 @@
-// A page of its own for one result, without a script: a schedule's timeline, or
+// A separate page for one result, without a script: a schedule's timeline, or
 // what a search found.
 #ifndef SHARDC_EMIT_REPORT_SHEET_H_
 #define SHARDC_EMIT_REPORT_SHEET_H_

@@ -1,7 +1,7 @@
-// Tables of rules in their order, attention's specs by mode, the KV cache's
-// owners, the communication, and the results of other commands. Modes that
-// agree share a column; a value that differs from the first column has a bar at
-// its left:
+// Writes tables: the rules in their order, attention's specs by mode, the KV
+// cache's owners, the communication, and the results of other commands. Modes
+// with the same values share a column; a value that differs from the first
+// column is marked by a bar to its left:
 //
 //   query   [[dp, fsdp], null, tp, null]   | [dp, null, tp, null]
 #include <algorithm>
@@ -33,7 +33,7 @@ void WriteState(Html& html, const picture::RuleLine& rule) {
   html.Raw("</span>");
 }
 
-// Tensors in the plan's order, with their specs by mode.
+// Attention's tensors in the plan's order, with their specs by mode.
 struct Tensors {
   std::vector<std::string> names;
   std::map<std::pair<std::string, Mode>, Spec> specs;

@@ -1,7 +1,7 @@
-// The time of a step as a waterfall: the bar of each part begins where the part
-// above it ends, so that the last bar ends at the time of the step. In modes
-// without an expected time, the bars of computation, memory and collectives all
-// begin at zero, because they can overlap:
+// Draws the time of a step as a waterfall: the bar of each part begins where
+// the part above it ends, so that the last bar ends at the time of the step. In
+// modes without an expected time, the bars of computation, memory and
+// collectives all begin at zero, because they can overlap:
 //
 //   products            ████████████              812 ms   62 %
 //   weight collectives              ███           190 ms   14 %

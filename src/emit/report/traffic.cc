@@ -1,7 +1,7 @@
-// A picture of where the bytes of a step go. Collectives over the same axes
-// send to the same devices, so there is one row for each set of axes: device 0
-// and the devices that it exchanges bytes with are filled, hosts are separated
-// by lines, and the bar is the share of all bytes sent:
+// Draws which devices exchange the bytes of a step. Collectives over the same
+// axes send to the same devices, so there is one row for each set of axes:
+// device 0 and the devices that it exchanges bytes with are filled, hosts are
+// separated by lines, and the bar is the fraction of all bytes sent:
 //
 //   fsdp      ■···■···■···|■···■···■···   8 devices, 2 hosts   4.77 GiB
 //   tp        ■■■■········|············   4 devices, 1 host    1.2 GiB
@@ -47,7 +47,7 @@ std::vector<Destination> DestinationsOf(const cost::Communication& all) {
   return out;
 }
 
-// Device 0 and those that differ from it only along the axes.
+// Returns device 0 and the devices that differ from it only along the axes.
 picture::DeviceSet GroupOf(const Mesh& mesh, const AxisGroup& axes) {
   std::vector<bool> free;
   for (const MeshAxis& axis : mesh.axes) {

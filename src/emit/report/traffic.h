@@ -1,4 +1,5 @@
-// Where the bytes of a step go, by the axes that collectives run over.
+// Draws between which devices a step sends its bytes, by the axes of the
+// collectives.
 #ifndef SHARDC_EMIT_REPORT_TRAFFIC_H_
 #define SHARDC_EMIT_REPORT_TRAFFIC_H_
 

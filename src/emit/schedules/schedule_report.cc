@@ -1,6 +1,7 @@
-// The report names both bubbles. `step` is until the last rank ends, which is
-// what counts if the optimizer waits for all ranks; `rank` is from a rank's own
-// first task to its last. zb-h2 on 4 ranks with 8 micro-batches:
+// Writes the report of a schedule, with two bubbles. `step` is the time until
+// the last rank ends, which counts if the optimizer waits for all ranks; `rank`
+// is the time from a rank's own first task to its last. zb-h2 on 4 ranks with 8
+// micro-batches:
 //
 //   step          27 ticks, 11.1 % of it bubble
 //   longest rank  24 ticks, 0.0 % of it bubble

@@ -15,7 +15,7 @@
 
 namespace shardc {
 
-// The channels that one way to place receives needs.
+// The number of channels that a policy for placing receives needs.
 struct ChannelNeed {
   schedule::Receives receives = schedule::Receives::kSendersTurn;
   schedule::ChannelScope scope = schedule::ChannelScope::kPair;
@@ -39,7 +39,7 @@ std::string ScheduleReportText(const ScheduleReport& report);
 // shardc.schedule/v1
 void WriteScheduleJson(const ScheduleReport& report, Sink& out);
 
-// The names of the schedules, one a line, with what each does.
+// Returns the names of the schedules, one per line, with a description.
 std::string ScheduleListText();
 void WriteScheduleListJson(Sink& out);
 

@@ -1,6 +1,6 @@
-// A cell is as wide as the longest name of a task and a blank. A task of
-// several ticks fills its columns with dashes. 1f1b on 2 ranks with 2
-// micro-batches:
+// Draws a schedule as text. A tick is as wide as the longest name of a task and
+// a blank. A task of several ticks fills its columns with dashes. 1f1b on 2
+// ranks with 2 micro-batches:
 //
 //   rank 0 |0F0 0F1 .   .   0B0---- .   .   0B1----
 //   rank 1 |.   1F0 1B0---- 1F1 1B1---- .   .   .
@@ -18,7 +18,7 @@ using schedule::Cell;
 using schedule::Table;
 using schedule::Timeline;
 
-// "0F3;3B1" for a pair, which has room for it.
+// Returns the name of a task, or for a pair both names, "0F3;3B1".
 std::string NameOf(const Cell& cell) {
   std::string out = schedule::TaskText(cell.task);
   if (cell.overlapped) out += ";" + schedule::TaskText(*cell.overlapped);
@@ -45,7 +45,7 @@ size_t LongestName(const Table& table) {
   return out;
 }
 
-// The complete line of a rank, `width` characters a tick.
+// Returns the line of a rank, with `width` characters per tick.
 std::string RowText(const std::vector<Cell>& row,
                     const std::vector<schedule::Interval>& cells, double tick,
                     size_t ticks, size_t width) {
@@ -62,7 +62,8 @@ std::string RowText(const std::vector<Cell>& row,
     if (end <= begin || end > out.size()) continue;
     std::string text = NameOf(row[i]).substr(0, end - begin - 1);
     text.append(end - begin - 1 - text.size(), '-');
-    // A task of one tick that is shorter than its column needs no dashes.
+    // If a task's name is shorter than its only column, it is padded with
+    // blanks, not with dashes.
     if (end - begin == width) {
       std::replace(text.begin(), text.end(), '-', ' ');
     }

@@ -10,9 +10,9 @@
 
 namespace shardc {
 
-// A tick is the time of the shortest task; dots are the bubble. Blocks of ticks
-// follow each other where the width is not enough. Returns nullopt if the
-// picture would take more than kMostPicture characters.
+// A tick is the time of the shortest task; dots are the bubble. If the ticks do
+// not fit the width, the picture continues in further blocks of lines. Returns
+// nullopt if the picture would take more than kMostPicture characters.
 std::optional<std::string> TimelineText(const schedule::Table& table,
                                         const schedule::Timeline& timeline,
                                         const PictureStyle& style);

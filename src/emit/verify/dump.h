@@ -12,14 +12,14 @@
 
 namespace shardc {
 
-// A safetensors file, each tensor in its own dtype: query, key, value, output
-// (the sharded result) and reference (F64, [B, T, H, D]). The inputs that the
-// case uses are added: bias, mask, additive_mask, softmax_aux, q_segment_ids,
-// kv_segment_ids, q_positions, kv_positions, kv_lengths, kv_starts, blocks, and
-// for latent attention latent, rope_key, up_key and up_value (its key and value
-// are then the expansion of the latent, rounded).
-// Of caches and pages: what they held before and after every step, what entered
-// and its slots, by step (`step-0003/before/key`).
+// Returns a safetensors file, each tensor in its own dtype: query, key, value,
+// output (the sharded result) and reference (F64, [B, T, H, D]). The inputs
+// that the case uses are added: bias, mask, additive_mask, softmax_aux,
+// q_segment_ids, kv_segment_ids, q_positions, kv_positions, kv_lengths,
+// kv_starts, blocks, and for latent attention latent, rope_key, up_key and
+// up_value (its key and value are then the expansion of the latent, rounded).
+// For caches and pages the file has, by step, their contents before and after,
+// the tokens that were written, and their slots (`step-0003/before/key`).
 std::string DumpTensors(const verify::CaseTensors& tensors);
 
 // {"case": ..., "settings": {...}}. If the case was run, the settings hold

@@ -1,6 +1,7 @@
-// One row per case; columns are as wide as their widest cell, and the column of
-// features is shown only if a case has some. Failures of one operation and mode
-// with the same remedy share one reason, and so do equal texts:
+// Prints the results of cases, one row per case. Columns are as wide as their
+// widest cell, and the column of features is shown only if a case has some.
+// Failures of one operation and mode with the same remedy share one reason, and
+// so do equal texts:
 //
 //   fail: vanilla decode: ... help: set kv_head to ...
 //       and 3 more cases of it likewise
@@ -137,8 +138,8 @@ std::string ModeList(const std::vector<Mode>& modes) {
   return out;
 }
 
-// `projections: 3 of 4 agree with the axis rules`, and a line for each that
-// does not.
+// Appends `projections: 3 of 4 agree with the axis rules`, and a line for each
+// projection that does not agree.
 void AppendProjections(const Report& report, std::string& out) {
   int64_t compared = 0, agree = 0;
   std::string failed;
@@ -195,8 +196,8 @@ std::string ReportText(const Report& report) {
   if (plain) {
     for (Row& row : rows) row.erase(row.begin() + 4);
   }
-  // The run used reduced sizes; these are the bytes at the given sizes, by
-  // formula.
+  // The run used reduced sizes, so the bytes at the given sizes are added,
+  // computed by formula.
   if (!report.reduced) {
     for (Row& row : rows) row.pop_back();
   }

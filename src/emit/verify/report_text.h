@@ -16,7 +16,7 @@ namespace shardc {
 std::string ReportText(const verify::Report& report);
 // One line per injected fault: the case that detected it.
 std::string SelfTestText(const verify::SelfTest& result);
-// A line that counts the faults which change outputs by less than the
+// Returns a line with the number of faults that change outputs by less than the
 // tolerance.
 std::string SharpnessText(const verify::Sharpness& result);
 std::string KnownAnswersText(const verify::KnownAnswers& result);

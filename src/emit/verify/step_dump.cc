@@ -1,4 +1,4 @@
-// Tensors are numbered in the order of the step's ops:
+// Writes the tensors of a step, numbered in the order of the step's ops:
 //
 //   0012.output F32, 0012.reference F64
 //   {"name": "0012", "part": "layer 0", "phase": "forward", "op": "linear q"

@@ -1,5 +1,6 @@
-// One line per collective; layers with the same collectives share a line. Below
-// it: the sharding conflicts, the bytes sent in total, and what was compared.
+// Prints a step, one line per collective; layers with the same collectives
+// share a line. Below these lines are the sharding conflicts, the bytes sent in
+// total, and what was compared.
 //
 //   layer 0-31  linear o  [b,t,d]  ... partial tp -> b:dp  all_reduce tp  192
 //   MiB

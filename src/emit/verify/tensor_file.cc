@@ -1,4 +1,4 @@
-// Little-endian bytes, the tensors in sequence:
+// Writes tensors as little-endian bytes, one after the other:
 //
 //   1.0 in BF16  ->  80 3F     of a reference in F64  ->  00 ... F0 3F
 #include "emit/verify/tensor_file.h"

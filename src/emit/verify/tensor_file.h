@@ -15,7 +15,8 @@
 
 namespace shardc {
 
-// `0007`: with leading zeros, so that names sort in the order of the numbers.
+// Returns a number with leading zeros (`0007`), so that names sort in the order
+// of the numbers.
 std::string DumpNumber(size_t index);
 
 class TensorFile {

@@ -1,6 +1,6 @@
-// Each case is one object, written in the order of the schema; a value that was
-// not compared is null. Values per device are lists, or their minimum, mean and
-// maximum:
+// Writes the results of cases as JSON. Each case is one object, written in the
+// order of the schema; a value that was not compared is null. Values per device
+// are lists, or their minimum, mean and maximum:
 //
 //   sent by 4 devices  ->  stacked: [96, 96, 96, 0]
 //                          reduced: {"min": 0, "mean": 72, "max": 96}

@@ -1,9 +1,9 @@
-// Room: emit/verify. Writes verdicts of verification as text, JSON and tensor
-// files.
+// Room: emit/verify. Writes the results of verification as text, JSON and
+// tensor files.
 // Includes: source, model, floats, comm, exec/machine, verify/cases,
 // verify/judge, verify/faults, verify/answers, verify, verify/step.
 //
-// shardc.verify/v1.
+// Writes results as shardc.verify/v1.
 #ifndef SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 #define SHARDC_EMIT_VERIFY_VERIFY_JSON_H_
 

@@ -1,18 +1,17 @@
-// Hands one device's slice of attention to the fast kernels, or to the plain
-// loops where a feature is missing in the kernels. The choice depends on
-// options, kinds of input and arithmetic alone. These are the same for every
-// sharding, so the choice never changes the bits of a result. A mask reaches
-// the kernel as an interval of keys for each row, or as one byte for each key;
-// devices may use different forms, as both give the same bits.
+// Computes one device's slice of attention with the fast kernels, or with the
+// plain loops if the kernels lack a feature. The choice depends on options, the
+// types of inputs and arithmetic only. These are the same for every sharding,
+// so the choice never changes the bits of a result. A mask is passed to the
+// kernel as an interval of keys for each row, or as one byte for each key;
+// devices may use different forms, because both result in the same bits.
 //
 //   causal, query positions 4..7, key positions 0..7  ->  intervals [0, 5),
 //   [0, 6), [0, 7), [0, 8); zig-zag positions 0 1 6 7  ->  bytes
 //
 // Positions that ascend by one, with causal masks, windows, lengths and starts,
-// make intervals; segments, masks and orders such as zig-zag make bytes.
-// Dropout is computed by the loops, and so is the mean over masked rows when
-// keys arrive in several parts: only after the last part is it known which rows
-// are masked.
+// result in intervals; segments, masks and orders such as zig-zag in bytes. The
+// loops compute dropout, and the mean over masked rows when keys arrive in
+// several parts: only after the last part is it known which rows are masked.
 
 #include <algorithm>
 
@@ -180,7 +179,8 @@ void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
   std::vector<HeadGroup> parts;
   parts.reserve(AsIndex(head_end - tile.head));
   for (int64_t h = tile.head; h < head_end;) {
-    // The states of several heads are contiguous only if the tile has all rows.
+    // The states of several heads are contiguous only if the tile has all query
+    // rows, so otherwise one head is computed at a time.
     int64_t heads = 1;
     while (whole && alike && h + heads < head_end &&
            slice.key_head[AsIndex(h + heads)] == slice.key_head[AsIndex(h)]) {
@@ -214,8 +214,8 @@ bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
   return false;
 }
 
-// With finite mask values a row without visible keys weights all keys equally.
-// Rows whose logits are all -inf are not treated so.
+// With finite mask values, a row without visible keys has equal weights for all
+// keys. A row whose logits are all -inf is an exception.
 void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();

@@ -18,7 +18,8 @@
 namespace shardc::exec {
 namespace {
 
-// Sums in eight lanes, which fixes the order and lets the loop vectorise.
+// Sums in eight lanes, which fixes the order of additions and allows the
+// compiler to vectorise the loop.
 float Dot(const float* a, const float* b, int64_t count) {
   float lane[8] = {};
   int64_t i = 0;

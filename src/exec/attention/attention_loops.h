@@ -1,12 +1,12 @@
 // Attention over the slice that one device holds. The plain loops are the
-// oracle; the same functions call the fast kernels where a problem has no
+// reference; the same functions call the fast kernels if the problem uses no
 // feature that the kernels lack.
 //
-// There are two forms. "Scores" computes all logits of the slice at once, so
-// that a collective can add partial logits before anything non-linear. "Online"
-// adds blocks of keys to a state (max, sum, out) for each row (Milakov and
-// Gimelshein 2018). Both compute in float32 and sum in ascending key order; a
-// row's result depends on its own inputs and the block size alone.
+// There are two forms. "Scores" computes all logits of the slice at the same
+// time, so that a collective can add partial logits before anything non-linear.
+// "Online" adds blocks of keys to a state (max, sum, out) for each row (Milakov
+// and Gimelshein 2018). Both compute in float32 and sum in ascending key order;
+// a row's result depends only on its own inputs and the block size.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 
@@ -43,7 +43,7 @@ struct LocalSlice {
   // Global indices of this slice's first row and head, for dropout.
   int64_t batch_offset = 0, head_offset = 0;
   float scale = 1;
-  // The query has one row a sequence, counted over all devices.
+  // Whether the query has one row per sequence, counted over all devices.
   bool one_row = false;
   const AttentionOptions* options = nullptr;
   const Arithmetic* arithmetic = &kRightArithmetic;
@@ -67,12 +67,12 @@ Buffer DotScores(const LocalSlice& slice);
 // Applies cap, bias and mask in place. A masked logit becomes -inf, or
 // kMaskValue in mean mode.
 void FinishScores(const LocalSlice& slice, Buffer& scores);
-// Returns whether the fast kernels can process all keys of the slice, masked
-// rows aside. The answer depends on what all devices share, so it is the same
-// for every sharding.
+// Returns whether the fast kernels can process all keys of the slice, apart
+// from masked rows. The result depends only on values that all devices share,
+// so it is the same for every sharding.
 bool InKernels(const LocalSlice& slice);
-// Processes all keys of the slice with the kernels, block by block, and masked
-// rows as the options require.
+// Processes all keys of the slice with the kernels, block by block, and
+// computes masked rows as the options require.
 void AttendRows(const LocalSlice& slice, SoftmaxState& state);
 // Adds the finished scores of all keys of the slice to the state.
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
@@ -94,12 +94,12 @@ struct Tile {
 };
 void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
                 SoftmaxState& state);
-// Always uses the loops.
+// Computes the tile with the loops, even if the kernels could.
 void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
                        int64_t block_k, SoftmaxState& state);
 
-// VisibleAt returns whether query row (b, h, t) may attend to `key`; the other
-// returns the bias and additive mask of their capped product.
+// VisibleAt returns whether query row (b, h, t) may attend to `key`. The other
+// function returns the bias and additive mask of their capped product.
 bool VisibleAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
                int64_t key);
 float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,

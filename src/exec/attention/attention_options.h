@@ -1,5 +1,5 @@
-// What an attention computes, independent of the operation that computes it:
-// all operations read the same record.
+// The definition of an attention, independent of the operation that computes
+// it: all operations read the same record.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_OPTIONS_H_
 
@@ -29,12 +29,12 @@ struct Window {
 // A window of W keys that end at the query itself: 0 <= pq - pk < W.
 inline Window LastKeys(int64_t count) { return {count - 1, 0}; }
 
-// The logit of query i and key j is
+// The options. The logit of query i and key j is
 //   cap(scale * q.k) + bias + additive mask,
 //   cap(s) = soft_cap*tanh(s/soft_cap)
-// unless a mask, segments, lengths, `causal` or `window` mask it. Positions pq,
-// pk are absolute: pk = j and pq = kv_len - T + i (the last query attends to
-// the last key) unless given.
+// unless a mask, segments, lengths, `causal` or `window` mask it. Positions pq
+// of the query and pk of the key are absolute. Unless they are given, pk = j
+// and pq = kv_len - T + i (the last query attends to the last key).
 struct AttentionOptions {
   std::optional<double> scale;  // 1/sqrt(dim of q) when absent
   double soft_cap = 0;          // 0: none

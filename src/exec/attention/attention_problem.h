@@ -48,17 +48,18 @@ struct AttentionProblem {
   std::optional<Buffer> key_positions;    // I32 [B, S]; absent: j
   std::optional<Buffer> key_lengths;      // I32 [B]; absent: S
   std::optional<Buffer> key_starts;       // I32 [B]; absent: 0
-  // BOOL [B|1, H|1, blocks of T, blocks of S], blocksparse's own table.
+  // BOOL [B|1, H|1, blocks of T, blocks of S]: the table of the operation
+  // blocksparse.
   std::optional<Buffer> blocks;
 
-  // multi_latent_...: key and value are then its expansion, which other
-  // operations read.
+  // The inputs of the operations multi_latent_...; key and value are then the
+  // expansion of the latent, which other operations read.
   std::optional<LatentInputs> latent;
 
   AttentionOptions options;
 
-  // Holds shapes without elements: an operation only reports whether it could
-  // run.
+  // Returns whether the inputs are shapes without elements. An operation then
+  // only reports whether it supports the problem.
   bool IsHollow() const { return query.IsHollow(); }
 };
 
@@ -78,8 +79,8 @@ struct OperationSettings {
   int64_t blocksize_q = 512;
   int64_t blocksize_k = 512;
   int64_t page_size = 16;  // tokens a page of the paged operations
-  // Pages hold int8 with one float32 scale for each token and head, quantised
-  // when written and dequantised when read.
+  // Whether pages hold int8 with one float32 scale for each token and head,
+  // quantised when written and dequantised when read.
   bool int8_pages = false;
   int64_t blocksize_b = 1;  // batch rows a step; never changes a result
   // The dtype that query, key and value are cast to; absent: their common
@@ -89,8 +90,8 @@ struct OperationSettings {
   int dot_bits = 0;  // 0, 8 or 4: products of operands quantised per row
   // If set, the ring must be one axis of this name.
   std::string sequence_axis;
-  // ulysses: of the axes that split the lengths, these pass keys round a ring,
-  // and the others exchange lengths for heads.
+  // For ulysses: of the axes that split the lengths, these axes pass keys
+  // around a ring, and the others exchange lengths for heads.
   AxisGroup ring_axes;
   bool scan_ring = true;  // a loop, or its steps unrolled: the same program
   SequenceOrder order = SequenceOrder::kContiguous;
@@ -100,7 +101,8 @@ struct OperationSettings {
 };
 
 struct OperationOutcome {
-  // Set if the program cannot be formed: why, and the axis at fault.
+  // Set if the operation cannot run with this layout: the reason, and the axis
+  // that causes it.
   std::optional<LayoutError> unsupported;
   ShardedTensor output;  // in the problem's layout, by specs.output
   // True if no reduction crosses devices, so the bits must equal those of the

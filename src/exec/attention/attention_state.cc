@@ -1,6 +1,7 @@
 // States of the online softmax: empty states, merging, and the final division.
-// Two states of the same rows are scaled to the larger of their maxima and
-// added. The caller chooses the order of merges, as sums round:
+// To merge two states of the same rows, both are scaled to the larger of their
+// maxima and added. The caller chooses the order of merges, because sums are
+// rounded:
 //
 //   (max 1, sum 1) with (max 3, sum 1)  ->  (max 3, sum e^-2 + 1 = 1.135)
 //
