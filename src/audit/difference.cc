@@ -1,13 +1,14 @@
-// Both sides are folded to counts by size:
+// Compares the collectives of a compiled program with those of a plan's step
+// program. Both sides are folded to counts by size:
 //
 //   plan     all_gather fsdp  8 KiB: linear up x4, linear down x4
-//   program  all_gather fsdp  8 KiB: up x4 (one in a loop over 4 layers), down
-//   x4,
-//                             up x4 again in the backward pass
+//   program  all_gather fsdp  8 KiB: up x4 (one in a loop over 4 layers),
+//                             down x4, up x4 again in the backward pass
 //   ->       extra: up, 4 times, 32 KiB
 //
-// Then a reason is looked for: a finding at the same line, an argument that is
-// sharded in another way, or the same elements among what the other side lacks.
+// For each difference a reason is then searched for: a finding at the same
+// line, an argument that is sharded in another way, or the same elements among
+// the collectives that the other side lacks.
 #include "audit/difference.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The text of a partitioned program has each argument's local shape and its
-// sharding:
+// Compares the shardings of a program's arguments with a plan. The text of a
+// partitioned program has each argument's local shape and its sharding:
 //
 //   %p = f32[4,32,64] parameter(3), sharding={devices=[1,2,2,2]<=[2,2,2]T(..)
 //       last_tile_dim_replicate}, metadata={op_name="p['layers']['gate']"}

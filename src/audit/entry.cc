@@ -1,4 +1,5 @@
-// JAX writes an entry parameter's path in its metadata:
+// Finds which parameter of the entry a collective moves. JAX writes an entry
+// parameter's path in its metadata:
 //
 //   %p.3 = f32[4,16,64]{2,1,0} parameter(3), sharding={...},
 //       metadata={op_name="p['layers']['gate']"}

@@ -1,5 +1,6 @@
-// Each rule looks at one operand of one collective, with what the report knows
-// of it, and at what uses the result:
+// Finds flaws of a program (SHD601 and following). Each rule checks one operand
+// of one collective, with the data that the report has about it, and the uses
+// of the result:
 //
 //   %g = f32[8,16,64] all-gather(%h), groups over fsdp, h an activation
 //   batch axes: those over which an input's first dimension is sharded, here

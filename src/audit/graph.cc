@@ -1,6 +1,6 @@
-// Computations are called by loops, conditionals, fusions, calls and
-// asynchronous starts. The calls of a program form no cycle; they are sorted so
-// that callers come first:
+// Builds the call graph of a program. Computations are called by loops,
+// conditionals, fusions, calls and asynchronous starts. The calls of a program
+// form no cycle; they are sorted so that callers come first:
 //
 //   entry: while(body=%b), fusion(calls=%f);  %b: fusion(calls=%f)
 //   ->  entry, b, f

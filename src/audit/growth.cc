@@ -1,10 +1,11 @@
-// Bytes are compared by kind and devices, and the part that grew most is named:
+// Compares an audit with an earlier one. Bytes are compared by kind and
+// devices, and the part that grew most is named:
 //
 //   before   all_gather over fsdp   gate 32 KiB
 //   after    all_gather over fsdp   gate 32 KiB, activation 48 KiB
 //   ->  all_gather over fsdp grew from 32 KiB to 80 KiB, most by the activation
 //
-// An earlier audit is read from its JSON, so no other format has to be kept.
+// An earlier audit is read from its JSON, so it needs no format of its own.
 #include "audit/growth.h"
 
 #include <algorithm>

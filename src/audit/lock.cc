@@ -1,4 +1,4 @@
-// A summary of an audit is compared with the file that a project has committed:
+// Compares the summary of an audit with the file that a project has committed:
 //
 //   committed   all_gather over fsdp 160 KiB, SHD604 of up in keep
 //   compiled    all_gather over fsdp 480 KiB

@@ -1,8 +1,8 @@
-// On a mesh dp:2,tp:2 the groups {0,2},{1,3} differ along dp: device 0 has the
-// coordinates (0,0) and device 2 has (1,0). A set of axes names the groups if
-// each group has one member for each position along them, and all members agree
-// in the coordinates along the other axes; the order of groups and of members
-// does not matter.
+// Names groups of devices by mesh axes. On a mesh dp:2,tp:2 the groups
+// {0,2},{1,3} differ along dp: device 0 has the coordinates (0,0) and device 2
+// has (1,0). A set of axes names the groups if each group has one member for
+// each position along them, and all members have the same coordinates along the
+// other axes; the order of groups and of members does not matter.
 #include "audit/members.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ void MarkDifferent(const Mesh& mesh, int64_t first, int64_t other,
   }
 }
 
-// The text up to the end of the groups, so that equal groups share an entry
-// whatever attributes follow.
+// Returns the text up to the end of the groups. It is the key of a cache, so
+// that equal groups share an entry even if the attributes after them differ.
 std::string_view GroupsText(std::string_view text) {
   const bool mesh = text.starts_with("mesh") || text.starts_with('@');
   std::string_view rest = text;

@@ -31,7 +31,7 @@ std::string AxesText(const AxisGroup& axes);
 // and compared with those of the mesh. Each distinct text is read once.
 class MemberNames {
  public:
-  // Without a mesh no group is named.
+  // Without a mesh, groups have no names.
   MemberNames(const Mesh* mesh, int64_t devices)
       : mesh_(mesh), devices_(devices) {}
 

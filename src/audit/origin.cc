@@ -1,4 +1,5 @@
-// An operation's name is a path of transformations, scopes and the primitive:
+// Reads the phase and the scopes of an operation from its name, which is a path
+// of transformations, scopes and the primitive:
 //
 //   jit(step)/transpose(jvp(layer))/while/body/rematted_computation/attn/mul
 //   phase: recomputed; scopes: layer/attn

@@ -1,10 +1,11 @@
-// Of each op that is a collective, these members are read:
+// Reads the collectives of a step program from the report of `verify step`.
+// These members of each op that is a collective are read:
 //
 //   {"part": "layer 0-31", "layers": 32, "phase": "backward", "op": "linear q",
 //    "result": "[n,h]", "collective": "reduce_scatter", "axes": ["fsdp"],
 //    "bytes_per_device": 131072}
 //
-// It stands for 32 reduce_scatters. A result `[]` is a single number.
+// This op stands for 32 reduce_scatters. A result `[]` is a single number.
 #include "audit/planned_step.h"
 
 #include <algorithm>

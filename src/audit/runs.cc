@@ -1,7 +1,8 @@
-// Two passes over the calls, without visiting a computation once per path:
+// Counts how often each computation runs, by two passes over the calls, so that
+// no computation is visited once per path:
 //
-//   callees first   what a computation sends with all that it calls, to choose
-//                   the branch of each conditional that sends most
+//   callees first   the bytes that a computation sends including its callees,
+//                   to choose the branch of each conditional that sends most
 //   callers first   runs(callee) += runs(caller) * times of the call
 //
 // A loop of 4 in a loop of 3: the inner body runs 12 times, its condition,

@@ -1,10 +1,10 @@
-// The checksum of a part is combined from the checksums of its runs when the
-// last of them is written:
+// Writes parts and computes their checksums. When the last run of a part has
+// been written, the part's checksum is combined from those of its runs:
 //
 //   runs of bytes 8 to 15 and 0 to 7  ->  sorted, CRC(0 to 7) with CRC(8 to 15)
 //
-// A part that is written in very many runs is read back instead, since the
-// records of its runs would take too much memory.
+// A part that is written in very many runs is read back instead, because the
+// records of its runs would need too much memory.
 #include "checkpoint/piece_writer.h"
 
 #include <errno.h>

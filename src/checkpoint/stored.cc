@@ -1,4 +1,5 @@
-// The pieces of a tensor are complete if the grid formed by all their edges has
+// Reads stored checkpoints and checks that their tensors are complete. The
+// pieces of a tensor are complete if the grid formed by all their edges has
 // exactly as many cells as there are pieces, and each piece is one cell:
 //
 //   [4, 4] of rows 0:2 and 2:4  ->  edges 0 2 4, 2 cells, complete

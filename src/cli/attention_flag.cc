@@ -1,5 +1,5 @@
-// Items KEY=N separated by commas, each key at most once. A misspelt key is
-// reported with the nearest key:
+// Parses `--attention`: items KEY=N separated by commas, each key at most once.
+// A misspelt key is reported with the nearest key:
 //
 //   heads=32,kv_heads=8  ->  {32, 8}     head=2  ->  did you mean `heads=N`?
 #include "cli/attention_flag.h"

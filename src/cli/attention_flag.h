@@ -16,7 +16,8 @@ struct AttentionFlag {
       kv_len, window, latent, rope_dim;
 };
 
-// Each key at most once, each value a positive integer of at most 2^31.
+// Parses the sizes. Each key may occur once; each value is a positive integer
+// of at most 2^31.
 std::optional<AttentionFlag> ParseAttention(const std::string& text,
                                             Findings& findings);
 

@@ -1,5 +1,6 @@
-// A mesh is legal if every spec of its plan is legal, if no head and no block
-// of quantised weights is split, and if the mesh divides the rows and tokens.
+// Evaluates the meshes that fit a model. A mesh is legal if every spec of its
+// plan is legal, if no head and no block of quantised weights is split, and if
+// the mesh divides the rows and tokens.
 //
 //   8 KV heads over tp 16: illegal, because 16 does not divide 8
 //

@@ -158,7 +158,7 @@ std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
                                         MeshEvaluator& evaluator,
                                         Findings& findings);
 
-// One axis alone, with the legality of each size.
+// One size of one axis, evaluated on the mesh of this axis alone.
 struct AxisSize {
   std::string axis;
   FitMesh fit;

@@ -87,7 +87,7 @@ double SwitchSeconds(const Network& network, const Place& place,
     const double near = network.fabric == Fabric::kFullMesh
                             ? network.link_rate
                             : network.device_rate;
-    // One edge of the ring leaves each domain.
+    // In each domain, one edge of the ring leads to another domain.
     const double far =
         place.domains > 1 ? Real(place.sharing) / network.leaving : 0;
     return network.start +

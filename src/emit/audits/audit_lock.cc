@@ -1,5 +1,5 @@
-// The collectives of one kind over the same axes that move the same tensor in
-// the same function are one entry:
+// Writes the summary of an audit. The collectives of one kind over the same
+// axes that move the same tensor in the same function are one entry:
 //
 //   {"collective": "all_gather", "axes": ["fsdp"], "group_size": 2,
 //    "bytes_per_device": 98304, "what": "parameter", "parameter": "up",

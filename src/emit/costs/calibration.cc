@@ -1,4 +1,5 @@
-// Figures have four digits, as many as noise leaves:
+// Writes a calibrated profile. Its figures have four digits, because
+// measurements are not more precise:
 //
 //   efficiency:
 //     matmul: {bf16: 0.6612}

@@ -1,6 +1,6 @@
-// eformer's PartitionAxis: every axis rule with the value in force, so that the
-// result does not depend on eformer's defaults. Needs the axis rules of a rules
-// file, because a plan file does not hold them:
+// Writes eformer's PartitionAxis: every axis rule with its effective value, so
+// that the result does not depend on eformer's defaults. It requires the axis
+// rules of a rules file, because a plan file does not contain them:
 //
 //   axes: {head: tp}  ->  {"paxis": {..., "head_axis": "tp", ...}}
 #include "emit/exports/exporter.h"
