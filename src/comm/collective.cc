@@ -91,12 +91,4 @@ int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
   return (sent * element_bytes).value();
 }
 
-int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n) {
-  return (Size(n - 1) * bytes).value();
-}
-
-int64_t AllReduceSentByGroup(int64_t bytes, int64_t n) {
-  return (Size(2) * (n - 1) * bytes).value();
-}
-
 }  // namespace shardc

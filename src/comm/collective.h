@@ -56,11 +56,6 @@ int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n);
 
-// Returns the bytes that all members of a group send together. Single members
-// may send different amounts; the sum is exact for every n.
-int64_t ReduceScatterSentByGroup(int64_t bytes, int64_t n);  // F (n-1)
-int64_t AllReduceSentByGroup(int64_t bytes, int64_t n);      // 2 F (n-1)
-
 }  // namespace shardc
 
 #endif  // SHARDC_COMM_COLLECTIVE_H_

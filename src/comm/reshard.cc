@@ -6,9 +6,7 @@
 // its dimension exchanges blocks along two dimensions (all_to_all).
 //
 // Example: on x=2 y=2, [x, y] -> [[x, y], null] is an all_to_all over y alone:
-// the first dimension keeps x and adds y, which the second dimension loses. Of
-// an 8 x 8 tensor each device holds 4 x 4 and needs 2 x 8, of which it has 2 x
-// 4: all four together lack 4 * 8 = 32 elements.
+// the first dimension keeps x and adds y, which the second dimension loses.
 #include "comm/reshard.h"
 
 #include <algorithm>
@@ -62,18 +60,6 @@ std::set<std::string_view> SizedAxes(const Mesh& mesh, const AxisGroup& group) {
   return out;
 }
 
-// A device's slice of a dimension, [begin, end).
-struct Range {
-  int64_t begin = 0, end = 0;
-};
-
-Range RangeOf(const Mesh& mesh, const std::vector<int64_t>& at, int64_t size,
-              const AxisGroup& axes) {
-  const int64_t length = size / mesh.Parts(axes).value_or(1);
-  const int64_t begin = IndexAlong(mesh, at, axes) * length;
-  return {begin, begin + length};
-}
-
 }  // namespace
 
 AxisGroup DropTrivial(const Mesh& mesh, const AxisGroup& axes) {
@@ -123,24 +109,6 @@ std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
     out.kind = Collective::kPpermute;
   }
   return out;
-}
-
-int64_t MovedElements(const Mesh& mesh, const Shape& shape, const Spec& from,
-                      const Spec& to) {
-  Size out = 0;
-  for (int64_t device = 0; device < mesh.devices; ++device) {
-    const std::vector<int64_t> at = CoordinatesOf(mesh, device);
-    Size want = 1, have = 1;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const Range source = RangeOf(mesh, at, shape[d], AxesAt(from, d));
-      const Range target = RangeOf(mesh, at, shape[d], AxesAt(to, d));
-      want *= target.end - target.begin;
-      have *= std::max<int64_t>(0, std::min(source.end, target.end) -
-                                       std::max(source.begin, target.begin));
-    }
-    out += want.Fits() ? want.value() - have.value() : want;
-  }
-  return out.value();
 }
 
 std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,

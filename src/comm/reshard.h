@@ -43,11 +43,6 @@ struct SpecMove {
 std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
                                      const Spec& to);
 
-// Returns the number of elements that all devices together receive when a
-// tensor changes from one legal spec to another: the part of each device's new
-// block outside its old block.
-int64_t MovedElements(const Mesh& mesh, const Shape& shape, const Spec& from,
-                      const Spec& to);
 // Returns the number of elements that each device sends. If several devices
 // hold a block, they take turns as its senders, in ascending order.
 std::vector<int64_t> SentElements(const Mesh& mesh, const Shape& shape,

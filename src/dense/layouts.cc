@@ -43,13 +43,6 @@ Array ToBthd(Array x, Layout layout) {
   return x;
 }
 
-Array FromBthd(const Array& x, Layout layout) {
-  if (layout == Layout::kBhtd) return SwapMiddle(x);
-  Array out = x;
-  if (layout == Layout::kThd) out.shape.erase(out.shape.begin());
-  return out;
-}
-
 Packed PackedPositions(std::span<const int64_t> query_segments,
                        std::span<const int64_t> key_segments) {
   Counts first = CountsOf(key_segments);

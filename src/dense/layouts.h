@@ -11,10 +11,8 @@
 
 namespace shardc::dense {
 
-// ToBthd converts to [B, T, N, D] and FromBthd back. An array in kThd becomes
-// [1, all tokens, N, D].
+// Returns the array as [B, T, N, D]; from kThd, as [1, all tokens, N, D].
 Array ToBthd(Array x, Layout layout);
-Array FromBthd(const Array& x, Layout layout);
 
 // Positions of packed tokens, which segment ids divide into sequences. A key's
 // position is its number among its segment's keys. The last query of a segment

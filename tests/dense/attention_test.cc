@@ -357,15 +357,14 @@ TEST_CASE("large logits stay finite") {
   for (double x : Run(in, options).output.data) CHECK(std::isfinite(x));
 }
 
-TEST_CASE("layouts convert and come back") {
+TEST_CASE("both other layouts convert to bthd") {
   const Array x = Normal({2, 3, 4, 5}, 4);
   const Array swapped = ToBthd(x, Layout::kBhtd);
   CHECK(swapped.shape == std::vector<int64_t>{2, 4, 3, 5});
   CHECK(swapped.At(1, 3, 2, 4) == x.At(1, 2, 3, 4));
-  CHECK(FromBthd(swapped, Layout::kBhtd).data == x.data);
+  CHECK(ToBthd(swapped, Layout::kBhtd).data == x.data);
   const Array packed = ToBthd(Normal({6, 4, 5}, 4), Layout::kThd);
   CHECK(packed.shape == std::vector<int64_t>{1, 6, 4, 5});
-  CHECK(FromBthd(packed, Layout::kThd).shape == std::vector<int64_t>{6, 4, 5});
 }
 
 TEST_CASE("shapes that do not fit are refused with the shapes") {

@@ -243,10 +243,6 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
   out.Put('\n');
 }
 
-std::string AxesFileYaml(const AxisRules& axes) {
-  return "version: 1\n" + AxesYaml(axes, true);
-}
-
 std::string ImportedFileYaml(const Imported& imported) {
   std::string out;
   for (const std::string& line : imported.comments)
@@ -335,15 +331,6 @@ std::string MeshFileYaml(const Mesh& mesh) {
   }
   return out + "slices: " + std::to_string(mesh.slices) + "\ndcn: {" + dcn +
          "}\n";
-}
-
-void WriteAxesFileJson(const AxisRules& axes, Sink& out) {
-  JsonWriter json(out);
-  json.BeginObject(JsonLayout::kLines);
-  json.Member("version", 1);
-  WriteAxes(json, [&](AxisRule rule) { return axes.Given(rule); });
-  json.EndObject();
-  out.Put('\n');
 }
 
 }  // namespace shardc

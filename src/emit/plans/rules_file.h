@@ -19,10 +19,6 @@ namespace shardc {
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
 bool HasMixedSeparators(const RuleSet& rules);
 
-// A rules file with only the axis rules that were given.
-std::string AxesFileYaml(const AxisRules& axes);
-void WriteAxesFileJson(const AxisRules& axes, Sink& out);
-
 // Returns the imported rules as a rules file: YAML with comments, or JSON with
 // the comments as notes.
 std::string ImportedFileYaml(const Imported& imported);

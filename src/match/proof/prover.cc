@@ -219,41 +219,23 @@ RelatedRules ProvePairs(Prover& prover) {
   return out;
 }
 
-namespace {
-
-// Proves that no name matches `a` and not `b`, and with `both_ways` that no
-// name matches `b` and not `a`. If not, returns the shorter of the names found.
-PatternProof NoNameApart(const Pattern& a, const Pattern& b, bool both_ways) {
+PatternProof Contains(const Pattern& outer, const Pattern& inner) {
   Findings ignored;
-  const std::array patterns = {a, b};
+  const std::array patterns = {inner, outer};
   const auto matcher = Matcher::Compile(patterns, ignored);
   if (!matcher) return {};
   Prover prover(*matcher);
-  PatternProof proof{Answer::kYes, ""};
-  for (const uint32_t rule : {0U, 1U}) {
-    const uint32_t other = 1 - rule;
-    if (rule == 1 && !both_ways) break;
-    NameAnswer name = prover.FindName({&rule, 1}, {&other, 1});
-    if (name.answer == Answer::kYes) {
-      const bool shorter =
-          proof.answer != Answer::kNo || name.name.size() < proof.name.size();
-      if (shorter) proof = {Answer::kNo, std::move(name.name)};
-    } else if (name.answer == Answer::kNotProven &&
-               proof.answer == Answer::kYes) {
-      proof.answer = Answer::kNotProven;
-    }
+  constexpr uint32_t kInner = 0, kOuter = 1;
+  NameAnswer name = prover.FindName({&kInner, 1}, {&kOuter, 1});
+  switch (name.answer) {
+    case Answer::kYes:
+      return {Answer::kNo, std::move(name.name)};
+    case Answer::kNo:
+      return {Answer::kYes, ""};
+    case Answer::kNotProven:
+      break;
   }
-  return proof;
-}
-
-}  // namespace
-
-PatternProof Equivalent(const Pattern& a, const Pattern& b) {
-  return NoNameApart(a, b, true);
-}
-
-PatternProof Contains(const Pattern& outer, const Pattern& inner) {
-  return NoNameApart(inner, outer, false);
+  return {};
 }
 
 namespace {

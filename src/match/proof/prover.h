@@ -110,8 +110,6 @@ struct PatternProof {
   std::string name;  // if kNo
 };
 
-// Whether both match the same names.
-PatternProof Equivalent(const Pattern& a, const Pattern& b);
 // Whether `outer` matches every name that `inner` matches.
 PatternProof Contains(const Pattern& outer, const Pattern& inner);
 

@@ -218,10 +218,6 @@ std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
       .value_or(std::pair(heads, key_heads));
 }
 
-int64_t ReducedDim(int64_t dim, const Splits& splits) {
-  return FindDim(dim, splits, splits).value_or(dim);
-}
-
 std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
                                   const Splits& used) {
   Sizes out = real;

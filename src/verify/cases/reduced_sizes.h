@@ -54,12 +54,10 @@ struct Splits {
 // Returns the smallest (H, K) with the real pair's predicates.
 std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
                                          const Splits& splits);
-// Returns 16 elements a shard; 64 stays 64 where pages hold words, as keys and
-// values share a row then.
-int64_t ReducedDim(int64_t dim, const Splits& splits);
 
 // Batch: two rows a shard where there are as many. A query that is shorter than
-// its keys stays shorter.
+// its keys stays shorter. Sizes of heads: 16 elements a shard; 64 stays 64
+// where pages hold words, as keys and values share a row then.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
 // The smallest sizes that `used` splits as `given` splits the real ones, where
 // both list the same axes on two meshes; nothing if there are none.

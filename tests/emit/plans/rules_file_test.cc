@@ -111,21 +111,24 @@ TEST_CASE("axis rules as a file of their own") {
   axes.Set(AxisRule::kBatch, {.is_null = false, .axes = {"true", "d p", "9"}});
   axes.Set(AxisRule::kVocab, {});
   axes.Set(AxisRule::kDecodeHead, {.is_null = false, .axes = {}});
-  CHECK(AxesFileYaml(axes) ==
+  Imported given;
+  given.axes = axes;
+  CHECK(ImportedFileYaml(given) ==
         "version: 1\n"
         "axes:\n"
         "  batch: [\"true\", \"d p\", \"9\"]\n"
         "  head: tp\n"
         "  vocab: null\n"
         "  decode_head: []\n");
-  CHECK(AxesFileYaml({}) == "version: 1\naxes: {}\n");
+  CHECK(ImportedFileYaml({}) == "version: 1\naxes: {}\n");
   AxisRules plain;
   plain.Set(AxisRule::kHead, {.is_null = false, .axes = {"tp"}});
   plain.Set(AxisRule::kDecodeHead, {.is_null = false, .axes = {}});
   plain.Set(AxisRule::kVocab, {});
-  for (const std::string& text : {AxesFileYaml(plain), TextOf([&](Sink& out) {
-                                    WriteAxesFileJson(plain, out);
-                                  })}) {
+  given.axes = plain;
+  for (const std::string& text :
+       {ImportedFileYaml(given),
+        TextOf([&](Sink& out) { WriteImportedFileJson(given, out); })}) {
     auto rules = Read(text);
     REQUIRE(rules);
     CHECK(rules->axes == plain);

@@ -94,7 +94,8 @@ TEST_CASE("reduced batches and dims keep their parts") {
       CHECK((batch == 1) == (real == 1));
       CHECK((batch % n == 0) == (real % n == 0));
       CHECK(std::min<int64_t>(batch / n, 2) == std::min<int64_t>(real / n, 2));
-      const int64_t dim = ReducedDim(real, splits);
+      const int64_t dim =
+          ReducedSizes({1, 1, 1, 1, 1, real, 0}, splits).head_dim;
       CHECK((dim % 2 == 0) == (real % 2 == 0));
       CHECK((dim % n == 0) == (real % n == 0));
       CHECK((dim % (2 * n) == 0) == (real % (2 * n) == 0));
@@ -167,10 +168,13 @@ TEST_CASE("pages' words of heads split as the real ones do") {
   Splits splits;
   splits.heads = {{4, 4}};
   splits.words = {{4, 4}};
+  const auto reduced = [&](int64_t dim) {
+    return ReducedSizes({1, 1, 1, 64, 32, dim, 0}, splits).head_dim;
+  };
   // 64 dims stay, since keys and values share a row then. 128 dims are reduced,
   // but never to 64.
-  CHECK(ReducedDim(64, splits) == 64);
-  CHECK(ReducedDim(128, splits) == 16);
+  CHECK(reduced(64) == 64);
+  CHECK(reduced(128) == 16);
   // Words of 4 heads over 4 devices: with 16 key heads or more each device has
   // complete words; with 4, a quarter of one.
   CHECK(ReducedHeads(64, 32, splits).second == 16);
