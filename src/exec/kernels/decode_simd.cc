@@ -8,7 +8,8 @@
 // half a block apart, are read for all rows (query heads of all slices). The
 // heads of a position are contiguous, so each half is one sequential stream,
 // and two streams are what the processor reads fastest. Lines slightly ahead
-// are prefetched, since hardware prefetching stops at page ends.
+// are prefetched where that helps (prefetch.h), since the hardware prefetchers
+// of some processors stop at page ends.
 //
 // A score is one sum per lane over the dims, then a tree over the lanes; an
 // output is one chain over the keys: neither depends on the other rows. For
@@ -20,6 +21,7 @@
 #include <limits>
 
 #include "exec/kernels/kernels.h"
+#include "exec/kernels/prefetch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/decode_simd.cc"
@@ -171,10 +173,9 @@ struct DecodeRow {
   float* scores;      // [kDecodeBlock], plus room for a vector
   int64_t head, row;  // g, t
   Rows seen;
-  int64_t lo, hi;  // the visible keys of the current block
+  int64_t lo, hi;   // the visible keys of the current block
+  bool prefetches;  // of the rows that share keys, one at most
   bool Sees(int64_t k) const { return k >= lo && k < hi; }
-  // Of the rows that share keys, only one prefetches.
-  bool Leads() const { return head == 0 && row == 0; }
 };
 
 template <class E>
@@ -194,8 +195,8 @@ template <class E, bool kAll>
 HWY_INLINE VF KeyDot(const DecodeRow& r, int64_t first, int64_t k) {
   if (!kAll && !r.Sees(k)) return hn::Zero(DF());
   const auto* const key = KeyAt<E>(r, first + k);
-  return r.Leads() ? Dot<E, true>(r.query, key, r.in->head_dim)
-                   : Dot<E, false>(r.query, key, r.in->head_dim);
+  return r.prefetches ? Dot<E, true>(r.query, key, r.in->head_dim)
+                      : Dot<E, false>(r.query, key, r.in->head_dim);
 }
 
 // Computes the scores of keys k and k + kHalf of the block at `first`, for two
@@ -225,7 +226,7 @@ HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
   const typename E::T* v[2] = {ValueAt<E>(r, first + k),
                                ValueAt<E>(r, first + k + kHalf)};
   const float w[2] = {r.scores[k], r.scores[k + kHalf]};
-  if (one && two && r.Leads()) {
+  if (one && two && r.prefetches) {
     AddRows<E, 2, true>(w, v, dim, r.out);
   } else if (one && two) {
     AddRows<E, 2, false>(w, v, dim, r.out);
@@ -329,7 +330,7 @@ void ConvertQuery(const AttentionSlice& in, int64_t g, int64_t t, float* to) {
 
 template <class E>
 void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
-                  size_t count, Scratch& scratch) {
+                  size_t count, Scratch& scratch, bool prefetch) {
   const auto size = [](int64_t x) { return static_cast<size_t>(x); };
   constexpr int64_t kScores = kDecodeBlock + 64;
   size_t row_count = 0;
@@ -364,6 +365,7 @@ void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
         r->scores = take(kScores);
         r->head = g;
         r->row = t;
+        r->prefetches = prefetch && g == 0 && t == 0;
         r->seen = RowsOf(in, t);
         WithElement(in.query_dtype, [&](auto element) {
           ConvertQuery<decltype(element)>(in, g, t, r->query);
@@ -387,10 +389,10 @@ void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
 }
 
 void Decode(const AttentionSlice* slices, const AttentionState* states,
-            size_t count, Scratch& scratch) {
+            size_t count, Scratch& scratch, bool prefetch) {
   if (count == 0) return;
   WithElement(slices[0].kv_dtype, [&](auto element) {
-    DecodeSlices<decltype(element)>(slices, states, count, scratch);
+    DecodeSlices<decltype(element)>(slices, states, count, scratch, prefetch);
   });
 }
 
@@ -405,7 +407,7 @@ SIMD_EXPORT(Decode);
 void DecodeAttention(std::span<const AttentionSlice> slices,
                      std::span<const AttentionState> states, Scratch& scratch) {
   SIMD_DISPATCH(Decode)
-  (slices.data(), states.data(), slices.size(), scratch);
+  (slices.data(), states.data(), slices.size(), scratch, PrefetchHelps());
 }
 
 }  // namespace shardc::exec
