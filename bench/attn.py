@@ -3,7 +3,8 @@
 import os
 import shutil
 import subprocess
-import sys
+
+import peers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -57,11 +58,15 @@ def rows():
             row("prefill %d causal bf16" % length, "our f32",
                 "prefill %d causal bf16" % length, causal, target=0.9),
             row(causal, "ONNX Runtime", causal, causal, "ort", target=2.5),
-            row(causal, "PyTorch", causal, causal, "torch", target=5.0),
+            row(causal, "PyTorch", causal, causal, "torch"),
+            row("prefill %d causal bf16" % length, "PyTorch",
+                "prefill %d causal bf16" % length,
+                "prefill %d causal bf16" % length, "torch"),
             row(causal, "numpy", causal, causal, "numpy"),
             row(full, "floor: FMA peak", full, "peak", rate=True,
                 unit="flop/s"),
             row(full, "ONNX Runtime", full, full, "ort", target=1.0),
+            row(full, "PyTorch", full, full, "torch"),
         ]
     for length, target in ((8192, 0.85), (32768, 0.90)):
         for dtype in ("f32", "bf16"):
@@ -73,6 +78,9 @@ def rows():
             row("decode %d int8" % length, "our f32",
                 "decode %d int8" % length, f32, target=2.5),
             row(f32, "PyTorch", f32, f32, "torch"),
+            row("decode %d bf16" % length, "PyTorch",
+                "decode %d bf16" % length, "decode %d bf16" % length,
+                "torch"),
             row(f32, "numpy", f32, f32, "numpy"),
         ]
     for length in (512, 1024):
@@ -84,10 +92,10 @@ def rows():
 
 class Suite:
     def __init__(self, build):
-        python = sys.executable
+        python = peers.python()
         self.workers = {
             "ours": Worker([os.path.join(build, "bench", "attention_worker")]),
-            "ort": Worker(["node", "ort_worker.js"]),
+            "ort": Worker([python, "ort_worker.py"]),
             "torch": Worker([python, "torch_worker.py"]),
             "numpy": Worker([python, "numpy_worker.py"]),
         }

@@ -1,5 +1,9 @@
 """Measures side by side in one run and writes ratios.
 
+`--suite all` takes the suites one after the other. `--before BUILD` times a
+build of an earlier commit in the same rounds, each row against its peer, so
+that a table shows what a change gained. `--table FILE` writes the table.
+
 Each round times every row's two sides one after the other, the machine's
 floors among them, so that what disturbs one disturbs both. A row's ratio is
 that of the medians over the rounds; over 1 is in our favour, and against a
@@ -8,6 +12,7 @@ reported as absent.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -73,45 +78,94 @@ def moved(rows):
     return worst
 
 
-def main():
+def measure(suite, build, before, rounds, only):
+    """The rows of a suite; with the earlier build's ratio as `before`."""
+    with contextlib.ExitStack() as stack:
+        builds = [stack.enter_context(suite.Suite(os.path.abspath(one)))
+                  for one in (build, before) if one]
+        specs = [s for s in builds[0].rows() if only in s["name"]]
+        taken = [[[] for _ in specs] for _ in builds]
+        for number in range(rounds):
+            for i, spec in enumerate(specs):
+                for one, rows in zip(builds, taken):
+                    rows[i].append(one.round(spec))
+            print("round %d of %d" % (number + 1, rounds), file=sys.stderr)
+    rows = [row_of(s, r) for s, r in zip(specs, taken[0])]
+    if before:
+        for row, spec, earlier in zip(rows, specs, taken[1]):
+            row["before"] = row_of(spec, earlier).get("ratio")
+    return rows
+
+
+def table(results, about):
+    """The results as Markdown."""
+    def text(number):
+        return "" if number is None else "%.2f" % number
+
+    earlier = any("before" in row for result in results
+                  for row in result["rows"])
+    lines = ["%s, %s cores, %s." % (about.get("processor", "?"),
+                                    about["cores"], about.get("vectors", "?")),
+             "",
+             "| case | against | %sratio | target |" % (
+                 "before | " if earlier else ""),
+             "|---|---|%s---|---|" % ("---|" if earlier else "")]
+    for result in results:
+        for row in result["rows"]:
+            ratio = text(row.get("ratio")) or "absent: " + row["absent"]
+            lines.append("| %s | %s | %s%s | %s |" % (
+                row["name"], row["against"],
+                text(row.get("before")) + " | " if earlier else "", ratio,
+                text(row.get("target"))))
+    return "\n".join(lines) + "\n"
+
+
+def flags():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--suite", choices=sorted(SUITES), required=True)
+    parser.add_argument("--suite", choices=sorted(SUITES) + ["all"],
+                        required=True)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--build", default=os.path.join(
         os.path.dirname(os.path.abspath(__file__)), "..", "build"))
+    parser.add_argument("--before", default="",
+                        help="the build of an earlier commit")
     parser.add_argument("--only", default="", help="rows whose name has this")
+    parser.add_argument("--table", default="", help="a file for the table")
     parser.add_argument("-o", dest="output", default="-")
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error("--rounds must be at least 1")
-    suite = SUITES[args.suite]
-    with suite.Suite(os.path.abspath(args.build)) as measure:
-        specs = [s for s in measure.rows() if args.only in s["name"]]
-        taken = [[] for _ in specs]
-        for number in range(args.rounds):
-            for spec, rounds in zip(specs, taken):
-                rounds.append(measure.round(spec))
-            print("round %d of %d" % (number + 1, args.rounds),
-                  file=sys.stderr)
-    rows = [row_of(s, r) for s, r in zip(specs, taken)]
-    result = {"suite": args.suite, "machine": machine(), "rows": rows}
-    drift = moved(rows)
-    if drift > 0.25:
-        result["remark"] = ("the machine's floors moved by %d%% within the "
-                            "run: repeat it" % round(100 * drift))
-    text = json.dumps(result, indent=1) + "\n"
+    return args
+
+
+def main():
+    args = flags()
+    results = []
+    for name in sorted(SUITES) if args.suite == "all" else [args.suite]:
+        print("suite " + name, file=sys.stderr)
+        rows = measure(SUITES[name], args.build, args.before, args.rounds,
+                       args.only)
+        result = {"suite": name, "machine": machine(), "rows": rows}
+        drift = moved(rows)
+        if drift > 0.25:
+            result["remark"] = ("the machine's floors moved by %d%% within "
+                                "the run: repeat it" % round(100 * drift))
+        results.append(result)
+    text = json.dumps(results if args.suite == "all" else results[0],
+                      indent=1) + "\n"
     if args.output == "-":
         sys.stdout.write(text)
     else:
-        with open(args.output, "w") as out:
+        with open(args.output, "w", encoding="utf-8") as out:
             out.write(text)
-    for row in rows:
-        print("%-34s %-26s %s" % (
-            row["name"], row["against"],
-            "absent: " + row["absent"] if "absent" in row
-            else "%.3f" % row["ratio"]), file=sys.stderr)
-    if "remark" in result:
-        print(result["remark"], file=sys.stderr)
+    printed = table(results, machine())
+    print(printed, file=sys.stderr)
+    if args.table:
+        with open(args.table, "w", encoding="utf-8") as out:
+            out.write(printed)
+    for result in results:
+        if "remark" in result:
+            print(result["suite"] + ": " + result["remark"], file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 #!/bin/sh
-# bench/run.sh --suite attn|audit|compile|lsp|match|split [--rounds N] [-o FILE]
+# bench/run.sh --suite NAME|all [--rounds N] [--before BUILD] [-o FILE]
 here=$(cd "$(dirname "$0")" && pwd)
-# Debian's packages (numpy, torch) belong to the system's Python.
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3
-exec env OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+exec env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
   "$python" "$here/run.py" "$@"

@@ -1,6 +1,7 @@
-"""Splitting a checkpoint against copying its bytes with dd, page cache warm.
+"""Splitting a checkpoint against copying its bytes with dd and cp, and against
+the safetensors package, page cache warm.
 
-Both overwrite what is there: fresh files measure the file system's mood.
+All overwrite what is there: fresh files measure the file system's mood.
 """
 
 import json
@@ -10,9 +11,14 @@ import subprocess
 import tempfile
 import time
 
+import peers
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 MEGA = 1 << 20
 TENSORS = 8
 DEVICES = 8
+DD, CP = "dd of the same bytes", "cp of the same bytes"
+SAFETENSORS = "safetensors in Python"
 
 
 def write_checkpoint(path):
@@ -61,8 +67,9 @@ class Suite:
 
     def rows(self):
         return [{"name": "split along dim %d into %d" % (dim, DEVICES),
-                 "against": "dd of the same bytes", "dim": dim,
-                 "rate": True, "unit": "byte/s"} for dim in (0, 1)]
+                 "against": against, "dim": dim,
+                 "rate": True, "unit": "byte/s"}
+                for dim in (0, 1) for against in (DD, CP, SAFETENSORS)]
 
     def _run(self, command):
         before = time.perf_counter()
@@ -76,15 +83,30 @@ class Suite:
             return lines[0] if lines else "exit %d" % done.returncode
         return time.perf_counter() - before
 
+    def _peer(self, spec):
+        copy = self.folder.name + "/copy"
+        if spec["against"] == DD:
+            return self._run(["dd", "if=" + self.source, "of=" + copy, "bs=1M",
+                              "conv=notrunc"])
+        if spec["against"] == CP:
+            return self._run(["cp", "--reflink=never", self.source, copy])
+        done = subprocess.run(
+            [peers.python(), os.path.join(HERE, "safetensors_worker.py"),
+             self.source, self.folder.name + "/sliced%d" % spec["dim"],
+             str(spec["dim"]), str(DEVICES)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            check=False)
+        if done.returncode != 0:
+            return (done.stderr.strip().splitlines() or ["failed"])[-1]
+        return float(done.stdout)
+
     def round(self, spec):
         at = self.folder.name
         ours = self._run([
             self.program, "split", "--plan", self.plans[spec["dim"]],
             "--checkpoint", self.source, "--out",
             at + "/pieces%d" % spec["dim"], "--reuse", "--no-sync"])
-        theirs = self._run([
-            "dd", "if=" + self.source, "of=" + at + "/copy", "bs=1M",
-            "conv=notrunc"])
+        theirs = self._peer(spec)
         for side in (self.failed, ours, theirs):
             if isinstance(side, str):
                 return {"absent": side}

@@ -1,4 +1,4 @@
-"""Attention in PyTorch: its scaled_dot_product_attention where it has one."""
+"""Attention in PyTorch: scaled_dot_product_attention on the processor."""
 
 import protocol
 
@@ -10,25 +10,24 @@ def make(words):
 
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
+    dtypes = {"f32": torch.float32, "bf16": torch.bfloat16}
     kind = words[0]
     keys = int(words[1])
+    dtype = dtypes[words[-1]]
     rows = keys if kind == "prefill" else 1
-    query = torch.randn(1, HEADS, rows, DIM)
-    key = torch.randn(1, HEADS, keys, DIM)
-    value = torch.randn(1, HEADS, keys, DIM)
     causal = kind == "prefill" and words[2] == "causal"
-    fused = getattr(torch.nn.functional, "scaled_dot_product_attention", None)
-    if fused is not None:
-        return lambda: fused(query, key, value, is_causal=causal)
-    hidden = torch.ones(rows, keys, dtype=torch.bool).triu(1)
+    attend = torch.nn.functional.scaled_dot_product_attention
 
-    def run():
-        logits = torch.matmul(query, key.transpose(-1, -2)) * DIM ** -0.5
-        if causal:
-            logits.masked_fill_(hidden, float("-inf"))
-        return torch.matmul(torch.softmax(logits, -1), value)
+    def call():
+        query = torch.randn(1, HEADS, rows, DIM).to(dtype)
+        key = torch.randn(1, HEADS, keys, DIM).to(dtype)
+        value = torch.randn(1, HEADS, keys, DIM).to(dtype)
+        return lambda: attend(query, key, value, is_causal=causal)
 
-    return run
+    if kind == "prefill":
+        return call()
+    cache = 2 * keys * HEADS * DIM * dtype.itemsize
+    return protocol.in_turn([call() for _ in range(protocol.turns(cache))])
 
 
 protocol.serve(make)
