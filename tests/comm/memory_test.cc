@@ -57,12 +57,39 @@ TEST_CASE("the fullest device is at the fullest coordinate of each axis") {
   CHECK(held.placed().at("tp") == HeldBytes::ByCoordinate{{3, 100}});
 }
 
+TEST_CASE("the emptiest device is at the emptiest coordinate of each axis") {
+  Mesh mesh;
+  mesh.axes = {{"ep", 2}, {"tp", 4}};
+  mesh.devices = 8;
+  HeldBytes held;
+  CHECK(held.Emptiest(mesh) == 0);
+  held.Add(10);
+  CHECK(held.Emptiest(mesh) == 10);
+  // The other coordinate of ep holds none,
+  held.AddAt("ep", 0, 4);
+  CHECK(held.Emptiest(mesh) == 10);
+  // then more, then less than the first.
+  held.AddAt("ep", 1, 6);
+  CHECK(held.Emptiest(mesh) == 14);
+  held.AddAt("ep", 0, 3);
+  CHECK(held.Emptiest(mesh) == 16);
+  for (int64_t i = 0; i < 3; ++i) held.AddAt("tp", i, 5);
+  CHECK(held.Emptiest(mesh) == 16);
+  held.AddAt("tp", 3, 1);
+  CHECK(held.Emptiest(mesh) == 17);
+  CHECK(held.Fullest() == 10 + 7 + 5);
+}
+
 TEST_CASE("bytes that overflow 64 bits are reported as unknown") {
+  Mesh two;
+  two.axes = {{"ep", 2}};
+  two.devices = 2;
   HeldBytes whole;
   whole.Add(INT64_MAX);
   CHECK(whole.Fullest() == INT64_MAX);
   whole.Add(1);
   CHECK(whole.Fullest() == std::nullopt);
+  CHECK(whole.Emptiest(two) == std::nullopt);
 
   HeldBytes placed;
   placed.AddAt("ep", 1, INT64_MAX);
@@ -74,6 +101,30 @@ TEST_CASE("bytes that overflow 64 bits are reported as unknown") {
   both.Add(INT64_MAX);
   both.AddAt("ep", 1, 1);
   CHECK(both.Fullest() == std::nullopt);
+  // The other coordinate holds nothing more.
+  CHECK(both.Emptiest(two) == INT64_MAX);
+  both.AddAt("ep", 0, 1);
+  CHECK(both.Emptiest(two) == std::nullopt);
+  // One sum that does not fit stays unknown whatever else is added.
+  both.AddAt("ep", 0, 0);
+  CHECK(both.Emptiest(two) == std::nullopt);
+}
+
+TEST_CASE("the caches of a device are the sum of each one's share") {
+  // Layers, batch, length, KV heads, head_dim, bytes of an element, tensors.
+  const std::vector<CacheSizes> all = {{3, 8, 100, 4, 16, 2},
+                                       {1, 8, 10, 1, 8, 4, 1}};
+  CHECK(CacheBytesPerDevice(all, CacheParts{}) ==
+        2 * 3 * 8 * 100 * 4 * 16 * 2 + 8 * 10 * 8 * 4);
+  // 3 of 8 rows; 13 of 100 and 2 of 10 tokens; 2 of 4 heads and the only one.
+  CHECK(CacheBytesPerDevice(all, CacheParts{3, 8, 2}) ==
+        2 * 3 * 3 * 13 * 2 * 16 * 2 + 3 * 2 * 8 * 4);
+  CHECK(CacheBytesPerDevice(std::vector<CacheSizes>(), CacheParts{}) == 0);
+  const CacheSizes huge = {INT64_MAX, 1, 1, 1, 1, 1, 1};
+  CHECK(CacheBytesPerDevice({huge}, CacheParts{}) == INT64_MAX);
+  CHECK(CacheBytesPerDevice({huge, huge}, CacheParts{}) == std::nullopt);
+  const CacheSizes unknown = {INT64_MAX, 2, 1, 1, 1, 1, 1};
+  CHECK(CacheBytesPerDevice({unknown, all[0]}, CacheParts{}) == std::nullopt);
 }
 
 // [tensors, layers, batch, length, kv_heads, head_dim, element_bytes] of each

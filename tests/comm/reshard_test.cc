@@ -1,9 +1,9 @@
 #include "comm/reshard.h"
-#include "comm/joint_mesh.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -148,6 +148,11 @@ int64_t Sum(const std::vector<int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), int64_t{0});
 }
 
+int64_t Product(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1},
+                         std::multiplies<>());
+}
+
 TEST_CASE("the elements that devices send are those that devices lack") {
   const Mesh mesh = MeshOf({{"x", 2}, {"y", 3}});
   const std::vector<Spec> specs = {
@@ -176,6 +181,111 @@ TEST_CASE("two meshes over the same devices have a joint mesh") {
   CHECK_FALSE(JointMesh::Of(before, MeshOf({{"fsdp", 16}, {"tp", 2}})));
   CHECK_FALSE(JointMesh::Of(MeshOf({{"a", 2}, {"b", 6}}),
                             MeshOf({{"c", 3}, {"d", 4}})));
+}
+
+TEST_CASE("every digit of a joint mesh has the sizes of both meshes") {
+  const std::vector<std::vector<int64_t>> meshes = {
+      {24}, {2, 12}, {12, 2}, {2, 3, 4}, {4, 3, 2}, {2, 2, 6}, {1, 24, 1}};
+  const auto named = [](const std::vector<int64_t>& sizes) {
+    std::vector<std::pair<std::string, int64_t>> axes;
+    for (const int64_t size : sizes) {
+      axes.emplace_back("a" + std::to_string(axes.size()), size);
+    }
+    return MeshOf(axes);
+  };
+  int joined = 0;
+  for (const auto& a : meshes) {
+    for (const auto& b : meshes) {
+      const Mesh before = named(a), after = named(b);
+      const auto joint = JointMesh::Of(before, after);
+      if (!joint) continue;
+      ++joined;
+      CHECK(joint->mesh().devices == 24);
+      CHECK(joint->mesh().axes.size() <= a.size() + b.size());
+      const auto check = [&](const Mesh& mesh, bool first) {
+        for (const MeshAxis& axis : mesh.axes) {
+          CAPTURE(axis);
+          const Spec own = {{axis.name}};
+          const Spec found = first ? joint->OfBefore(own) : joint->OfAfter(own);
+          CHECK(joint->mesh().Parts(found[0]) == axis.size);
+          if (first && axis.size > 1) {
+            CHECK(joint->NamesBefore(found[0]) == AxisGroup{axis.name});
+          }
+        }
+      };
+      check(before, true);
+      check(after, false);
+    }
+  }
+  // Neither 2, 3, 4 and 4, 3, 2 nor 2, 3, 4 and 2, 2, 6 divide each other.
+  CHECK(joined == 45);
+  // Devices of slices are not numbered along the axes.
+  Mesh slices = MeshOf({{"a", 2}, {"b", 2}});
+  slices.slices = 2;
+  slices.dcn = {2, 1};
+  const Mesh plain = MeshOf({{"c", 4}});
+  CHECK_FALSE(JointMesh::Of(slices, plain));
+  CHECK_FALSE(JointMesh::Of(plain, slices));
+  // An axis that the mesh lacks splits nothing.
+  const auto joint = JointMesh::Of(plain, plain);
+  REQUIRE(joint);
+  CHECK(joint->OfBefore({{"absent", "c"}}) == Spec{{"0"}});
+  CHECK(joint->NamesBefore({}) == AxisGroup{});
+}
+
+// What Overlaps computes by ranges of blocks, element by element: each device
+// is sent every element that it needs and does not hold by one device that
+// holds it.
+TEST_CASE("sent elements are those of a count of single elements") {
+  const Mesh mesh = MeshOf({{"x", 2}, {"y", 3}, {"z", 2}});
+  const Shape shape = {12, 12};
+  const std::vector<AxisGroup> groups = {
+      {}, {"x"}, {"y"}, {"z"}, {"x", "y"}, {"y", "x"}, {"z", "y"}};
+  const auto holds = [&](const Spec& spec, int64_t device, size_t d,
+                         int64_t at) {
+    const int64_t length = shape[d] / *mesh.Parts(AxesAt(spec, d));
+    return IndexAlong(mesh, CoordinatesOf(mesh, device), AxesAt(spec, d)) ==
+           at / length;
+  };
+  int compared = 0;
+  for (const AxisGroup& a : groups) {
+    for (const AxisGroup& b : groups) {
+      const Spec from = {a, {}}, to = {{}, b};
+      int64_t lacked = 0;
+      for (int64_t device = 0; device < mesh.devices; ++device) {
+        for (int64_t i = 0; i < shape[0]; ++i) {
+          for (int64_t j = 0; j < shape[1]; ++j) {
+            const bool needs =
+                holds(to, device, 0, i) && holds(to, device, 1, j);
+            const bool has =
+                holds(from, device, 0, i) && holds(from, device, 1, j);
+            lacked += needs && !has;
+          }
+        }
+      }
+      CAPTURE(SpecText(from));
+      CAPTURE(SpecText(to));
+      CHECK(ElementsLacked(mesh, shape, from, to) == lacked);
+      const auto sent = SentElements(mesh, shape, from, to);
+      CHECK(Sum(sent) == lacked);
+      // Holders of a block take turns, so that none sends much more.
+      const auto [least, most] = std::minmax_element(sent.begin(), sent.end());
+      const int64_t block = Product(shape) / *mesh.Parts(a);
+      CHECK(*most - *least <= block);
+      ++compared;
+    }
+  }
+  CHECK(compared == 49);
+}
+
+TEST_CASE("elements that do not fit 64 bits are INT64_MAX") {
+  const Mesh mesh = MeshOf({{"x", 2}});
+  const int64_t large = int64_t{1} << 62;
+  CHECK(Sum(SentElements(mesh, {large}, {{"x"}}, {})) == large);
+  const auto sent = SentElements(mesh, {large, 8}, {{"x"}}, {});
+  CHECK(sent == std::vector<int64_t>{INT64_MAX, INT64_MAX});
+  // A tensor without elements is sent to nobody, needed or held.
+  CHECK(SentElements(mesh, {1}, {}, {{"x"}}) == std::vector<int64_t>{0, 0});
 }
 
 TEST_CASE("a move between two meshes is the move on their joint mesh") {

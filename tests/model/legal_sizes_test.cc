@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 namespace shardc {
 namespace {
 
@@ -36,6 +39,42 @@ TEST_CASE("sizes that no program can have are reported with both numbers") {
         "the rotary dimension is 0, which is not even and above 0\n");
   CHECK(TextOf({.head_dim = 64, .rotary_dim = 128}) ==
         "the rotary dimension is 128, and a head has 64 elements\n");
+}
+
+TEST_CASE("the help names the numbers that can be written") {
+  using Which = IllegalSize::Which;
+  const auto only = [](const ModelSizes& sizes) {
+    const std::vector<IllegalSize> all = IllegalSizes(sizes);
+    REQUIRE(all.size() == 1);
+    return all[0];
+  };
+  const IllegalSize heads = only({.heads = 6, .kv_heads = 4});
+  CHECK(heads.which == Which::kKvHeads);
+  CHECK(heads.help ==
+        "each KV head serves the same number of attention heads: write a "
+        "divisor of 6");
+  const IllegalSize experts = only({.experts = 4, .experts_per_token = 6});
+  CHECK(experts.which == Which::kExpertsPerToken);
+  CHECK(experts.help == "write a number from 1 to 4");
+  const IllegalSize odd = only({.head_dim = 63, .rotary_dim = 63});
+  CHECK(odd.which == Which::kRotaryDim);
+  CHECK(odd.help == "rotary embeddings rotate pairs of a head's elements");
+  const IllegalSize wide = only({.head_dim = 64, .rotary_dim = 128});
+  CHECK(wide.which == Which::kRotaryDim);
+  CHECK(wide.help == "write a number up to 64");
+  // One of each is named without the plural; 0 heads divide nothing.
+  CHECK(TextOf({.heads = 1, .kv_heads = 0}) ==
+        "0 KV heads cannot serve 1 attention head: 0 does not divide 1\n");
+  CHECK(TextOf({.experts = 1, .experts_per_token = 2}) ==
+        "each token goes to 2 experts, and the model has 1 expert\n");
+  CHECK(TextOf({.experts = 2, .experts_per_token = 1}).empty());
+  CHECK(IllegalSizes({.heads = 6,
+                      .kv_heads = 4,
+                      .head_dim = 8,
+                      .rotary_dim = 9,
+                      .experts = 1,
+                      .experts_per_token = 2})
+            .size() == 3);
 }
 
 TEST_CASE("a rotary part is a fraction of a head, rounded down") {

@@ -150,6 +150,27 @@ TEST_CASE("the entry of a parameter, by case") {
   }
 }
 
+// The rule of `a/b/w` takes the spec of `b/w`.
+TEST_CASE("a rewrite of like holds what the pattern matched") {
+  const std::string manifest =
+      R"({"b/w": {"shape": [8], "dtype": "F32"}, "a/b/w": {"shape": [8], "dtype": "F32"}})";
+  const std::vector<std::string> rewrites = {
+      "{match: 'b/w$', spec: {like: '\\0'}}",
+      "{match: '(b)/(w)$', spec: {like: '\\1/\\2'}}",
+      "{match: '(b)/(w)$', spec: {like: '\\1\\/\\2'}}",
+      "{match: '(?:a)/(.*)$', spec: {like: '\\1'}}",
+      "{match: '.', spec: {like: b/w}}"};
+  for (const std::string& rule : rewrites) {
+    CAPTURE(rule);
+    const auto compiled =
+        Good({"fsdp:4,tp:4",
+              "rules: [{match: '^b/w$', spec: [tp]}, " + rule + "]", manifest});
+    CHECK(
+        Line(*compiled, "a/b/w") ==
+        R"("a/b/w": {"shape": [8], "dtype": "F32", "spec": ["tp"], "rule": 1, "shard_shape": [2], "bytes_per_device": 8})");
+  }
+}
+
 TEST_CASE("input that cannot be compiled is a finding") {
   struct Case {
     std::string rules;
@@ -168,6 +189,12 @@ TEST_CASE("input that cannot be compiled is a finding") {
       {"rules: [{match: 'a', spec: {like: 'b'}}, {match: b, spec: {like: a}}]",
        R"({"a": {"shape": [8], "dtype": "F32"}, "b": {"shape": [8], "dtype": "F32"}})",
        "cycle"},
+      // The whole name is matched, so that the parameter refers to itself.
+      {"rules: [{match: '.*', spec: {like: '\\0'}}]",
+       R"({"w": {"shape": [8], "dtype": "F32"}})", "cycle"},
+      // Only a part is matched, and no parameter has its name.
+      {"rules: [{match: 'w', spec: {like: '\\0'}}]",
+       R"({"aw": {"shape": [8], "dtype": "F32"}})", "reference"},
       {"rules: [{match: 'e', spec: [tp], place: {axis: fsdp, index: 'e(\\d+)',"
        " count: 4}}]",
        R"({"e4": {"shape": [8], "dtype": "F32"}})", "reference"},
