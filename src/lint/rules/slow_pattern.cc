@@ -1,8 +1,11 @@
-// Counts are read from the text: a count after a group multiplies the counts
-// inside it, any other count starts again at 1.
+// Counts are read from the text, with a stack of open groups. A count
+// multiplies the largest number of copies inside what it repeats:
 //
-//   `(a{20}){30}`  ->  600, reported     `a{20}b{30}`  ->  30
+//   `(a{20}b{3}){30}`  ->  600, reported     `a{20}(b){30}`  ->  30
+#include <algorithm>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
@@ -20,36 +23,74 @@ namespace {
 // which a rule set may no longer fit the fast automaton.
 constexpr int64_t kManyCopies = 500;
 
-// Estimates the largest product of nested counts. A count after `)` multiplies
-// the product before it, and any other count starts a new product: 600 for
-// `(a{20}){30}`, 30 for `a{20}b{30}`.
-int64_t Copies(std::string_view pattern) {
+// Returns the index after an escape, a class in brackets or any other character
+// at `i`. In a class, a bracket directly after `[` or `[^` is literal.
+size_t AfterAtom(std::string_view pattern, size_t i) {
+  if (pattern[i] == '\\') return i + 2;
+  if (pattern[i] != '[') return i + 1;
+  ++i;
+  if (i < pattern.size() && pattern[i] == '^') ++i;
+  if (i < pattern.size() && pattern[i] == ']') ++i;
+  while (i < pattern.size() && pattern[i] != ']') {
+    i += pattern[i] == '\\' ? 2 : 1;
+  }
+  return i + 1;
+}
+
+struct Count {
   int64_t most = 1;
-  int64_t inner = 1;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] == '\\') {
+  size_t end = 0;  // the index after `}`
+};
+
+// Reads `{n}`, `{n,}` or `{n,m}` at `i`; nullopt if the text there is none.
+std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
+  constexpr int64_t kLargest = 100000;  // RE2 accepts 1,000
+  Count out;
+  int64_t count = 0;
+  for (size_t j = i + 1; j < pattern.size(); ++j) {
+    const char c = pattern[j];
+    if (c == '}') {
+      out.end = j + 1;
+      return out;
+    }
+    if (c == ',') {
+      count = 0;
+      continue;
+    }
+    if (c < '0' || c > '9' || count > kLargest) return std::nullopt;
+    count = count * 10 + (c - '0');
+    out.most = std::max(out.most, count);
+  }
+  return std::nullopt;
+}
+
+// Returns the largest product of nested counts.
+int64_t Copies(std::string_view pattern) {
+  // The most copies of a part so far, in the pattern and in each open group.
+  std::vector<int64_t> most = {1};
+  size_t i = 0;
+  while (i < pattern.size()) {
+    int64_t copies = 1;  // of the part that ends before `i`
+    const char c = pattern[i];
+    if (c == '(') {
+      most.push_back(1);
       ++i;
       continue;
     }
-    if (pattern[i] != '{') continue;
-    int64_t count = 0;
-    int64_t high = 0;
-    size_t j = i + 1;
-    for (; j < pattern.size() && pattern[j] != '}'; ++j) {
-      if (pattern[j] == ',') {
-        count = 0;
-        continue;
-      }
-      if (pattern[j] < '0' || pattern[j] > '9' || count > 100000) break;
-      count = count * 10 + (pattern[j] - '0');
-      high = count > high ? count : high;
+    if (c == ')' && most.size() > 1) {
+      copies = most.back();
+      most.pop_back();
     }
-    if (j >= pattern.size() || pattern[j] != '}') continue;
-    const bool group = i > 0 && pattern[i - 1] == ')';
-    inner = group ? CheckedMul(inner, high).value_or(INT64_MAX) : high;
-    most = inner > most ? inner : most;
+    i = AfterAtom(pattern, i);
+    while (i < pattern.size() && pattern[i] == '{') {
+      const auto count = ReadCount(pattern, i);
+      if (!count) break;
+      copies = CheckedMul(copies, count->most).value_or(INT64_MAX);
+      i = count->end;
+    }
+    most.back() = std::max(most.back(), copies);
   }
-  return most;
+  return *std::max_element(most.begin(), most.end());
 }
 
 void CheckSlowPattern(const Facts& facts, FindingSink& sink) {
