@@ -48,7 +48,7 @@ MUTATIONS = [
     ("slow-more-than-500", "slow_pattern.cc",
      "copies < kManyCopies", "copies <= kManyCopies"),
     ("slow-groups-do-not-multiply", "slow_pattern.cc",
-     "pattern[i - 1] == ')'", "pattern[i - 1] == ']'"),
+     "copies = most.back();", "copies = 1;"),
     ("tiny-below-255-bytes", "tiny_sharded.cc",
      "kTinyShardBytes = 256;", "kTinyShardBytes = 255;"),
     ("tiny-with-its-limit", "tiny_sharded.cc",
