@@ -85,17 +85,26 @@ int ListProfiles(const CostCommand& command, const Common& common,
 // Prints the cost of the stages of a pipeline, instead of the cost of all
 // layers.
 int RunStages(const CostCommand& command, const Inputs& inputs,
-              const cost::CostInputs& work, const cost::Settings& settings,
-              const Target& target, const Common& common, Findings& findings) {
-  const auto request =
-      StageRequestOf(command.stages, work.mesh, settings, work.mode, findings);
-  if (!request) return StageStatus(findings);
+              const StageDeclaration* declared, const cost::CostInputs& work,
+              const cost::Settings& settings, const Target& target,
+              const Common& common, Findings& findings) {
   cost::Settings own = settings;
+  const auto microbatches = StageMicrobatches(
+      !command.flags.microbatches.empty(), settings.microbatches, declared);
+  const auto request = StageRequestOf(
+      command.stages, declared, work.mesh,
+      {work.mode, own.batch, own.length, microbatches}, findings);
+  if (!request) return StageStatus(findings);
+  own.microbatches = request->table.microbatches;
+  const auto planned =
+      PlanStages(*inputs.compiled, inputs.model ? &*inputs.model : nullptr,
+                 *request, findings);
+  if (!planned) return StageStatus(findings);
   if (own.profile == nullptr && work.mesh.device) {
     own.profile = FindDeviceProfile(work.mesh.device->profile);
   }
-  const auto cost =
-      cost::PipelineCostOf(*inputs.compiled, work, own, *request, findings);
+  const auto cost = cost::PipelineCostOf(*inputs.compiled, work, own, *planned,
+                                         command.stages.Exposed(), findings);
   if (!cost) return StageStatus(findings);
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
@@ -116,7 +125,7 @@ int RunCost(const CostCommand& command, const Common& common,
   const auto target =
       TargetOrPlan(command.flags.inputs, command.plan, findings);
   if (!target || !mode) return kFailed;
-  if (!command.stages.axis.empty() && !command.plan.empty()) {
+  if (command.stages.Given() && !command.plan.empty()) {
     findings.Add(code::kUsage, FlagPlace("--stages", command.stages.axis),
                  "stages are made of the inputs: a plan file does not say how "
                  "layers are named and counted",
@@ -131,9 +140,15 @@ int RunCost(const CostCommand& command, const Common& common,
                                       inputs, findings)
                         : ReadWork(command, target->model, *mode, findings);
   if (!settings || !work) return found ? kFound : kFailed;
-  if (!command.stages.axis.empty()) {
-    return RunStages(command, inputs, *work, *settings, *target, common,
-                     findings);
+  std::optional<StageDeclaration> declared;
+  if (inputs.compiled != nullptr &&
+      !ReadDeclaredStages(command.stages, *target, command.flags.inputs.asked,
+                          inputs.compiled->rules, declared, findings)) {
+    return kFailed;
+  }
+  if (command.stages.Given() || declared) {
+    return RunStages(command, inputs, declared ? &*declared : nullptr, *work,
+                     *settings, *target, common, findings);
   }
   cost::Report report =
       CostOf(inputs.compiled.get(), inputs.model, *work, *settings);
@@ -201,12 +216,13 @@ Unknown parts are listed and left out of the total, never guessed: activations
 need `--batch` and `--seq`, the KV cache needs `--model`, `--batch` and
 `--kv-len`. `--explain` lists the assumptions of each figure.
 
-With `--stages AXIS` the layers are divided into the stages of a pipeline over
-an axis that no spec uses. Each rank is printed with its layers and bytes, then
-the time of a step: the schedule's table (`shardc schedule`) is run with the
-times of each stage's own program, and what all ranks do after their tasks is
-added. `--assign cost` searches for the division whose longest stage is
-shortest; `--microbatches` is that of the schedule.
+With `--stages AXIS`, or a `stages:` section of the rules or of the target, the
+layers are divided into the stages of a pipeline over an axis that no spec uses.
+Each rank is printed with its layers and bytes, then the time of a step: the
+schedule's table (`shardc schedule`) is run with the times of each stage's own
+program, and what all ranks do after their tasks is added. `--assign cost`
+searches for the division whose longest stage is shortest; `--microbatches` is
+that of the schedule.
 
 `--format json` is shardc.cost/v1, and shardc.pipeline/v1 with `--stages`.
 

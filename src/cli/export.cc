@@ -11,9 +11,11 @@
 #include "cli/plan_findings.h"
 #include "cli/plan_table.h"
 #include "cli/schedule_table.h"
+#include "cli/stage_flags.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
 #include "importers/rules/logical.h"
+#include "plan/planned_stages.h"
 #include "source/file.h"
 #include "source/wording.h"
 
@@ -81,11 +83,60 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
   return true;
 }
 
+// What is known only if the plan is compiled from inputs.
+struct OfInputs {
+  std::optional<RuleSet> rules;
+  // The stages that the rules or the target declare.
+  std::optional<exports::PipelineChoice> stages;
+};
+
+// Divides the layers by the declared stages, where flags give no other ones.
+// Returns false after a finding.
+bool DivideDeclared(const ExportFlags& flags, const Target& target,
+                    const Compiled& compiled,
+                    const std::optional<ModelConfig>& model, OfInputs& out,
+                    Findings& findings) {
+  StageFlags stages;
+  stages.assign = flags.assign;
+  stages.virtual_stages = flags.virtual_stages;
+  stages.schedule = flags.schedule;
+  std::optional<StageDeclaration> declared;
+  if (!ReadDeclaredStages(stages, target, flags.inputs.asked, compiled.rules,
+                          declared, findings)) {
+    return false;
+  }
+  if (!declared) return true;
+  // The cost model's search needs a batch, which exports do not take.
+  if (flags.assign == "cost") {
+    ParseInteger("--assign", flags.assign, 0, findings);
+    return false;
+  }
+  std::optional<int64_t> microbatches;
+  if (!flags.microbatches.empty()) {
+    microbatches =
+        ParseInteger("--microbatches", flags.microbatches, 1, findings);
+    if (!microbatches) return false;
+  }
+  const auto request =
+      MergedStages(stages, *declared, compiled.mesh, microbatches, findings);
+  if (!request) return false;
+  const auto planned =
+      PlanStages(compiled, model ? &*model : nullptr, *request, findings);
+  if (!planned) return false;
+  exports::PipelineChoice& choice = out.stages.emplace();
+  choice.axis = planned->axis;
+  choice.table = planned->table;
+  for (int32_t s = 0; s < planned->stages(); ++s) {
+    choice.layers.push_back(planned->EndLayer(s) - planned->FirstLayer(s));
+  }
+  return true;
+}
+
 // Returns the plan of the file or of the inputs; nullopt if a parameter is
 // illegal or unmatched, or if an input cannot be read. The two cases have a
 // different `status`.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
-                               int& status, std::optional<RuleSet>& rules,
+                               bool staged, int& status, OfInputs& of_inputs,
                                Findings& findings) {
   if (!flags.plan.empty()) {
     if (!flags.inputs.asked.NamesAnInput()) {
@@ -99,12 +150,19 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
   }
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;
-  const auto compiled = LoadAndCompile(flags.inputs, *target, common, findings);
+  std::optional<ModelConfig> model;
+  const auto compiled =
+      LoadAndCompile(flags.inputs, *target, common, findings, &model);
   if (compiled == nullptr) return std::nullopt;
   Findings found = PlanFindings(*compiled);
   if (found.HasErrors()) {
     status = kFound;
     findings.Append(std::move(found));
+    return std::nullopt;
+  }
+  if (staged && flags.stages.empty() &&
+      !DivideDeclared(flags, *target, *compiled, model, of_inputs, findings)) {
+    status = StageStatus(findings);
     return std::nullopt;
   }
   const auto document =
@@ -113,7 +171,7 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                      })),
                           findings);
   if (document == nullptr) return std::nullopt;
-  rules = compiled->rules;
+  of_inputs.rules = compiled->rules;
   return ParsePlan(*document, EditedPlan::kAllowed, findings);
 }
 
@@ -146,7 +204,7 @@ std::optional<exports::PipelineChoice> PipelineOf(
   if (flags.stages.empty()) {
     findings.Add(code::kUsage, {},
                  "`" + flags.format + "` needs the axis of the stages",
-                 "give `--stages AXIS`");
+                 "give `--stages AXIS`, or `stages:` in the rules");
     return std::nullopt;
   }
   if (!mesh.Find(flags.stages)) {
@@ -200,8 +258,10 @@ int RunExport(const ExportFlags& flags, const Common& common,
   const auto names = NamesOf(flags, findings);
   if (!names && !flags.names.empty()) return kFailed;
   int status = kFailed;
-  std::optional<RuleSet> rules;
-  const auto plan = PlanOf(flags, common, status, rules, findings);
+  const bool staged =
+      exporter->flags.find("--stages") != std::string_view::npos;
+  OfInputs of_inputs;
+  const auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
   if (!plan) return status;
   if (!HasMode(*plan, options.mode, findings)) return kFailed;
   std::optional<Manifest> state;
@@ -209,16 +269,17 @@ int RunExport(const ExportFlags& flags, const Common& common,
     state = LoadManifest(flags.inputs, flags.state, findings);
     if (!state) return kFailed;
   }
-  std::optional<exports::PipelineChoice> pipeline;
-  if (exporter->flags.find("--stages") != std::string_view::npos) {
+  std::optional<exports::PipelineChoice> pipeline = std::move(of_inputs.stages);
+  if (staged && !pipeline) {
     pipeline = PipelineOf(*exporter, flags, plan->mesh, findings);
     if (!pipeline) return StageStatus(findings);
   }
   Findings said;
   const std::string text = TextOf([&](Sink& out) {
     exporter->write(
-        {*plan, options, rules ? &*rules : nullptr, names ? &*names : nullptr,
-         state ? &*state : nullptr, pipeline ? &*pipeline : nullptr},
+        {*plan, options, of_inputs.rules ? &*of_inputs.rules : nullptr,
+         names ? &*names : nullptr, state ? &*state : nullptr,
+         pipeline ? &*pipeline : nullptr},
         out, said);
   });
   const bool failed = said.HasErrors();
@@ -315,7 +376,8 @@ Options OptionsOf(ExportFlags& flags) {
        {.name = "--stages",
         .to = &flags.stages,
         .value = "AXIS",
-        .help = "pipelines: axis whose ranks have the stages"},
+        .help = "pipelines: axis whose ranks have the stages (default: that "
+                "of `stages:`)"},
        {.name = "--assign",
         .to = &flags.assign,
         .value = "even|N,...",

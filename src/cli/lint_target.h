@@ -13,6 +13,7 @@
 #include "lint/select.h"
 #include "model/project.h"
 #include "plan/compile.h"
+#include "plan/planned_stages.h"
 #include "target/choose.h"
 
 namespace shardc::cli {
@@ -25,12 +26,25 @@ struct LintFlags {
   std::optional<int64_t> batch, length, kv_length;
 };
 
-// Runs the lints. `extra` are findings of other stages; `fixes`, unless null,
-// gets the fixes of the findings.
+// The stages of a pipeline that a target declares.
+struct TargetStages {
+  std::optional<PlannedStages> planned;
+  FindingSink refused;  // why they are refused
+};
+// Reads and divides them. Of the refusals those that the selection wants are
+// returned; other errors are added to `findings`.
+TargetStages StagesOfTarget(const Target& target, const TargetRequest& asked,
+                            const Compiled& compiled,
+                            const std::optional<ModelConfig>& config,
+                            const Selection& selection, Findings& findings);
+
+// Runs the lints. `extra` are findings of other parts; `fixes`, unless null,
+// gets the fixes of the findings; `stages` may be null.
 LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
                       const Selection& selection, FindingSink extra = {},
-                      std::vector<RuleFix>* fixes = nullptr);
+                      std::vector<RuleFix>* fixes = nullptr,
+                      const PlannedStages* stages = nullptr);
 
 // Returns the project's settings for `check`, or defaults if they cannot be
 // read. `findings` records which files were read; errors in the settings are

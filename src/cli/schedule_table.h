@@ -25,6 +25,9 @@ std::optional<int32_t> ScheduleSize(std::string_view flag,
                                     const std::string& text,
                                     Findings& findings);
 
+// Whether a schedule's name is that of a file.
+bool IsScheduleFile(const std::string& name);
+
 // Makes or reads the table. Findings: usage, limit, schedule-refuses, and those
 // of reading a file.
 std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,

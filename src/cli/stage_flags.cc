@@ -5,22 +5,28 @@
 //     ->  the table of zbv on 8 ranks with 16 stages
 #include "cli/stage_flags.h"
 
+#include <vector>
+
 #include "cli/output.h"
 #include "cli/schedule_table.h"
+#include "parse/stages_read.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
 
 constexpr std::string_view kEven = "even", kCost = "cost";
-constexpr std::string_view kExposed = "exposed";
 
-bool ReadAssign(const StageFlags& flags, cost::StageRequest& out,
+// The division that `--assign` gives.
+bool ReadAssign(const StageFlags& flags, StageRequest& out,
                 Findings& findings) {
-  out.balance = flags.assign != kEven;
-  if (flags.assign.empty() || flags.assign == kEven || flags.assign == kCost) {
-    return true;
-  }
+  if (flags.assign.empty()) return true;
+  out.layers.clear();
+  out.layers_name = "`--assign`";
+  out.layers_place = {};
+  out.balance =
+      flags.assign == kCost ? StageBalance::kSearched : StageBalance::kEven;
+  if (flags.assign == kEven || flags.assign == kCost) return true;
   for (const std::string& part : SplitList({flags.assign})) {
     const auto layers = ParseInteger("--assign", part, 0, findings);
     if (!layers) return false;
@@ -29,25 +35,26 @@ bool ReadAssign(const StageFlags& flags, cost::StageRequest& out,
   return true;
 }
 
-bool CheckInputs(const StageFlags& flags, const Mesh& mesh,
-                 const cost::Settings& settings, Mode mode,
-                 Findings& findings) {
-  const Place place = FlagPlace("--stages", flags.axis);
-  if (!mesh.Find(flags.axis)) {
-    std::vector<std::string> names;
-    for (const MeshAxis& axis : mesh.axes) names.push_back(axis.name);
-    findings.Add(
-        code::kUsage, place, "the mesh has no axis " + ShortQuote(flags.axis),
-        DidYouMean(flags.axis, names, "its axes are " + MeshText(mesh)));
-    return false;
-  }
-  if (mode != Mode::kTrain) {
+Place StagesPlace(const StageFlags& flags, const StageDeclaration* declared) {
+  return declared != nullptr && !flags.Given()
+             ? declared->axis_place
+             : FlagPlace("--stages", flags.axis);
+}
+
+bool CheckSizes(const StageFlags& flags, const StageDeclaration* declared,
+                const StageSizes& sizes, Findings& findings) {
+  const Place place = StagesPlace(flags, declared);
+  const bool given = flags.Given();
+  if (sizes.mode != Mode::kTrain) {
     findings.Add(code::kUsage, place,
-                 "`--stages` is for training: a schedule has backward tasks",
-                 "leave out `--mode`");
+                 std::string(given ? "`--stages` is" : "`stages` are") +
+                     " for training: a schedule has backward tasks",
+                 given ? "leave out `--mode`"
+                       : "leave out `--mode`, or pass `--stages none` for the "
+                         "model on one stage");
     return false;
   }
-  if (!settings.batch || !settings.length) {
+  if (!sizes.batch || !sizes.length) {
     findings.Add(code::kUsage, place,
                  "the times and activations of stages need a batch and a "
                  "length",
@@ -57,20 +64,41 @@ bool CheckInputs(const StageFlags& flags, const Mesh& mesh,
   return true;
 }
 
+// The table of `--schedule`, with the sizes that flags give.
+std::optional<schedule::Table> TableOf(const StageFlags& flags,
+                                       const Mesh& mesh,
+                                       const std::string& axis,
+                                       const StageSizes& sizes,
+                                       Findings& findings) {
+  const size_t before = findings.errors();
+  ScheduleChoice choice{flags.schedule.empty() ? "1f1b" : flags.schedule,
+                        "--schedule"};
+  choice.ranks =
+      ScheduleSize("--stages", std::to_string(mesh.SizeOf(axis)), findings);
+  choice.virtual_stages =
+      ScheduleSize("--virtual", flags.virtual_stages, findings);
+  choice.microbatches =
+      ScheduleSize("--microbatches",
+                   std::to_string(sizes.microbatches.value_or(1)), findings);
+  if (findings.errors() > before) return std::nullopt;
+  return ScheduleTable(choice, findings);
+}
+
 }  // namespace
 
 Options OptionsOf(StageFlags& flags) {
   return {{.name = "--stages",
            .to = &flags.axis,
-           .value = "AXIS",
-           .help = "divide the layers into stages over this axis of the mesh, "
-                   "and print what each rank of the pipeline costs"},
+           .value = "AXIS|none",
+           .help = "divide the layers into stages over this axis of the mesh "
+                   "(default: the `stages:` of the rules or of the target); "
+                   "none: into no stages"},
           {.name = "--assign",
            .to = &flags.assign,
            .value = "even|cost|N,...",
            .help = "layers of the stages: so that the longest stage is "
-                   "shortest (cost, the default), evenly, or a number for "
-                   "each stage"},
+                   "shortest (cost, the default of --stages), evenly, or a "
+                   "number for each stage"},
           {.name = "--virtual",
            .to = &flags.virtual_stages,
            .value = "N",
@@ -90,26 +118,75 @@ Options OptionsOf(StageFlags& flags) {
            .checked = true}};
 }
 
-std::optional<cost::StageRequest> StageRequestOf(const StageFlags& flags,
-                                                 const Mesh& mesh,
-                                                 const cost::Settings& settings,
-                                                 Mode mode,
-                                                 Findings& findings) {
-  if (!CheckInputs(flags, mesh, settings, mode, findings)) return std::nullopt;
-  cost::StageRequest out;
-  out.axis = flags.axis;
-  out.exposed = flags.p2p == kExposed;
-  if (!ReadAssign(flags, out, findings)) return std::nullopt;
+bool ReadDeclaredStages(const StageFlags& flags, const Target& target,
+                        const TargetRequest& asked, const RuleSet& rules,
+                        std::optional<StageDeclaration>& out,
+                        Findings& findings) {
+  if (flags.None()) return true;
   const size_t before = findings.errors();
-  ScheduleChoice choice{flags.schedule, "--schedule"};
-  choice.ranks = ScheduleSize(
-      "--stages", std::to_string(mesh.SizeOf(flags.axis)), findings);
-  choice.virtual_stages =
-      ScheduleSize("--virtual", flags.virtual_stages, findings);
-  choice.microbatches = ScheduleSize(
-      "--microbatches", std::to_string(settings.microbatches), findings);
-  if (findings.errors() > before) return std::nullopt;
-  auto table = ScheduleTable(choice, findings);
+  out = DeclaredStages(target, rules, RulesBoundary(target, asked), findings);
+  return findings.errors() == before;
+}
+
+std::optional<int64_t> StageMicrobatches(bool given, int64_t flag,
+                                         const StageDeclaration* declared) {
+  if (given || declared == nullptr) return flag;
+  if (declared->microbatches) return *declared->microbatches;
+  if (declared->schedule_is_file) return std::nullopt;
+  return 1;
+}
+
+std::optional<StageRequest> MergedStages(const StageFlags& flags,
+                                         const StageDeclaration& declared,
+                                         const Mesh& mesh,
+                                         std::optional<int64_t> given,
+                                         Findings& findings) {
+  StageDeclaration own = declared;
+  if (flags.Given()) {
+    own.axis = flags.axis;
+    own.axis_place = {};
+  }
+  if (!flags.virtual_stages.empty()) {
+    own.virtual_stages =
+        ScheduleSize("--virtual", flags.virtual_stages, findings);
+    own.virtual_place = FlagPlace("--virtual", flags.virtual_stages);
+    if (!own.virtual_stages) return std::nullopt;
+  }
+  std::optional<int32_t> microbatches;
+  if (given) {
+    microbatches =
+        ScheduleSize("--microbatches", std::to_string(*given), findings);
+    if (!microbatches) return std::nullopt;
+  }
+  if (!flags.schedule.empty()) {
+    own.schedule = flags.schedule;
+    own.schedule_is_file = IsScheduleFile(flags.schedule);
+    own.schedule_place = FlagPlace("--schedule", flags.schedule);
+  }
+  auto out = DeclaredRequest(own, mesh, microbatches, findings);
+  if (!out || !ReadAssign(flags, *out, findings)) return std::nullopt;
+  return out;
+}
+
+std::optional<StageRequest> StageRequestOf(const StageFlags& flags,
+                                           const StageDeclaration* declared,
+                                           const Mesh& mesh,
+                                           const StageSizes& sizes,
+                                           Findings& findings) {
+  const std::string& axis =
+      flags.Given() || declared == nullptr ? flags.axis : declared->axis;
+  if (!StageRanks(mesh, axis, StagesPlace(flags, declared), findings) ||
+      !CheckSizes(flags, declared, sizes, findings)) {
+    return std::nullopt;
+  }
+  if (declared != nullptr) {
+    return MergedStages(flags, *declared, mesh, sizes.microbatches, findings);
+  }
+  StageRequest out;
+  out.axis = axis;
+  out.balance = StageBalance::kSearched;
+  if (!ReadAssign(flags, out, findings)) return std::nullopt;
+  auto table = TableOf(flags, mesh, axis, sizes, findings);
   if (!table) return std::nullopt;
   out.table = std::move(*table);
   return out;

@@ -5,6 +5,8 @@
 //   stages of 4 layers, the mesh tp:2
 #include "cli/verify_stages.h"
 
+#include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -12,59 +14,141 @@
 #include "cost/inputs.h"
 #include "cost/pipeline.h"
 #include "cost/settings.h"
-#include "cost/stage_units.h"
+#include "plan/planned_stages.h"
+#include "source/size.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
+namespace {
 
-bool CanStage(const StageFlags& flags, const verify::StepRequest& request,
-              Findings& findings) {
+bool CanStage(const StageFlags& flags, const StageDeclaration* declared,
+              const verify::StepRequest& request, Findings& findings) {
+  const bool given = flags.Given() || declared == nullptr;
+  const Place place =
+      given ? FlagPlace("--stages", flags.axis) : declared->axis_place;
+  const std::string without =
+      given ? "or `--stages`"
+            : "or pass `--stages none`, which proves the step on one stage";
   const std::pair<std::string_view, bool> excluded[] = {
       {"--full", request.full}, {"--part", !request.part.empty()}};
-  for (const auto& [name, given] : excluded) {
-    if (!given) continue;
-    findings.Add(code::kUsage, FlagPlace("--stages", flags.axis),
+  for (const auto& [name, wanted] : excluded) {
+    if (!wanted) continue;
+    findings.Add(code::kUsage, place,
                  "`" + std::string(name) +
                      "` has no meaning for the stages of a pipeline, which are "
                      "proved together at reduced sizes",
-                 "leave out `" + std::string(name) + "` or `--stages`");
+                 "leave out `" + std::string(name) + "`" +
+                     (given ? " " : ", ") + without);
     return false;
   }
   if (request.transport == nullptr) return true;
-  findings.Add(code::kUsage, FlagPlace("--stages", flags.axis),
-               "the stages of a pipeline are run by one process",
-               "start `shardc verify step --stages` without a launcher");
+  findings.Add(
+      code::kUsage, place, "the stages of a pipeline are run by one process",
+      given ? "start `shardc verify step --stages` without a launcher"
+            : "start `shardc verify step` without a launcher, " + without);
   return false;
 }
 
 std::optional<verify::StageSettings> StagesToVerify(
-    const StageFlags& flags, const Compiled& compiled,
-    const std::optional<ModelConfig>& model, const verify::StepRequest& request,
+    const StageFlags& flags, const StageDeclaration* declared,
+    const Compiled& compiled, const std::optional<ModelConfig>& model,
+    const verify::StepRequest& request, std::optional<int64_t> microbatches,
     Findings& findings) {
+  const auto stages = StageRequestOf(
+      flags, declared, compiled.mesh,
+      {Mode::kTrain, request.batch, request.length, microbatches}, findings);
+  if (!stages) return std::nullopt;
+  const auto planned =
+      PlanStages(compiled, model ? &*model : nullptr, *stages, findings);
+  if (!planned) return std::nullopt;
   cost::Settings settings;
   settings.batch = request.batch;
   settings.length = request.length;
-  settings.microbatches = request.microbatches;
+  settings.microbatches = planned->table.microbatches;
   settings.remat = request.remat;
   settings.zero = request.zero;
-  const auto stages =
-      StageRequestOf(flags, compiled.mesh, settings, request.mode, findings);
-  if (!stages) return std::nullopt;
   if (compiled.mesh.device) {
     settings.profile = FindDeviceProfile(compiled.mesh.device->profile);
   }
   const cost::CostInputs work =
-      cost::MakeCostInputs(compiled, model, request.mode);
-  const auto divided =
-      cost::PipelineCostOf(compiled, work, settings, *stages, findings);
+      cost::MakeCostInputs(compiled, model, Mode::kTrain);
+  const auto divided = cost::PipelineCostOf(compiled, work, settings, *planned,
+                                            flags.Exposed(), findings);
   if (!divided) return std::nullopt;
   verify::StageSettings out;
-  out.axis = flags.axis;
-  out.mesh = cost::StageMesh(compiled.mesh, flags.axis);
+  out.axis = planned->axis;
+  out.mesh = StageMesh(compiled.mesh, planned->axis);
   out.table = divided->table;
   for (const cost::StageCost& stage : divided->stages) {
     out.layers.push_back(stage.EndLayer(divided->layers) - stage.FirstLayer());
   }
   return out;
+}
+
+// A batch for a step whose size is not given: as many rows for each micro-batch
+// as the usual batch has for each rank of the axis.
+int64_t StagedBatch(const Mesh& mesh, const std::string& axis, int64_t usual,
+                    int64_t microbatches) {
+  const int64_t rows =
+      std::max<int64_t>(1, usual / std::max<int64_t>(1, mesh.SizeOf(axis)));
+  const Size multiple = Size(rows) * microbatches;
+  return multiple.Fits() ? multiple.value() : usual;
+}
+
+bool CheckMicrobatches(int64_t microbatches, Findings& findings) {
+  if (microbatches <= kMostMicrobatches) return true;
+  findings.Add(code::kUsage, {},
+               "`microbatches` is " + CountText(microbatches) + ", " +
+                   CountText(kMostMicrobatches) + " at most are run",
+               "give fewer with `--microbatches`");
+  return false;
+}
+
+bool CheckBatch(const verify::StepRequest& request, Findings& findings) {
+  if (request.batch % request.microbatches == 0) return true;
+  findings.Add(code::kUsage, {},
+               "a batch of " + CountText(request.batch) +
+                   " is no multiple of " + CountText(request.microbatches) +
+                   " micro-batches",
+               "`--batch` is that of the whole step");
+  return false;
+}
+
+}  // namespace
+
+bool DivideStep(const StepDivision& division, const Compiled& compiled,
+                const std::optional<ModelConfig>& model,
+                verify::StepRequest& request,
+                std::optional<verify::StageSettings>& out, Findings& findings) {
+  std::optional<StageDeclaration> read;
+  if (division.trains &&
+      !ReadDeclaredStages(division.flags, division.target, division.asked,
+                          compiled.rules, read, findings)) {
+    return false;
+  }
+  const StageDeclaration* declared = read ? &*read : nullptr;
+  const auto microbatches = StageMicrobatches(division.microbatches_given,
+                                              request.microbatches, declared);
+  request.microbatches = microbatches.value_or(1);
+  if (!CheckMicrobatches(request.microbatches, findings)) {
+    return false;
+  }
+  if (request.batch == 0) {
+    request.batch =
+        declared == nullptr
+            ? division.usual_batch
+            : StagedBatch(compiled.mesh, declared->axis, division.usual_batch,
+                          request.microbatches);
+  }
+  if (!CheckBatch(request, findings)) return false;
+  if (declared == nullptr && !division.flags.Given()) return true;
+  if (!CanStage(division.flags, declared, request, findings)) return false;
+  out = StagesToVerify(division.flags, declared, compiled, model, request,
+                       microbatches, findings);
+  if (!out) return false;
+  request.microbatches = out->table.microbatches;
+  return CheckMicrobatches(request.microbatches, findings) &&
+         CheckBatch(request, findings);
 }
 
 }  // namespace shardc::cli

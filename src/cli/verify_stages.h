@@ -12,18 +12,27 @@
 
 namespace shardc::cli {
 
-// Divides the model as `cost --stages` does, with the same findings. Returns
-// nullopt after findings.
-std::optional<verify::StageSettings> StagesToVerify(
-    const StageFlags& flags, const Compiled& compiled,
-    const std::optional<ModelConfig>& model, const verify::StepRequest& request,
-    Findings& findings);
+// The most micro-batches of which a step is run.
+inline constexpr int64_t kMostMicrobatches = 64;
 
-// Returns false, and adds a finding, if the request has an option that a step
-// of stages does not support: one part alone, all at real sizes, several
+struct StepDivision {
+  const StageFlags& flags;
+  bool microbatches_given = false;  // by a flag
+  const Target& target;
+  const TargetRequest& asked;
+  bool trains = true;  // stages are those of a training step
+  int64_t usual_batch = 0;
+};
+
+// Sets the batch and the micro-batches of the request, and divides the model as
+// `cost` does, with the same refusals, if a flag, the rules or the target give
+// stages. Returns false, and adds findings, also if a step of stages cannot do
+// what the request wants as well: one part alone, all at real sizes, several
 // processes.
-bool CanStage(const StageFlags& flags, const verify::StepRequest& request,
-              Findings& findings);
+bool DivideStep(const StepDivision& division, const Compiled& compiled,
+                const std::optional<ModelConfig>& model,
+                verify::StepRequest& request,
+                std::optional<verify::StageSettings>& out, Findings& findings);
 
 }  // namespace shardc::cli
 

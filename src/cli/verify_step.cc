@@ -39,7 +39,6 @@ namespace shardc::cli {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 32;
-constexpr int64_t kMostMicrobatches = 64;
 
 struct StepFlags {
   InputFlags inputs;
@@ -113,7 +112,7 @@ bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
       {"--zero", !flags.step_dtypes.zero.empty()},
       {"--grad-dtype", !flags.step_dtypes.gradients.empty()},
       {"--keep-gathered", flags.keep_gathered},
-      {"--stages", !flags.stages.axis.empty()}};
+      {"--stages", flags.stages.Given()}};
   for (const auto& [name, given] : of_training) {
     if (!given) continue;
     findings.Add(code::kUsage, {},
@@ -318,22 +317,20 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
       UsualStep(*out->compiled, out->model, std::nullopt);
   request.compiled = usual.compiled;
   request.config = usual.config;
-  if (request.batch == 0) request.batch = usual.batch;
   if (request.length == 0) request.length = usual.length;
-  if (request.batch % request.microbatches != 0) {
-    findings.Add(code::kUsage, {},
-                 "a batch of " + CountText(request.batch) +
-                     " is no multiple of " + CountText(request.microbatches) +
-                     " micro-batches",
-                 "`--batch` is that of the whole step");
+  const auto& modes = out->settings.modes;
+  const StepDivision division = {
+      .flags = flags.stages,
+      .microbatches_given = !flags.microbatches.empty(),
+      .target = *target,
+      .asked = flags.inputs.asked,
+      .trains =
+          std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end(),
+      .usual_batch = usual.batch};
+  if (!DivideStep(division, *out->compiled, out->model, request, out->stages,
+                  findings)) {
     return nullptr;
   }
-  if (flags.stages.axis.empty()) return out;
-  if (!CanStage(flags.stages, request, findings)) return nullptr;
-  out->stages = StagesToVerify(flags.stages, *out->compiled, out->model,
-                               request, findings);
-  if (!out->stages) return nullptr;
-  request.stages = &*out->stages;
   return out;
 }
 
@@ -356,7 +353,7 @@ int VerifySteps(const StepFlags& flags, const Common& common,
   bool begins = work != nullptr;
   if (begins && dumps) begins = MakeFolder(flags.dump, findings);
   if (!ranks.All(begins, findings)) {
-    return flags.stages.axis.empty() ? kFailed : StageStatus(findings);
+    return findings.HasErrors() ? StageStatus(findings) : kFailed;
   }
   verify::StepRequest& request = work->settings.request;
   if (flags.full) {
@@ -368,6 +365,8 @@ int VerifySteps(const StepFlags& flags, const Common& common,
     for (const Dtype dtype : work->settings.dtypes) {
       request.mode = mode;
       request.dtype = dtype;
+      const bool staged = work->stages && mode == Mode::kTrain;
+      request.stages = staged ? &*work->stages : nullptr;
       auto report = verify::VerifyStep(request, findings);
       if (!report) return kFailed;
       if (request.stages == nullptr) {
@@ -460,10 +459,11 @@ Bytes are those of `--activation-dtype`, of the parameters' own dtypes, of
 no gradients. The memory of the fullest device is that of `shardc cost`, and the
 most that it would hold if no op were fused follows.
 
-With `--stages AXIS` the layers are divided into the stages of a pipeline over
-an axis of the mesh, as `shardc cost --stages` divides them. The order of the
-schedule's table, its sends and receives, and the micro-batches that ranks hold
-are proved at the real size. A step then runs on the ranks of a smaller table of
+With `--stages AXIS`, or a `stages:` section of the rules or of the target, the
+layers are divided into the stages of a pipeline over an axis of the mesh, as
+`shardc cost` divides them. The order of the schedule's table, its sends and
+receives, and the micro-batches that ranks hold are proved at the real size. A
+step then runs on the ranks of a smaller table of
 the same schedule, each with its own memory: losses, gradients in the order in
 which ranks add them, the global norm and all updates must equal the dense
 step's.

@@ -81,6 +81,19 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.role = Classify(param.name, separator);
 }
 
+// Makes the layers of a slice the first dimension, in place of those that count
+// all layers of the tensor.
+void Take(const StackSlice& slice, ParamClass& param) {
+  Shape& shape = *param.type.shape;
+  const bool three = shape[AsIndex(slice.dim)] != slice.all;
+  const ptrdiff_t end = slice.dim + (three ? 3 : 1);
+  AxisGroup axes = param.spec[AsIndex(slice.dim)];
+  shape.erase(shape.begin() + slice.dim, shape.begin() + end);
+  param.spec.erase(param.spec.begin() + slice.dim, param.spec.begin() + end);
+  shape.insert(shape.begin(), slice.layers);
+  param.spec.insert(param.spec.begin(), std::move(axes));
+}
+
 // Moves the dimension of scanned layers to the front, next to the other
 // dimensions with one matrix per index.
 void MoveStacksFirst(CostInputs& work, char separator) {
@@ -269,7 +282,8 @@ std::optional<int64_t> CostInputs::Hidden() const {
 
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
-                          const Representatives* representatives) {
+                          const Representatives* representatives,
+                          const StackSlices* slices) {
   const Plan& plan = compiled.plan;
   CostInputs out = Empty(plan.mesh, std::move(model), mode);
   const char separator = compiled.manifest.separator;
@@ -281,12 +295,16 @@ CostInputs MakeCostInputs(const Compiled& compiled,
     const PlannedParam& param = plan.params[i];
     const ParamLayout& layout = plan.layouts[param.layout];
     std::string name = NameTemplate(plan.names[i], separator);
+    const StackSlice* slice =
+        slices != nullptr && (*slices)[i] ? &*(*slices)[i] : nullptr;
+    std::string key = name + "\n" + std::to_string(param.layout);
+    if (slice != nullptr) key += "\n" + std::to_string(slice->layers);
     bool fresh = false;
-    ParamClass& one =
-        folder.At(name + "\n" + std::to_string(param.layout), fresh);
+    ParamClass& one = folder.At(key, fresh);
     if (fresh) {
       Finish(one, std::move(name), plan.types[layout.type],
              layout.modes[ModeAt(plan, layout, mode)].spec, separator);
+      if (slice != nullptr) Take(*slice, one);
       if (param.coordinate && layout.rule >= 0) {
         one.placed_along = PlacementAxis(plan, layout);
       }

@@ -87,12 +87,24 @@ struct CostInputs {
   std::optional<int64_t> Hidden() const;
 };
 
+// The layers of a tensor that are counted, of all that it holds in a dimension,
+// or in three, [virtual stages, ranks, layers of a stage].
+struct StackSlice {
+  int dim = 0;
+  int64_t layers = 0, all = 0;
+};
+// By parameter of the plan; nullopt: all of it.
+using StackSlices = std::vector<std::optional<StackSlice>>;
+
 // Makes the inputs of a compiled target. Uses legal specs; a mode that was not
 // planned has the specs of train. If `compiled` was made of representatives,
-// they have the number of parameters that each of its parameters stands for.
+// they have the number of parameters that each of its parameters stands for. Of
+// a tensor with a slice only the slice is taken, with the layers as the first
+// dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
-                          const Representatives* representatives = nullptr);
+                          const Representatives* representatives = nullptr,
+                          const StackSlices* slices = nullptr);
 // Makes the inputs of a plan that was read from a file, which lacks the axes of
 // the hidden state.
 CostInputs MakeCostInputs(const PlanView& plan,

@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 
-#include "comm/memory.h"
+#include "cost/stage_inputs.h"
 #include "cost/time.h"
+#include "schedule/assign.h"
 #include "source/index.h"
 #include "source/stage_code.h"
 #include "source/wording.h"
@@ -31,68 +31,32 @@ constexpr double kClearlyBetter = 0.99;
 class Pipeline {
  public:
   Pipeline(const Compiled& compiled, const CostInputs& work,
-           const Settings& settings, const StageRequest& request,
+           const Settings& settings, const PlannedStages& planned, bool exposed,
            Findings& findings)
       : compiled_(compiled),
         work_(work),
         settings_(settings),
-        request_(request),
+        planned_(planned),
+        units_(planned.units),
+        exposed_(exposed),
         findings_(findings) {}
 
   std::optional<PipelineCost> Run() {
-    if (!CheckAxis() || !CheckRows()) return std::nullopt;
-    auto units = StageUnitsOf(compiled_, findings_);
-    if (!units) return std::nullopt;
-    units_ = std::move(*units);
-    out_.axis = request_.axis;
+    if (!CheckRows()) return std::nullopt;
+    out_.axis = planned_.axis;
     out_.layers = units_.layers;
-    out_.table = request_.table;
+    out_.table = planned_.table;
     out_.capacity = CapacityOf();
-    if (!CheckStages()) return std::nullopt;
     FindBoundary();
-    const auto cuts = Choose();
-    if (!cuts) return std::nullopt;
-    Fill(*cuts, out_);
-    Suggest(*cuts);
+    const Cuts cuts = Choose();
+    Fill(cuts, out_);
+    Suggest(cuts);
     AddAssumptions();
     return std::move(out_);
   }
 
  private:
   using Cuts = schedule::Cuts;
-
-  int64_t Stages() const { return request_.table.stages; }
-
-  bool CheckAxis() {
-    for (size_t i = 0; i < compiled_.plan.params.size(); ++i) {
-      const ParamLayout& layout =
-          compiled_.plan.layouts[compiled_.plan.params[i].layout];
-      for (const AxisGroup& axes : layout.modes.front().spec) {
-        if (std::find(axes.begin(), axes.end(), request_.axis) == axes.end()) {
-          continue;
-        }
-        findings_.Add(code::kStageAxisInSpec, {},
-                      "`" + request_.axis +
-                          "` is the axis of the stages, and the spec of " +
-                          ShortQuote(compiled_.plan.names[i]) +
-                          " splits over it",
-                      "a stage holds its parameters on the mesh without that "
-                      "axis: take the axis out of the rules");
-        return false;
-      }
-    }
-    const AxisGroup tokens = work_.TokenAxes();
-    if (std::find(tokens.begin(), tokens.end(), request_.axis) !=
-        tokens.end()) {
-      findings_.Add(code::kStageAxisInSpec, {},
-                    "`" + request_.axis +
-                        "` is the axis of the stages, and the axis rules "
-                        "split the tokens over it",
-                    "take the axis out of `batch` and `sequence`");
-      return false;
-    }
-    return true;
-  }
 
   // Checks that the number of micro-batches divides the rows of a replica.
   bool CheckRows() {
@@ -109,30 +73,6 @@ class Pipeline {
         "give a `--batch` that is a multiple of " +
             CountText(Times(parts, settings_.microbatches)));
     return false;
-  }
-
-  bool CheckStages() {
-    if (!request_.layers.empty()) {
-      const int64_t sum = std::accumulate(request_.layers.begin(),
-                                          request_.layers.end(), int64_t{0});
-      if (std::ssize(request_.layers) != Stages() || sum != units_.layers) {
-        findings_.Add(code::kLayerWithoutStage, {},
-                      "`--assign` has " + CountText(sum) + " layers in " +
-                          Counted(std::ssize(request_.layers), "stage") +
-                          ", and the model has " + CountText(units_.layers) +
-                          " for " + Counted(Stages(), "stage"));
-        return false;
-      }
-    }
-    if (Stages() > units_.count()) {
-      findings_.Add(code::kScheduleRefuses, {},
-                    Counted(Stages(), "stage") + " are more than " +
-                        CountText(units_.layers) +
-                        " layers, an embedding and a head",
-                    "give fewer ranks or virtual stages");
-      return false;
-    }
-    return true;
   }
 
   std::optional<int64_t> CapacityOf() const {
@@ -156,20 +96,19 @@ class Pipeline {
     if (settings_.profile == nullptr) return;
     const Network network = NetworkOf(*settings_.profile, work_.mesh);
     out_.hop = CollectiveSeconds(network,
-                                 PlaceOf(work_.mesh, network, {request_.axis}),
+                                 PlaceOf(work_.mesh, network, {planned_.axis}),
                                  Collective::kPpermute, Real(out_.boundary));
   }
 
   StageCost CostOf(int64_t begin, int64_t end) {
-    return StageCostOf(
-        StageInputs(compiled_, work_, units_, request_.axis, begin, end),
-        settings_, units_, begin, end);
+    return StageCostOf(StageInputs(compiled_, work_, planned_, begin, end),
+                       settings_, units_, begin, end);
   }
 
   // Returns whether every rank that has the last stage also has the first one,
   // and so the embedding whose weights the head shares.
   bool SharesEnds() const {
-    const schedule::Table& table = request_.table;
+    const schedule::Table& table = planned_.table;
     if (table.stages == 1) return false;
     for (int32_t r = 0; r < table.ranks(); ++r) {
       if (table.Holds(r, table.stages - 1) && !table.Holds(r, 0)) return false;
@@ -178,10 +117,9 @@ class Pipeline {
   }
 
   void DropCopies(StageCost& last) const {
-    const Memory memory =
-        MemoryOf(StageInputs(compiled_, work_, units_, request_.axis,
-                             last.begin, last.end, false),
-                 settings_);
+    const Memory memory = MemoryOf(
+        StageInputs(compiled_, work_, planned_, last.begin, last.end, false),
+        settings_);
     last.parameters = memory.most.Of(Component::kParameters);
     last.gradients = memory.most.Of(Component::kGradients);
     last.optimizer = memory.most.Of(Component::kOptimizer);
@@ -211,7 +149,7 @@ class Pipeline {
   // Returns the largest number of micro-batches whose activations each stage
   // keeps at the same time.
   std::vector<int64_t> InFlight() const {
-    const schedule::Table& table = request_.table;
+    const schedule::Table& table = planned_.table;
     std::vector<int64_t> out;
     for (int32_t stage = 0; stage < table.stages; ++stage) {
       std::vector<int64_t> weights(AsIndex(table.stages), 0);
@@ -222,26 +160,17 @@ class Pipeline {
     return out;
   }
 
-  std::optional<Cuts> Choose() {
-    if (!request_.layers.empty()) {
-      Cuts cuts = {0};
-      int64_t end = 1;
-      for (const int64_t layers : request_.layers) {
-        end += layers;
-        cuts.push_back(end);
-      }
-      cuts.back() = units_.count();
-      return cuts;
+  Cuts Choose() {
+    if (planned_.listed || planned_.balance != StageBalance::kSearched) {
+      return planned_.cuts;
     }
-    Cuts even = schedule::EvenCuts(units_.layers, Stages());
-    if (!request_.balance) return even;
-    balanced_ = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
-    if (!balanced_) {
-      balanced_ = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
+    const Cuts& even = planned_.cuts;
+    auto balanced = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
+    if (!balanced) {
+      balanced = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
     }
-    // The division with the fastest slowest stage need not have the shortest
-    // step, so the steps of both divisions are compared.
-    return balanced_ && StepOf(*balanced_) <= StepOf(even) ? balanced_ : even;
+    // The longest stage is not all: the schedule decides between the two.
+    return balanced && StepOf(*balanced) <= StepOf(even) ? *balanced : even;
   }
 
   double StepOf(const Cuts& cuts) {
@@ -285,7 +214,7 @@ class Pipeline {
       times.hop_forward.assign(out.stages.size(), out.hop);
       times.hop_back = times.hop_forward;
     }
-    times.exposed = request_.exposed;
+    times.exposed = exposed_;
     out.timeline = schedule::Simulate(out.table, times);
   }
 
@@ -354,7 +283,9 @@ class Pipeline {
 
   // Adds a note if another division is clearly faster than the requested one.
   void Suggest(const Cuts& cuts) {
-    if (request_.balance && request_.layers.empty()) return;
+    if (!planned_.listed && planned_.balance == StageBalance::kSearched) {
+      return;
+    }
     const auto best = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
     if (!best || *best == cuts) return;
     const double step = StepOf(*best);
@@ -375,32 +306,32 @@ class Pipeline {
                            "stage's own program"
                          : "without a profile, a task takes the time of its "
                            "floating-point operations, and messages none");
-    out.emplace_back(request_.exposed ? "a rank computes nothing while it sends"
-                                      : "messages overlap with computation");
+    out.emplace_back(exposed_ ? "a rank computes nothing while it sends"
+                              : "messages overlap with computation");
     out.emplace_back(
         "the optimizer waits for all ranks, so that the bubble of a step "
         "counts");
     out.emplace_back(
         "a rank keeps a message that it received and one that it "
         "sends");
-    const auto at = work_.mesh.Find(request_.axis);
+    const auto at = work_.mesh.Find(planned_.axis);
     if (at && std::any_of(work_.mesh.axes.begin(),
                           work_.mesh.axes.begin() + static_cast<ptrdiff_t>(*at),
                           [](const MeshAxis& axis) { return axis.size > 1; })) {
       out.push_back(
           "the devices of a stage are taken as neighbours, although `" +
-          request_.axis + "` is not the outermost axis");
+          planned_.axis + "` is not the outermost axis");
     }
   }
 
   const Compiled& compiled_;
   const CostInputs& work_;
   const Settings& settings_;
-  const StageRequest& request_;
+  const PlannedStages& planned_;
+  const StageUnits& units_;
+  const bool exposed_;
   Findings& findings_;
-  StageUnits units_;
   PipelineCost out_;
-  std::optional<Cuts> balanced_;
   bool timed_ = false;
 };
 
@@ -436,9 +367,9 @@ std::optional<bool> PipelineCost::Fits() const {
 std::optional<PipelineCost> PipelineCostOf(const Compiled& compiled,
                                            const CostInputs& work,
                                            const Settings& settings,
-                                           const StageRequest& request,
-                                           Findings& findings) {
-  return Pipeline(compiled, work, settings, request, findings).Run();
+                                           const PlannedStages& stages,
+                                           bool exposed, Findings& findings) {
+  return Pipeline(compiled, work, settings, stages, exposed, findings).Run();
 }
 
 }  // namespace shardc::cost

@@ -13,23 +13,13 @@
 #include "cost/memory.h"
 #include "cost/settings.h"
 #include "cost/stage_cost.h"
-#include "cost/stage_units.h"
 #include "plan/compile.h"
-#include "schedule/assign.h"
+#include "plan/planned_stages.h"
 #include "schedule/simulate.h"
 #include "schedule/table.h"
 #include "source/finding.h"
 
 namespace shardc::cost {
-
-struct StageRequest {
-  std::string axis;
-  schedule::Table table;  // of settings.microbatches micro-batches
-  // The number of layers of each stage; if empty, `balance` decides.
-  std::vector<int64_t> layers;
-  bool balance = true;   // the shortest longest stage, else an even division
-  bool exposed = false;  // a rank computes nothing while it sends
-};
 
 struct RankCost {
   std::vector<int32_t> stages;
@@ -63,13 +53,15 @@ struct PipelineCost {
   std::optional<bool> Fits() const;
 };
 
-// Findings: stage-axis-in-spec, layer-without-stage, parameter-outside-stages,
-// microbatches-indivisible, schedule-refuses, usage.
+// `stages` are those of the plan; with StageBalance::kSearched the times of
+// tasks choose another division. With `exposed` a rank computes nothing while
+// it sends. The table has settings.microbatches micro-batches. Finding:
+// microbatches-indivisible.
 std::optional<PipelineCost> PipelineCostOf(const Compiled& compiled,
                                            const CostInputs& work,
                                            const Settings& settings,
-                                           const StageRequest& request,
-                                           Findings& findings);
+                                           const PlannedStages& stages,
+                                           bool exposed, Findings& findings);
 
 }  // namespace shardc::cost
 

@@ -8,7 +8,7 @@
 
 #include "cost/inputs.h"
 #include "cost/settings.h"
-#include "cost/stage_units.h"
+#include "plan/stage_units.h"
 #include "schedule/simulate.h"
 
 namespace shardc::cost {

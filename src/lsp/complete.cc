@@ -161,6 +161,8 @@ class Collector {
     if (context_.In({"rules"})) Keys(keys::kRule, {"rules"});
     Keys(keys::kPolicy, {"policy"});
     Keys(keys::kWeightDecay, {"weight_decay"});
+    Keys(keys::kStages, {"stages"});
+    Keys(keys::kStacked, {"stages", "stacked"});
     Keys(keys::kLike, {"rules", "spec"});
     Keys(keys::kPlace, {"rules", "place"});
     Keys(keys::kRegistration, {"register", "*"});

@@ -13,9 +13,9 @@ using Name = std::string_view;
 constexpr std::array<Name, 7> kMeshKeys = {
     "axes", "devices", "axis_types", "processes", "slices", "dcn", "device"};
 constexpr std::array<Name, 2> kDeviceKeys = {"profile", "memory"};
-constexpr std::array<Name, 10> kRulesKeys = {
-    "version", "extends", "separator", "axes",         "register",
-    "bundles", "rules",   "policy",    "weight_decay", "model"};
+constexpr std::array<Name, 11> kRulesKeys = {
+    "version", "extends", "separator",    "axes",  "register", "bundles",
+    "rules",   "policy",  "weight_decay", "model", "stages"};
 constexpr std::array<Name, 7> kRuleKeys = {
     "match", "spec", "modes", "illegal", "min_size", "place", "note"};
 constexpr std::array<Name, 1> kLikeKeys = {"like"};
@@ -27,6 +27,11 @@ constexpr std::array<Name, 2> kBundleKeys = {"axes", "mode"};
 constexpr std::array<Name, 4> kPolicyKeys = {"unmatched", "illegal", "min_size",
                                              "compat"};
 constexpr std::array<Name, 1> kWeightDecayKeys = {"exclude"};
+constexpr std::array<Name, 10> kStagesKeys = {
+    "axis",    "layers", "stacked", "first",    "last",
+    "virtual", "tied",   "assign",  "schedule", "microbatches"};
+constexpr std::array<Name, 2> kStackedKeys = {"match", "dim"};
+constexpr std::array<Name, 1> kScheduleKeys = {"file"};
 constexpr std::array<Name, 29> kModelKeys = {
     "extends",      "blocks",  "dims",     "axes",   "repeat",     "params",
     "skip",         "begin",   "layer",    "end",    "top_k",      "window",
@@ -48,10 +53,10 @@ constexpr std::array<Name, 2> kModelLossKeys = {"kind", "chunk"};
 constexpr std::array<Name, 2> kModelNormKeys = {"epsilon", "plus_one"};
 constexpr std::array<Name, 4> kProjectKeys = {"version", "targets", "lint",
                                               "weight_decay"};
-constexpr std::array<Name, 17> kTargetKeys = {
+constexpr std::array<Name, 18> kTargetKeys = {
     "mesh",   "rules", "manifest", "model",        "modes", "operations",
     "layout", "dtype", "kv_dtype", "settings",     "batch", "kv_len",
-    "memory", "plan",  "step",     "weight_decay", "audit"};
+    "memory", "plan",  "step",     "weight_decay", "audit", "stages"};
 constexpr std::array<Name, 3> kAuditKeys = {"program", "locked", "budget"};
 constexpr std::array<Name, 5> kLintKeys = {"select", "ignore", "severity",
                                            "fail_on", "baseline"};
@@ -84,6 +89,10 @@ const KeyTable kBundle{"rules.bundle", "a bundle", kBundleKeys};
 const KeyTable kPolicy{"rules.policy", "`policy`", kPolicyKeys};
 const KeyTable kWeightDecay{"rules.weight_decay", "`weight_decay`",
                             kWeightDecayKeys};
+const KeyTable kStages{"rules.stages", "`stages`", kStagesKeys};
+const KeyTable kStacked{"rules.stages.stacked", "an entry of `stacked`",
+                        kStackedKeys};
+const KeyTable kSchedule{"rules.stages.schedule", "`schedule`", kScheduleKeys};
 const KeyTable kModel{"rules.model", "`model`", kModelKeys};
 const KeyTable kModelOptions{"rules.model.options", "a role's options",
                              kModelOptionKeys};
@@ -105,7 +114,7 @@ const KeyTable kRun{"run", "a measured run", kRunKeys};
 }  // namespace keys
 
 std::span<const KeyTable* const> AllKeyTables() {
-  static constexpr std::array<const KeyTable*, 37> kAll = {
+  static constexpr std::array<const KeyTable*, 40> kAll = {
       &keys::kMesh,         &keys::kDevice,      &keys::kRules,
       &keys::kRule,         &keys::kLike,        &keys::kPlace,
       &keys::kRegistration, &keys::kForcedAxis,  &keys::kBundle,
@@ -118,7 +127,8 @@ std::span<const KeyTable* const> AllKeyTables() {
       &keys::kEfficiency,   &keys::kMatmul,      &keys::kAttention,
       &keys::kLinks,        &keys::kLink,        &keys::kChips,
       &keys::kSources,      &keys::kRateCurves,  &keys::kRun,
-      &keys::kAudit};
+      &keys::kAudit,        &keys::kStages,      &keys::kStacked,
+      &keys::kSchedule};
   return kAll;
 }
 

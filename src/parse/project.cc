@@ -17,6 +17,7 @@
 #include "parse/mesh.h"
 #include "parse/policy_read.h"
 #include "parse/rules.h"
+#include "parse/stages_read.h"
 #include "source/file.h"
 #include "yaml/error.h"
 #include "yaml/read.h"
@@ -120,6 +121,20 @@ class ProjectReader {
     if (const YamlNode* node = fields.Find("weight_decay")) {
       target.weight_decay_exclude = ReadWeightDecay(context_, *node);
     }
+    if (const YamlNode* node = fields.Find("stages")) CheckStages(*node);
+  }
+
+  // Reports errors; DeclaredStages reads the section again.
+  void CheckStages(const YamlNode& node) {
+    const auto stages = ReadStages(context_, node);
+    if (!stages || !stages->schedule_is_file ||
+        boundary_.Holds(stages->schedule)) {
+      return;
+    }
+    context_.findings.Add(code::kPath, stages->schedule_place,
+                          "`file` leads out of the project's repository: `" +
+                              stages->schedule + "`",
+                          std::string(kOutsideHelp));
   }
 
   void ReadVerify(const Fields& fields, VerifyInput& verify) {

@@ -18,6 +18,7 @@
 #include "parse/policy_read.h"
 #include "parse/rule_read.h"
 #include "parse/spec_read.h"
+#include "parse/stages_read.h"
 #include "source/wording.h"
 #include "yaml/error.h"
 #include "yaml/read.h"
@@ -87,6 +88,10 @@ class RuleFileReader {
     }
     if (const YamlNode* node = fields->Find("rules")) {
       ReadRules(*node);
+    }
+    // DeclaredStages reads the section again.
+    if (const YamlNode* node = fields->Find("stages")) {
+      ReadRulesStages(context_, *node);
     }
     GiveSeparator(separator);
     if (const YamlNode* node = fields->Find("model"))

@@ -1,10 +1,10 @@
 // Room: plan. The compiled plan: for every parameter its spec, and the shard
 // and bytes that each device holds.
-// Includes: source, model, match, resolve, legalize, comm, step.
+// Includes: source, model, match, resolve, legalize, roles, comm, schedule,
+// step.
 //
-// A compiled plan is immutable and owns everything. Parameters that share
-// rule, type and outcome share one layout, so a plan of 90,000 parameters
-// has some hundred layouts.
+// A compiled plan is immutable. Parameters that share rule, type and outcome
+// share one layout: a plan of 90,000 parameters has some hundred layouts.
 #ifndef SHARDC_PLAN_PLAN_H_
 #define SHARDC_PLAN_PLAN_H_
 

@@ -7,7 +7,8 @@ namespace shardc {
 std::span<const Code* const> StageCodes() {
   static constexpr std::array kCodes = {
       &code::kStageAxisInSpec,        &code::kLayerWithoutStage,
-      &code::kParameterOutsideStages, &code::kMicrobatchesIndivisible,
+      &code::kParameterOutsideStages, &code::kStackedVirtual,
+      &code::kTiedOverStages,         &code::kMicrobatchesIndivisible,
       &code::kScheduleRefuses,        &code::kScheduleUnsafe,
   };
   return kCodes;

@@ -20,6 +20,12 @@ inline constexpr Code kLayerWithoutStage{
 inline constexpr Code kParameterOutsideStages{
     243, "parameter-outside-stages", Level::kError,
     "a parameter is of no layer, and of neither end of the model"};
+inline constexpr Code kStackedVirtual{
+    244, "stacked-virtual", Level::kError,
+    "no spec states which layers of a stack a rank of the pipeline has"};
+inline constexpr Code kTiedOverStages{
+    245, "tied-over-stages", Level::kError,
+    "the head is the embedding, which another rank of the pipeline has"};
 inline constexpr Code kMicrobatchesIndivisible{
     247, "microbatches-indivisible", Level::kError,
     "the rows of a replica are not divided by the micro-batches"};

@@ -94,6 +94,10 @@ class Man(Case):
             if name == "project":
                 words |= set(keys_of(json.loads(
                     read("schemas", "mesh.schema.json"))))
+                # And its stages in that of rules.
+                rules = json.loads(read("schemas", "rules.schema.json"))
+                for part in ("stages", "stackedLayers", "scheduleFile"):
+                    words |= set(keys_of(rules["definitions"][part]))
             missing = sorted(set(keys_of(schema)) - words)
             self.assertEqual(missing, [], name)
 

@@ -27,7 +27,7 @@ namespace {
 struct Where {
   std::string_view table, file, definition;
 };
-constexpr std::array<Where, 37> kWhere = {{
+constexpr std::array<Where, 40> kWhere = {{
     {"mesh", "mesh", ""},
     {"mesh.device", "mesh", "device"},
     {"rules", "rules", ""},
@@ -39,6 +39,9 @@ constexpr std::array<Where, 37> kWhere = {{
     {"rules.bundle", "rules", "bundle"},
     {"rules.policy", "rules", "policy"},
     {"rules.weight_decay", "rules", "weightDecay"},
+    {"rules.stages", "rules", "stages"},
+    {"rules.stages.stacked", "rules", "stackedLayers"},
+    {"rules.stages.schedule", "rules", "scheduleFile"},
     {"rules.model", "rules", "model"},
     {"rules.model.options", "rules", "modelOptions"},
     {"rules.model.encoder", "rules", "modelEncoder"},

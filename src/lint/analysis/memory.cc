@@ -5,9 +5,13 @@
 //   3 experts of 1 GiB placed on ep 2: coordinates hold 2 and 1  ->  2 GiB
 #include "lint/analysis/memory.h"
 
+#include <algorithm>
+
 #include "comm/memory.h"
 #include "lint/analysis/cache.h"
+#include "plan/planned_stages.h"
 #include "source/checked.h"
+#include "source/size.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -28,7 +32,45 @@ int64_t ParameterBytes(const Facts& facts, size_t mode) {
   return held.Fullest().value_or(INT64_MAX);
 }
 
+// The layers of the stages of a rank.
+int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
+  int64_t out = 0;
+  for (int32_t s = 0; s < stages.stages(); ++s) {
+    if (stages.table.Holds(rank, s)) {
+      out += stages.EndLayer(s) - stages.FirstLayer(s);
+    }
+  }
+  return out;
+}
+
+// Takes the fullest rank of the pipeline: its parameters, and the part of the
+// cache that its layers have.
+void TakeFullestRank(const Facts& facts, const PlannedStages& stages,
+                     size_t mode, MemoryUse& use) {
+  const int64_t whole = use.cache;
+  const auto bytes = ParameterBytesByRank(facts.compiled(), stages, mode);
+  int64_t most = -1;
+  for (size_t r = 0; r < bytes.size(); ++r) {
+    const auto rank = static_cast<int32_t>(r);
+    const int64_t parameters = bytes[r].value_or(0);
+    const int64_t layers = std::max<int64_t>(1, stages.units.layers);
+    const int64_t cache =
+        whole / layers *
+        std::min(layers, whole == 0 ? 0 : LayersOfRank(stages, rank));
+    const int64_t total = (Size(parameters) + cache).value();
+    if (total <= most) continue;
+    most = total;
+    use.parameters = parameters;
+    use.cache = cache;
+    use.rank = rank;
+  }
+}
+
 }  // namespace
+
+std::string MemoryUse::Device() const {
+  return rank < 0 ? "a device" : "a device of rank " + std::to_string(rank);
+}
 
 std::string MemoryUse::ToString() const {
   std::string out = BytesText(parameters) + " of parameters";
@@ -45,6 +87,9 @@ std::optional<MemoryUse> MostMemory(const Facts& facts) {
     use.parameters = ParameterBytes(facts, i);
     if (modes[i] != Mode::kTrain) {
       use.cache = CacheBytesPerDevice(facts, modes[i]).value_or(0);
+    }
+    if (const PlannedStages* stages = facts.inputs().stages) {
+      TakeFullestRank(facts, *stages, i, use);
     }
     if (CheckedAdd(use.parameters, use.cache) &&
         (!most || use.Total() > most->Total())) {

@@ -14,9 +14,12 @@ struct MemoryUse {
   Mode mode = Mode::kTrain;
   int64_t parameters = 0;
   int64_t cache = 0;  // 0 if batch, length or model are unknown
+  // Of the pipeline, the rank whose devices hold most; -1: without stages.
+  int32_t rank = -1;
 
   int64_t Total() const { return parameters + cache; }
   std::string ToString() const;  // "12 GiB of parameters and 3 GiB of cache"
+  std::string Device() const;    // "a device", "a device of rank 3"
 };
 
 // The planned mode in which the fullest device holds most.

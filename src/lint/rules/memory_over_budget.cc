@@ -15,8 +15,8 @@ void CheckMemoryOverBudget(const Facts& facts, FindingSink& sink) {
   const int64_t memory = *facts.inputs().memory_bytes;
   if (!use || use->Total() <= memory) return;
   LintFinding finding = FindingAt(kMemoryOverBudget.code, facts.MeshPlace());
-  finding.message = "a device needs " + BytesText(use->Total()) + " in " +
-                    std::string(ModeName(use->mode)) + " and has " +
+  finding.message = use->Device() + " needs " + BytesText(use->Total()) +
+                    " in " + std::string(ModeName(use->mode)) + " and has " +
                     BytesText(memory) + ": " + use->ToString();
   finding.help = use->cache > use->parameters
                      ? "split the cache over more devices, or use a smaller "

@@ -17,8 +17,8 @@ void CheckMemoryTight(const Facts& facts, FindingSink& sink) {
     return;
   }
   LintFinding finding = FindingAt(kMemoryTight.code, facts.MeshPlace());
-  finding.message = "a device needs " + BytesText(use->Total()) + " of its " +
-                    BytesText(memory) + " in " +
+  finding.message = use->Device() + " needs " + BytesText(use->Total()) +
+                    " of its " + BytesText(memory) + " in " +
                     std::string(ModeName(use->mode)) + ": " + use->ToString() +
                     ", activations not counted";
   finding.help = "split over more devices, or use a smaller batch";

@@ -4,6 +4,7 @@
 #include "lint/analysis/attention_edits.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/stages.h"
 #include "lint/rules/lint.h"
 #include "source/wording.h"
 
@@ -49,6 +50,8 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
   TakeAttention(used, facts);
   used.insert(facts.plan().placement_axes.begin(),
               facts.plan().placement_axes.end());
+  // The ranks of a pipeline have different layers.
+  used.insert(StageAxis(facts));
   for (const MeshAxis& axis : facts.mesh().axes) {
     if (axis.size <= 1 || used.count(axis.name) > 0) continue;
     LintFinding finding = FindingAt(kUnusedMeshAxis.code, facts.MeshPlace());

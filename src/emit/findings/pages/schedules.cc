@@ -14,7 +14,7 @@ std::span<const CodePage> SchedulePages() {
       CodePage{
           .code = &code::kStageAxisInSpec,
           .what = "Finds a spec, or an axis rule for the tokens, that splits "
-                  "over the axis that `--stages` names.",
+                  "over the axis that `--stages` or `stages:` names.",
           .why = "A rank of a pipeline holds all of a parameter of its stages, "
                  "or nothing of it. An axis that divides layers into stages "
                  "cannot divide a dimension as well.",
@@ -47,9 +47,11 @@ rules:
 $ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4
 )"},
       CodePage{.code = &code::kLayerWithoutStage,
-               .what = "Finds a list of `--assign` whose numbers are not one "
-                       "for each stage or do not sum to the number of layers, "
-                       "and names of layers with a gap between their numbers.",
+               .what = "Finds a list of `--assign` or `assign` whose numbers "
+                       "are not one for each stage or do not sum to the number "
+                       "of layers, names of layers with a gap between their "
+                       "numbers, and patterns of `stages:` that find no "
+                       "layer.",
                .why = "A layer would be in no stage, or in two, and the model "
                       "that runs would be another one.",
                .fix = "Give a number of layers for each stage, with the sum of "
@@ -89,8 +91,9 @@ $ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --ba
           .why =
               "Its stage decides which rank holds it and which task uses it. A "
               "guess may be wrong for models with more than one input.",
-          .fix = "Plan such a model without stages, or give the parameter a "
-                 "name that states what it does.",
+          .fix = "List a pattern of its name in `first` or `last` of "
+                 "`stages:`, or give the parameter a name that states what it "
+                 "does.",
           .bad = R"(--- m.json
 {"schema": "shardc.manifest/v1", "params": {
   "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
@@ -118,6 +121,94 @@ rules:
   - match: '.*'
     spec: [tp]
 $ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --batch 8 --seq 16 --microbatches 4
+)"},
+      CodePage{
+          .code = &code::kStackedVirtual,
+          .what = "Finds tensors that hold all layers in one dimension, in a "
+                  "pipeline whose ranks have several ranges of layers, or "
+                  "whose stages are on two ranks.",
+          .why = "A spec over a dimension gives each rank one range of it. "
+                 "With two stages on each of 4 ranks, rank 0 has layers 0-3 "
+                 "and 16-19 of 32, which no spec states, and a permutation of "
+                 "the layers would go unnoticed.",
+          .fix = "Store the layers in three dimensions, [virtual stages, "
+                 "ranks, layers of a stage], or take a schedule with one stage "
+                 "on each rank.",
+          .bad = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed/embedding": {"shape": [64, 16], "dtype": "BF16"},
+  "layers/up/kernel": {"shape": [8, 16, 32], "dtype": "BF16"},
+  "head/kernel": {"shape": [16, 64], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+stages:
+  axis: pp
+  stacked: [{match: '^layers/', dim: 0}]
+  first: ['^embed/']
+  last: ['^head/']
+  schedule: interleaved
+rules:
+  - match: 'embed|head'
+    spec: [tp]
+  - match: 'layers/'
+    spec: [null, null, tp]
+$ shardc check --mesh pp:2,tp:2 --rules r.yaml --manifest m.json
+)",
+          .good = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed/embedding": {"shape": [64, 16], "dtype": "BF16"},
+  "layers/up/kernel": {"shape": [2, 2, 2, 16, 32], "dtype": "BF16"},
+  "head/kernel": {"shape": [16, 64], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+stages:
+  axis: pp
+  stacked: [{match: '^layers/', dim: 0}]
+  first: ['^embed/']
+  last: ['^head/']
+  schedule: interleaved
+rules:
+  - match: 'embed|head'
+    spec: [tp]
+  - match: 'layers/'
+    spec: [null, null, null, null, tp]
+$ shardc check --mesh pp:2,tp:2 --rules r.yaml --manifest m.json
+)"},
+      CodePage{
+          .code = &code::kTiedOverStages,
+          .what = "Finds a head that is the embedding, where `tied: error` "
+                  "forbids copies and the first and the last stage are on "
+                  "different ranks.",
+          .why = "Both ranks need the tensor. Each has a copy, which takes "
+                 "memory on both, and the gradients of the two are added after "
+                 "every step.",
+          .fix = "Write `tied: copies`, the default, or take a schedule that "
+                 "places both ends on one rank, such as zbv.",
+          .bad = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+stages: {axis: pp, tied: error}
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc check --mesh pp:2,tp:2 --rules r.yaml --manifest m.json
+)",
+          .good = R"(--- m.json
+{"schema": "shardc.manifest/v1", "params": {
+  "embed_tokens.weight": {"shape": [64, 16], "dtype": "BF16"},
+  "layers.0.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"},
+  "layers.1.down_proj.weight": {"shape": [16, 32], "dtype": "BF16"}}}
+--- r.yaml
+version: 1
+stages: {axis: pp, tied: copies}
+rules:
+  - match: '.*'
+    spec: [tp]
+$ shardc check --mesh pp:2,tp:2 --rules r.yaml --manifest m.json
 )"},
       CodePage{.code = &code::kMicrobatchesIndivisible,
                .what = "Finds a batch whose rows on a replica are not divided "

@@ -1,0 +1,114 @@
+// A parameter of other stages counts 0 times. Of a tensor that holds the layers
+// of several stages, a stage has a smaller one:
+//
+//   layers/up/kernel [32, 4096, 14336], units 1 to 8  ->  [8, 4096, 14336]
+#include "cost/stage_inputs.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "plan/placement.h"
+#include "plan/representatives.h"
+#include "source/index.h"
+
+namespace shardc::cost {
+namespace {
+
+int64_t LayersIn(const StageUnits& units, int64_t begin, int64_t end) {
+  return std::max<int64_t>(
+      0, std::min(end, units.layers + 1) - std::max<int64_t>(begin, 1));
+}
+
+// The layers of a stack in a range of units.
+int64_t LayersOf(const LayerStackRange& stack, int64_t begin, int64_t end) {
+  return std::max<int64_t>(0, std::min(end - 1, stack.first + stack.layers) -
+                                  std::max(begin - 1, stack.first));
+}
+
+// The model with the layers of a stage.
+std::optional<ModelConfig> StageModel(const std::optional<ModelConfig>& whole,
+                                      int64_t layers, int64_t of) {
+  std::optional<ModelConfig> out = whole;
+  if (!out) return out;
+  const auto share = [&](std::optional<int64_t>& one) {
+    if (one) *one = *one * layers / std::max<int64_t>(1, of);
+  };
+  share(out->attention_layers);
+  share(out->windowed_layers);
+  out->layers = layers;
+  return out;
+}
+
+}  // namespace
+
+CostInputs StageInputs(const Compiled& compiled, const CostInputs& all,
+                       const PlannedStages& stages, int64_t begin, int64_t end,
+                       bool copies) {
+  const StageUnits& units = stages.units;
+  const bool last = end == units.count();
+  Representatives chosen;
+  const size_t params = compiled.plan.params.size();
+  chosen.counts.resize(params);
+  chosen.placed.resize(params);
+  StackSlices slices(units.stacks.empty() ? 0 : params);
+  for (size_t i = 0; i < params; ++i) {
+    if (const LayerStackRange* stack = units.StackOf(i)) {
+      const int64_t layers = LayersOf(*stack, begin, end);
+      if (layers == 0) continue;
+      slices[i] = {stack->dim, layers, stack->layers};
+    } else {
+      const bool inside = units.of[i] >= begin && units.of[i] < end;
+      if (!inside && !(last && copies && units.tied[i])) continue;
+    }
+    chosen.counts[i] = 1;
+    const PlannedParam& param = compiled.plan.params[i];
+    if (!param.coordinate) continue;
+    // One parameter at its coordinate: index * size / size.
+    const std::string& along =
+        PlacementAxis(compiled.plan, compiled.plan.layouts[param.layout]);
+    chosen.placed[i].count = compiled.plan.mesh.SizeOf(along);
+    chosen.placed[i].parameters[*param.coordinate] = 1;
+  }
+  CostInputs out = MakeCostInputs(
+      compiled,
+      StageModel(all.model, LayersIn(units, begin, end), units.layers),
+      all.mode, &chosen, slices.empty() ? nullptr : &slices);
+  out.mesh = StageMesh(all.mesh, stages.axis);
+  if (!last) {
+    for (ParamClass& param : out.params) {
+      if (param.role.module_role == Role::kEmbedding) {
+        param.role.module_role = Role::kPosition;
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<size_t> KindsOfUnits(const Compiled& compiled,
+                                 const StageUnits& units) {
+  std::vector<std::vector<uint32_t>> layouts(AsIndex(units.count()));
+  for (size_t i = 0; i < units.of.size(); ++i) {
+    const LayerStackRange* stack = units.StackOf(i);
+    const int64_t first = stack == nullptr ? units.of[i] : 1 + stack->first;
+    const int64_t count = stack == nullptr ? 1 : stack->layers;
+    for (int64_t u = first; u < first + count; ++u) {
+      layouts[AsIndex(u)].push_back(compiled.plan.params[i].layout);
+    }
+  }
+  std::map<std::vector<uint32_t>, size_t> known;
+  std::vector<size_t> out;
+  for (size_t u = 0; u < layouts.size(); ++u) {
+    std::sort(layouts[u].begin(), layouts[u].end());
+    // The ends of the model are kinds of their own.
+    if (u == 0 || u + 1 == layouts.size()) {
+      layouts[u].push_back(UINT32_MAX - static_cast<uint32_t>(u == 0));
+    }
+    out.push_back(known.try_emplace(layouts[u], known.size()).first->second);
+  }
+  return out;
+}
+
+}  // namespace shardc::cost

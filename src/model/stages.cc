@@ -1,0 +1,40 @@
+// A key and its place are taken together, so that a finding about a value
+// points to the file that gives it.
+#include "model/stages.h"
+
+namespace shardc {
+
+void CompleteStages(StageDeclaration& nearer, const StageDeclaration& farther) {
+  if (nearer.axis.empty()) {
+    nearer.axis = farther.axis;
+    nearer.axis_place = farther.axis_place;
+  }
+  // A file that states how layers are named replaces both ways of naming them.
+  if (!nearer.layers && !nearer.stacked) {
+    nearer.layers = farther.layers;
+    nearer.stacked = farther.stacked;
+  }
+  if (!nearer.first) nearer.first = farther.first;
+  if (!nearer.last) nearer.last = farther.last;
+  if (!nearer.virtual_stages) {
+    nearer.virtual_stages = farther.virtual_stages;
+    nearer.virtual_place = farther.virtual_place;
+  }
+  if (!nearer.assign) {
+    nearer.assign = farther.assign;
+    nearer.listed = farther.listed;
+    nearer.assign_place = farther.assign_place;
+  }
+  if (!nearer.copies) {
+    nearer.copies = farther.copies;
+    nearer.tied_place = farther.tied_place;
+  }
+  if (nearer.schedule.empty()) {
+    nearer.schedule = farther.schedule;
+    nearer.schedule_is_file = farther.schedule_is_file;
+    nearer.schedule_place = farther.schedule_place;
+  }
+  if (!nearer.microbatches) nearer.microbatches = farther.microbatches;
+}
+
+}  // namespace shardc

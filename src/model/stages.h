@@ -1,0 +1,58 @@
+// The `stages:` section of rules and project files: how the layers of a model
+// are divided into the stages of a pipeline.
+//
+//   stages: {axis: pp, virtual: 2, schedule: interleaved, microbatches: 32}
+#ifndef SHARDC_MODEL_STAGES_H_
+#define SHARDC_MODEL_STAGES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/rules.h"
+#include "source/source.h"
+
+namespace shardc {
+
+// How many layers each stage has.
+enum class StageAssignment : uint8_t {
+  kCost,    // so that the longest stage is shortest
+  kEven,    // the same number, as far as the stages divide the layers
+  kListed,  // as listed
+};
+
+// Tensors that hold all layers, or all layers of one stack of several.
+struct StackedLayers {
+  NamePattern match;
+  int dim = 0;  // the dimension that counts the layers
+};
+
+// A key that a file leaves out stays empty. A place is that of the key's value.
+struct StageDeclaration {
+  std::string axis;  // of the mesh; its size is the number of ranks
+  // Its first group is the number of the layer.
+  std::optional<NamePattern> layers;
+  // What the ends of the model have besides layers.
+  std::optional<std::vector<NamePattern>> first, last;
+  std::optional<int32_t> virtual_stages;  // on each rank
+  std::optional<StageAssignment> assign;
+  std::vector<int64_t> listed;  // layers of each stage, with kListed
+  // Whether a rank may copy the embedding that its head shares.
+  std::optional<bool> copies;
+  // A name, or the path of a file relative to the working directory.
+  std::string schedule;
+  bool schedule_is_file = false;
+  std::optional<int32_t> microbatches;
+  std::optional<std::vector<StackedLayers>> stacked;  // in the model's order
+
+  Place place;  // of the section
+  Place axis_place, virtual_place, assign_place, tied_place, schedule_place;
+};
+
+// Fills the keys that `nearer` leaves out from `farther`.
+void CompleteStages(StageDeclaration& nearer, const StageDeclaration& farther);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MODEL_STAGES_H_

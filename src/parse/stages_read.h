@@ -1,0 +1,37 @@
+// Reads the `stages:` section of rules files and of the targets of a project.
+#ifndef SHARDC_PARSE_STAGES_READ_H_
+#define SHARDC_PARSE_STAGES_READ_H_
+
+#include <optional>
+
+#include "model/project.h"
+#include "model/rules.h"
+#include "model/stages.h"
+#include "source/boundary.h"
+#include "source/finding.h"
+#include "yaml/fields.h"
+
+namespace shardc {
+
+// Reads a section; the path of a schedule is made relative to the working
+// directory. Returns nullopt for null, and after a finding.
+std::optional<StageDeclaration> ReadStages(const YamlContext& context,
+                                           const YamlNode& node);
+
+// Reads the section of a rules file, which names the axis.
+std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
+                                                const YamlNode& node);
+
+// Returns the stages of a target: the keys of its own section, and where it
+// leaves one out those of the nearest rules file with a section. Both files
+// were read before, so that only what follows from both is reported: a section
+// without an axis, and a schedule's file outside of `boundary`. Returns nullopt
+// if neither has a section, and after a finding.
+std::optional<StageDeclaration> DeclaredStages(const Target& target,
+                                               const RuleSet& rules,
+                                               const Boundary& boundary,
+                                               Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_STAGES_READ_H_

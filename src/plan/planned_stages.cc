@@ -1,0 +1,416 @@
+// The division by weights counts the elements of the matrices that a token is
+// multiplied with: an embedding is only looked up, and of the experts a token
+// uses a few. With units of 0 (embedding), 32 x 1 and 2.4 (head) elements and
+// four stages:
+//
+//   0 + 8 | 9 | 9 | 6 + 2.4   the longest stage takes 9
+#include "plan/planned_stages.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "comm/memory.h"
+#include "plan/placement.h"
+#include "resolve/attention.h"
+#include "roles/classify.h"
+#include "source/index.h"
+#include "source/size.h"
+#include "source/stage_code.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+// The search for a division takes stages * units^2 steps.
+constexpr int64_t kMostSteps = int64_t{1} << 32;
+
+bool Has(const AxisGroup& axes, const std::string& axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+class Planner {
+ public:
+  Planner(const Compiled& compiled, const ModelConfig* config,
+          const StageRequest& request, Findings& findings)
+      : compiled_(compiled),
+        config_(config),
+        request_(request),
+        findings_(findings) {}
+
+  std::optional<PlannedStages> Run() {
+    if (!CheckSpecs() || !CheckTokens()) return std::nullopt;
+    auto units = StageUnitsOf(compiled_, request_, findings_);
+    if (!units) return std::nullopt;
+    out_.units = std::move(*units);
+    out_.axis = request_.axis;
+    out_.table = request_.table;
+    out_.copies = request_.copies;
+    out_.listed = !request_.layers.empty();
+    out_.balance = request_.balance;
+    if (!CheckCounts() || !Cut() || !CheckStacks() || !CheckTied()) {
+      return std::nullopt;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const ParamLayout& LayoutOf(size_t param) const {
+    return compiled_.plan.layouts[compiled_.plan.params[param].layout];
+  }
+
+  bool SplitsOverAxis(const ParamLayout& layout) const {
+    return std::any_of(
+        layout.modes.begin(), layout.modes.end(), [&](const ModeLayout& mode) {
+          return std::any_of(
+              mode.spec.begin(), mode.spec.end(),
+              [&](const AxisGroup& axes) { return Has(axes, request_.axis); });
+        });
+  }
+
+  bool CheckSpecs() {
+    std::vector<std::string> names;
+    int32_t rule = -1;
+    for (size_t i = 0; i < compiled_.plan.params.size(); ++i) {
+      const ParamLayout& layout = LayoutOf(i);
+      if (!SplitsOverAxis(layout)) continue;
+      if (names.empty()) rule = layout.rule;
+      names.emplace_back(compiled_.plan.names[i]);
+    }
+    if (names.empty()) return true;
+    const int64_t more = std::ssize(names) - 1;
+    Finding& finding = findings_.Add(
+        code::kStageAxisInSpec, request_.axis_place,
+        "`" + request_.axis + "` is the axis of the stages, and the spec of " +
+            ShortQuote(names[0]) + " splits over it" +
+            (more > 0
+                 ? ", as those of " + Counted(more, "other parameter") + " do"
+                 : ""),
+        "a stage holds its parameters on the mesh without that axis: take the "
+        "axis out of the rules");
+    if (rule >= 0) {
+      finding.labels.push_back({compiled_.rules.rules[AsIndex(rule)].place,
+                                "this rule splits over it"});
+    }
+    finding.params = std::move(names);
+    return false;
+  }
+
+  bool CheckTokens() {
+    for (const AttentionTensor& tensor :
+         AttentionSpecs(*compiled_.resolver, Mode::kTrain, {})) {
+      if (tensor.name != "query") continue;
+      const Spec& spec = tensor.resolved.spec;
+      for (size_t dim = 0; dim < std::min<size_t>(2, spec.size()); ++dim) {
+        if (!Has(spec[dim], request_.axis)) continue;
+        findings_.Add(code::kStageAxisInSpec, request_.axis_place,
+                      "`" + request_.axis +
+                          "` is the axis of the stages, and the axis rules "
+                          "split the tokens over it",
+                      "take the axis out of `batch` and `sequence`");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool CheckCounts() {
+    const int64_t stages = request_.table.stages;
+    if (!request_.layers.empty()) {
+      const Size sum =
+          std::accumulate(request_.layers.begin(), request_.layers.end(),
+                          Size(0), [](Size a, int64_t b) { return a + b; });
+      if (std::ssize(request_.layers) != stages ||
+          sum.value() != out_.units.layers) {
+        findings_.Add(
+            code::kLayerWithoutStage, request_.layers_place,
+            request_.layers_name + " has " + CountText(sum.value()) +
+                " layers in " + Counted(std::ssize(request_.layers), "stage") +
+                ", and the model has " + CountText(out_.units.layers) +
+                " for " + Counted(stages, "stage"),
+            "give a number of layers for each stage, with the sum of the "
+            "model's layers");
+        return false;
+      }
+    }
+    if (stages <= out_.units.count()) return true;
+    findings_.Add(code::kScheduleRefuses, request_.axis_place,
+                  Counted(stages, "stage") + " are more than " +
+                      CountText(out_.units.layers) +
+                      " layers, an embedding and a head",
+                  "give fewer ranks or virtual stages");
+    return false;
+  }
+
+  bool Cut() {
+    const int64_t stages = request_.table.stages;
+    out_.cuts = schedule::EvenCuts(out_.units.layers, stages);
+    if (out_.listed) {
+      int64_t end = 1;
+      for (size_t s = 0; s < request_.layers.size(); ++s) {
+        end += request_.layers[s];
+        out_.cuts[s + 1] = end;
+      }
+      out_.cuts.back() = out_.units.count();
+      return true;
+    }
+    if (request_.balance != StageBalance::kWeights) return true;
+    const int64_t units = out_.units.count();
+    if ((Size(stages) * units * units).value() > kMostSteps) {
+      findings_.Add(code::kLimit, request_.layers_place,
+                    "the division of " + CountText(out_.units.layers) +
+                        " layers into " + Counted(stages, "stage") +
+                        " takes too long to search for",
+                    "write `assign: even`, or a number for each stage");
+      return false;
+    }
+    const std::vector<int64_t> nothing(AsIndex(stages), 0);
+    if (auto cuts = schedule::AssignUnits(Weights(), nothing, std::nullopt)) {
+      out_.cuts = std::move(*cuts);
+    }
+    return true;
+  }
+
+  // Of the elements of a parameter, the part that a token is multiplied with.
+  double UsedPart(const ParameterRole& role) const {
+    if (!role.expert || role.shared_expert || config_ == nullptr ||
+        !config_->experts || !config_->experts_per_token) {
+      return 1;
+    }
+    return static_cast<double>(*config_->experts_per_token) /
+           static_cast<double>(std::max<int64_t>(1, *config_->experts));
+  }
+
+  std::vector<schedule::Unit> Weights() const {
+    std::vector<schedule::Unit> out(AsIndex(out_.units.count()));
+    const char separator =
+        compiled_.manifest.separator == 0 ? '.' : compiled_.manifest.separator;
+    for (size_t i = 0; i < compiled_.plan.params.size(); ++i) {
+      const ParamLayout& layout = LayoutOf(i);
+      const TensorType& type = compiled_.plan.types[layout.type];
+      if (!type.shape) continue;
+      const LayerStackRange* stack = out_.units.StackOf(i);
+      Size elements = 1;
+      for (const int64_t size : *type.shape) elements *= size;
+      const int64_t layers =
+          stack == nullptr ? 1 : std::max<int64_t>(1, stack->layers);
+      const bool matrix =
+          std::ssize(*type.shape) - (stack == nullptr ? 0 : 1) >= 2;
+      const ParameterRole role = Classify(compiled_.plan.names[i], separator);
+      const double time = matrix
+                              ? static_cast<double>(elements.value()) *
+                                    UsedPart(role) / static_cast<double>(layers)
+                              : 0;
+      const int64_t bytes =
+          layout.modes.front().bytes_per_device.value_or(0) / layers;
+      const bool looked_up =
+          role.module_role == Role::kEmbedding || role.role == Role::kPosition;
+      const int64_t first =
+          stack == nullptr ? out_.units.of[i] : 1 + stack->first;
+      for (int64_t u = first; u < first + layers; ++u) {
+        schedule::Unit& unit = out[AsIndex(u)];
+        unit.time += looked_up ? 0 : time;
+        unit.bytes = (Size(unit.bytes) + bytes).value();
+      }
+      if (out_.units.tied[i]) out.back().time += time;
+    }
+    return out;
+  }
+
+  // Whether a spec can state which layers of a stack a rank has: stage s is on
+  // rank s mod p, with the same number of layers in each stage.
+  bool IsStridedAs(const Shape& shape, int dim) const {
+    const schedule::Table& table = request_.table;
+    const int64_t stages = table.stages / table.ranks();
+    const size_t at = AsIndex(dim);
+    if (table.placement != schedule::Placement::kLoop ||
+        dim + 2 >= std::ssize(shape) || shape[at] != stages ||
+        shape[at + 1] != table.ranks()) {
+      return false;
+    }
+    for (int32_t s = 0; s < table.stages; ++s) {
+      if (out_.EndLayer(s) - out_.FirstLayer(s) != shape[at + 2]) return false;
+    }
+    return true;
+  }
+
+  bool CheckStacks() {
+    const schedule::Table& table = request_.table;
+    const int64_t stages = table.stages / table.ranks();
+    const bool one_range = stages == 1 &&
+                           table.placement != schedule::Placement::kBoth &&
+                           table.placement != schedule::Placement::kListed;
+    if (one_range || out_.units.stacks.empty()) return true;
+    for (size_t i = 0; i < out_.units.of.size(); ++i) {
+      const LayerStackRange* stack = out_.units.StackOf(i);
+      if (stack == nullptr) continue;
+      const auto& shape = compiled_.plan.types[LayoutOf(i).type].shape;
+      if (shape && IsStridedAs(*shape, stack->dim)) continue;
+      AddStacked(i, *stack);
+      return false;
+    }
+    return true;
+  }
+
+  std::string LayersText(int32_t stage) const {
+    const int64_t first = out_.FirstLayer(stage), end = out_.EndLayer(stage);
+    if (first >= end) return "no layers";
+    if (end - first == 1) return "layer " + std::to_string(first);
+    return "layers " + std::to_string(first) + "-" + std::to_string(end - 1);
+  }
+
+  void AddStacked(size_t param, const LayerStackRange& stack) {
+    const schedule::Table& table = request_.table;
+    std::string layers;
+    int64_t own = 0;
+    for (int32_t s = 0; s < table.stages && own < 2; ++s) {
+      if (!table.Holds(0, s)) continue;
+      layers += (own++ > 0 ? " and " : "") + LayersText(s);
+    }
+    const int64_t stages = table.stages / table.ranks();
+    const int64_t each = stack.layers / table.stages;
+    const bool loop = table.placement == schedule::Placement::kLoop;
+    Finding& finding = findings_.Add(
+        code::kStackedVirtual,
+        (*request_.declared->stacked)[out_.units.stack_of[param]].match.place,
+        ShortQuote(compiled_.plan.names[param]) + " holds " +
+            Counted(stack.layers, "layer") + " in dimension " +
+            std::to_string(stack.dim) + ", and `" + table.name + "` takes " +
+            layers +
+            " to rank 0, which no spec over that "
+            "dimension states",
+        loop && each * table.stages == stack.layers
+            ? "store the layers as [" + std::to_string(stages) + ", " +
+                  std::to_string(table.ranks()) + ", " + std::to_string(each) +
+                  ", ...], with `assign: even`"
+            : "take a schedule with one stage on a rank, such as 1f1b");
+    finding.params.emplace_back(compiled_.plan.names[param]);
+  }
+
+  bool CheckTied() {
+    if (request_.copies || request_.table.stages == 1) return true;
+    const auto tied =
+        std::find(out_.units.tied.begin(), out_.units.tied.end(), true);
+    if (tied == out_.units.tied.end()) return true;
+    const int32_t last = request_.table.stages - 1;
+    for (const int32_t rank : out_.RanksOf(last)) {
+      if (request_.table.Holds(rank, 0)) continue;
+      const auto param = static_cast<size_t>(tied - out_.units.tied.begin());
+      Finding& finding = findings_.Add(
+          code::kTiedOverStages, request_.tied_place,
+          "the head is " + ShortQuote(compiled_.plan.names[param]) +
+              ", and stages 0 and " + std::to_string(last) + " are on ranks " +
+              std::to_string(out_.RanksOf(0).front()) + " and " +
+              std::to_string(rank),
+          "write `tied: copies`, so that both ranks hold it and add their "
+          "gradients");
+      finding.params.emplace_back(compiled_.plan.names[param]);
+      return false;
+    }
+    return true;
+  }
+
+  const Compiled& compiled_;
+  const ModelConfig* config_;  // may be null
+  const StageRequest& request_;
+  Findings& findings_;
+  PlannedStages out_;
+};
+
+}  // namespace
+
+int64_t PlannedStages::FirstLayer(int32_t stage) const {
+  return std::max<int64_t>(cuts[AsIndex(stage)], 1) - 1;
+}
+
+int64_t PlannedStages::EndLayer(int32_t stage) const {
+  return std::max(std::min(cuts[AsIndex(stage) + 1] - 1, units.layers),
+                  FirstLayer(stage));
+}
+
+std::vector<StageShare> PlannedStages::SharesOf(size_t param) const {
+  std::vector<StageShare> out;
+  if (const LayerStackRange* stack = units.StackOf(param)) {
+    for (int32_t s = 0; s < stages(); ++s) {
+      const int64_t begin = std::max(FirstLayer(s), stack->first);
+      const int64_t end = std::min(EndLayer(s), stack->first + stack->layers);
+      if (begin < end) {
+        out.push_back({s, begin - stack->first, end - stack->first});
+      }
+    }
+    return out;
+  }
+  // The last cut at or before the unit that is not that of an empty stage.
+  const auto after =
+      std::upper_bound(cuts.begin(), cuts.end() - 1, units.of[param]);
+  out.push_back({static_cast<int32_t>(after - cuts.begin()) - 1});
+  if (units.tied[param] && copies && out[0].stage != stages() - 1) {
+    out.push_back({stages() - 1});
+  }
+  return out;
+}
+
+std::vector<int32_t> PlannedStages::RanksOf(int32_t stage) const {
+  const bool one = table.placement == schedule::Placement::kLoop ||
+                   table.placement == schedule::Placement::kV;
+  std::vector<int32_t> out;
+  for (int32_t micro = 0; micro < (one ? 1 : table.microbatches); ++micro) {
+    const int32_t rank = table.RankOf(stage, micro);
+    if (std::find(out.begin(), out.end(), rank) == out.end()) {
+      out.push_back(rank);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::optional<PlannedStages> PlanStages(const Compiled& compiled,
+                                        const ModelConfig* config,
+                                        const StageRequest& request,
+                                        Findings& findings) {
+  return Planner(compiled, config, request, findings).Run();
+}
+
+std::vector<std::optional<int64_t>> ParameterBytesByRank(
+    const Compiled& compiled, const PlannedStages& stages, size_t mode) {
+  const Plan& plan = compiled.plan;
+  std::vector<std::vector<int32_t>> ranks;
+  for (int32_t s = 0; s < stages.stages(); ++s) {
+    ranks.push_back(stages.RanksOf(s));
+  }
+  std::vector<HeldBytes> held(AsIndex(stages.table.ranks()));
+  std::vector<bool> known(held.size(), true);
+  std::vector<size_t> holders;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const ParamLayout& layout = plan.layouts[plan.params[i].layout];
+    const auto bytes = layout.modes[mode].bytes_per_device;
+    const LayerStackRange* stack = stages.units.StackOf(i);
+    holders.clear();
+    for (const StageShare& share : stages.SharesOf(i)) {
+      for (const int32_t rank : ranks[AsIndex(share.stage)]) {
+        const size_t r = AsIndex(rank);
+        known[r] = known[r] && bytes;
+        const bool again =
+            std::find(holders.begin(), holders.end(), r) != holders.end();
+        if (!bytes || (stack == nullptr && again)) continue;
+        holders.push_back(r);
+        const int64_t own = stack == nullptr ? *bytes
+                                             : *bytes / stack->layers *
+                                                   (share.end - share.begin);
+        if (plan.params[i].coordinate && layout.rule >= 0) {
+          held[r].AddAt(PlacementAxis(plan, layout), *plan.params[i].coordinate,
+                        own);
+        } else {
+          held[r].Add(own);
+        }
+      }
+    }
+  }
+  std::vector<std::optional<int64_t>> out;
+  for (size_t r = 0; r < held.size(); ++r) {
+    out.push_back(known[r] ? held[r].Fullest() : std::nullopt);
+  }
+  return out;
+}
+
+}  // namespace shardc

@@ -1,0 +1,59 @@
+// The patterns of a `stages:` section, compiled: which layer, stack or end of
+// the model a name belongs to.
+#ifndef SHARDC_PLAN_STAGE_PATTERNS_H_
+#define SHARDC_PLAN_STAGE_PATTERNS_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "match/match.h"
+#include "model/stages.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+class StagePatterns {
+ public:
+  // Compiles the patterns of a declaration, which may be null. `separator` is
+  // that of the names. Findings: patterns that do not compile, and `layers`
+  // without a group.
+  static std::optional<StagePatterns> Compile(const StageDeclaration* declared,
+                                              char separator,
+                                              Findings& findings);
+
+  bool has_layers() const { return !layers_.empty(); }
+  bool stacked() const { return !stacks_.empty(); }
+  // What the first group of `layers` matches.
+  std::optional<std::string> LayerText(std::string_view name) const;
+  // The first entry of `stacked` whose pattern is found in the name.
+  std::optional<size_t> StackOf(std::string_view name) const;
+  // Whether `first` or `last` takes the name; nullopt if the declaration does
+  // not give it.
+  std::optional<bool> IsFirst(std::string_view name) const;
+  std::optional<bool> IsLast(std::string_view name) const;
+
+ private:
+  // A pattern that is written with the other separator than the names is
+  // matched with names written with its own.
+  struct Pattern {
+    Regex regex;
+    char separator = 0;  // 0: that of the names
+  };
+  using Patterns = std::vector<Pattern>;
+
+  void Add(const NamePattern& pattern, Patterns& to, Findings& findings) const;
+  std::string Converted(const Pattern& pattern, std::string_view name) const;
+  std::optional<size_t> FirstFound(const Patterns& patterns,
+                                   std::string_view name) const;
+
+  char separator_ = '.';
+  Patterns layers_, stacks_, first_, last_;  // at most one in `layers_`
+  bool has_first_ = false, has_last_ = false;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_STAGE_PATTERNS_H_

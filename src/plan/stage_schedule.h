@@ -1,0 +1,32 @@
+// The table of the schedule that a flag or a `stages:` section names.
+#ifndef SHARDC_PLAN_STAGE_SCHEDULE_H_
+#define SHARDC_PLAN_STAGE_SCHEDULE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "schedule/table.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+struct ScheduleRequest {
+  std::string name;  // of a schedule, or the path of a file
+  bool is_file = false;
+  std::optional<int32_t> ranks, virtual_stages, microbatches;
+  Place place;          // of the name
+  Place virtual_place;  // of `virtual_stages`
+  // Whether messages name the keys of a file in place of flags.
+  bool declared = false;
+};
+
+// Makes the table, or reads it from the file. A schedule by name needs ranks;
+// without micro-batches it gets about two for each rank. Findings: usage,
+// unknown-name, limit, schedule-refuses, and those of reading a file.
+std::optional<schedule::Table> MakeScheduleTable(const ScheduleRequest& request,
+                                                 Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_STAGE_SCHEDULE_H_

@@ -1,0 +1,51 @@
+// What divides a model into stages: the axis, the schedule's table and the
+// number of layers, from a `stages:` section and the flags that win over it.
+#ifndef SHARDC_PLAN_STAGES_H_
+#define SHARDC_PLAN_STAGES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/mesh.h"
+#include "model/stages.h"
+#include "schedule/table.h"
+#include "source/finding.h"
+
+namespace shardc {
+
+// How layers are divided if their numbers are not given.
+enum class StageBalance : uint8_t {
+  kEven,
+  kWeights,   // by the sizes of the weights that a token is multiplied with
+  kSearched,  // by the times of tasks, which only the cost model knows
+};
+
+struct StageRequest {
+  std::string axis;
+  schedule::Table table;
+  std::vector<int64_t> layers;  // of each stage; empty: by `balance`
+  StageBalance balance = StageBalance::kEven;
+  bool copies = true;  // of the embedding that the head shares
+  // How names say where a parameter belongs, if a file does.
+  std::optional<StageDeclaration> declared;
+  Place axis_place, layers_place, tied_place;
+  std::string layers_name = "`--assign`";  // what gives `layers`
+};
+
+// The ranks of the pipeline, or nullopt after a finding: the mesh lacks the
+// axis (usage), or has more ranks than a table (limit).
+std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
+                                  const Place& place, Findings& findings);
+
+// The stages that a file declares. `microbatches` win over the section's.
+// Findings: those of StageRanks and of the schedule.
+std::optional<StageRequest> DeclaredRequest(const StageDeclaration& declared,
+                                            const Mesh& mesh,
+                                            std::optional<int32_t> microbatches,
+                                            Findings& findings);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_STAGES_H_

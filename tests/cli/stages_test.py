@@ -1,0 +1,199 @@
+"""`stages:` in rules files and projects: the commands that use it agree, and
+sections that cannot be are refused with one diagnostic."""
+
+import json
+import os
+import tempfile
+import unittest
+
+from driver import MODELS, ROOT, TESTDATA, Case, run
+
+LLAMA = ["--manifest", os.path.join(MODELS, "llama-3-8b.hf.manifest.json"),
+         "--model", os.path.join(TESTDATA, "configs",
+                                 "llama-3-8b.config.json")]
+SIZES = ["--batch", "16", "--seq", "4096"]
+RULES = """version: 1
+extends: builtin:llama/hf
+stages: {stages}
+"""
+STACKED = {"schema": "shardc.manifest/v1", "params": {
+    "embed/embedding": {"shape": [64, 32], "dtype": "BF16"},
+    "layers/up/kernel": {"shape": [8, 32, 64], "dtype": "BF16"},
+    "layers/down/kernel": {"shape": [8, 64, 32], "dtype": "BF16"},
+    "head/kernel": {"shape": [32, 64], "dtype": "BF16"}}}
+
+
+class Stages(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def rules(self, stages):
+        return self.write("rules.yaml", RULES.format(stages=stages))
+
+    def inputs(self, stages, mesh="pp:4,tp:2"):
+        return [*LLAMA, "--rules", self.rules(stages), "--mesh", mesh,
+                "--no-project"]
+
+    def cost(self, stages, *flags, rc=0, **of):
+        done = run("cost", *self.inputs(stages, **of), *SIZES, *flags,
+                   "--format", "json")
+        self.assertEqual(done.rc, rc, done)
+        return done.json() if rc == 0 else done
+
+    def layers(self, value):
+        return [stage["layers"][1] - stage["layers"][0]
+                for stage in value["stages"]]
+
+    def test_cost_takes_declared_stages_as_its_flags(self):
+        flags = self.cost("{axis: tp}", "--stages", "pp", "--schedule",
+                          "zb-h1", "--assign", "9,9,8,6", "--microbatches", "8")
+        declared = self.cost("{axis: pp, schedule: zb-h1, microbatches: 8, "
+                             "assign: [9, 9, 8, 6]}")
+        self.assertEqual(declared, flags)
+        other = self.cost("{axis: pp, schedule: zb-h1, microbatches: 8, "
+                          "assign: [9, 9, 8, 6]}", "--assign", "even",
+                          "--schedule", "gpipe", "--microbatches", "4")
+        self.assertEqual(self.layers(other), [8, 8, 8, 8])
+        self.assertEqual(other["schedule"], "gpipe")
+        self.assertEqual(other["microbatches"], 4)
+
+    def test_weights_divide_the_layers_as_the_head_is_worth(self):
+        value = self.cost("{axis: pp, microbatches: 8}")
+        self.assertEqual(self.layers(value), [8, 9, 9, 6])
+
+    def test_none_ignores_the_declaration(self):
+        done = self.cost("{axis: pp}", "--stages", "none")
+        self.assertEqual(done["schema"], "shardc.cost/v1")
+
+    def test_the_target_overrides_keys(self):
+        self.rules("{axis: pp, schedule: 1f1b, microbatches: 8, assign: even}")
+        project = self.write("shardc.yaml", f"""version: 1
+targets:
+  t:
+    mesh: 'pp:4,tp:2'
+    rules: [rules.yaml]
+    manifest: {os.path.relpath(LLAMA[1], self.folder)}
+    model: {os.path.relpath(LLAMA[3], self.folder)}
+    batch: 64
+    stages: {{schedule: zbv, microbatches: 16}}
+""")
+        done = run("cost", "--project", project, "--allow-outside", "--seq",
+                   "4096", "--format", "json")
+        self.assertEqual(done.rc, 0, done)
+        value = done.json()
+        self.assertEqual(value["schedule"], "zbv")
+        self.assertEqual(value["microbatches"], 16)
+        self.assertEqual(self.layers(value), [4] * 8)
+
+    def test_the_same_division_everywhere(self):
+        stages = "{axis: pp, schedule: 1f1b, microbatches: 8}"
+        cost = self.layers(self.cost(stages))
+        export = run("export", "vllm-pipeline", *self.inputs(stages))
+        self.assertIn("VLLM_PP_LAYER_PARTITION=" +
+                      ",".join(map(str, cost)), export.out, export)
+        proof = run("verify", "step", *self.inputs(stages), "--format", "json")
+        self.assertEqual(proof.rc, 0, proof)
+        self.assertEqual(proof.json()["steps"][0]["stages"]["layers"], cost)
+
+    def test_a_step_of_stages_is_refused_with_full_and_part(self):
+        stages = "{axis: pp, microbatches: 8}"
+        for flag in (["--full"], ["--part", "layer 3"]):
+            done = run("verify", "step", *self.inputs(stages), *flag)
+            self.assertEqual(done.rc, 2, done)
+            self.assertIn("--stages none", done.err)
+        done = run("verify", "step", *self.inputs(stages), "--part", "layer 3",
+                   "--stages", "none")
+        self.assertEqual(done.rc, 0, done)
+
+    def test_check_knows_the_axis_and_reports_refusals(self):
+        sound = run("check", *self.inputs("{axis: pp, microbatches: 8}"),
+                    "--format", "json")
+        codes = {one["code"] for one in sound.json()}
+        self.assertNotIn("SHD206", codes)
+        for stages, code in (
+                ("{axis: pp, assign: [9, 9, 8, 5]}", "SHD242"),
+                ("{axis: tp}", "SHD241"),
+                ("{axis: pp, first: []}", "SHD243"),
+                ("{axis: pp, schedule: zbv, virtual: 4}", "SHD248")):
+            with self.subTest(stages):
+                done = run("check", *self.inputs(stages), "--format", "json")
+                self.assertEqual(done.rc, 1, done)
+                found = [one for one in done.json() if one["code"] == code]
+                self.assertEqual(len(found), 1, done)
+                self.assertTrue(found[0]["file"].endswith("rules.yaml"), done)
+                self.assertGreater(found[0]["line"], 0)
+                ignored = run("check", *self.inputs(stages), "--ignore", code)
+                self.assertEqual(ignored.rc, 0, ignored)
+
+    def test_a_schedule_of_a_file_is_proven(self):
+        self.write("bad.csv", "0F0,0F1,0B1,0B0\n1F0,1B0,1B1,1F1\n")
+        done = run("check", *self.inputs("{axis: pp, schedule: {file: bad.csv}}",
+                                         mesh="pp:2,tp:4"))
+        self.assertEqual(done.rc, 1, done)
+        self.assertIn("SHD249", done.out + done.err)
+        self.write("good.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
+        value = self.cost("{axis: pp, schedule: {file: good.csv}}",
+                          mesh="pp:2,tp:4")
+        self.assertEqual(value["microbatches"], 2)
+
+    def test_memory_is_judged_on_the_fullest_rank(self):
+        # A rank has at most 2.3 GiB of parameters, all of them 7.5 GiB.
+        stages = "{axis: pp, assign: even}"
+        fits = run("check", *self.inputs(stages), "--memory", "3GiB")
+        self.assertEqual(fits.rc, 0, fits)
+        full = run("check", *self.inputs(stages), "--memory", "2GiB")
+        self.assertEqual(full.rc, 1, full)
+        self.assertIn("a device of rank 3 needs 2.11 GiB", full.out)
+
+    def test_stacked_layers_cost_what_their_stages_hold(self):
+        manifest = self.write("m.json", json.dumps(STACKED))
+        rules = self.write("stacked.yaml", """version: 1
+stages:
+  axis: pp
+  stacked: [{match: '^layers/'}]
+  first: embed
+  last: head
+  microbatches: 4
+rules:
+  - match: 'layers/'
+    spec: [null, null, tp]
+  - match: '.*'
+    spec: [tp]
+""")
+        done = run("cost", "--manifest", manifest, "--rules", rules, "--mesh",
+                   "pp:4,tp:2", "--no-project", "--batch", "8", "--seq", "16",
+                   "--format", "json")
+        self.assertEqual(done.rc, 0, done)
+        layer = 2 * 2 * 32 * 64 // 2
+        end = 2 * 64 * 32 // 2
+        self.assertEqual([rank["parameters"] for rank in done.json()["ranks"]],
+                         [2 * layer + end, 2 * layer, 2 * layer,
+                          2 * layer + end])
+
+    def test_hostile_sections_exit_with_2_and_one_error(self):
+        for stages in ("5", "[]", "{}", "{axis: zz}", "{axis: pp, virtual: 0}",
+                       "{axis: pp, schedule: nope}", "{axis: pp, axis: pp}",
+                       "{axis: pp, assign: many}",
+                       "{axis: pp, microbatches: 1e9}",
+                       "{axis: pp, schedule: {file: gone.csv}}",
+                       "{axis: pp, layers: '('}",
+                       "{axis: pp, virtual: 1048576, schedule: looped-bfs}"):
+            for command in ("check", "cost"):
+                with self.subTest(stages, command=command):
+                    more = SIZES if command == "cost" else []
+                    done = run(command, *self.inputs(stages), *more)
+                    self.assertEqual(done.rc, 2, done)
+                    text = done.out + done.err
+                    self.assertEqual(text.count("error["), 1, done)
+
+
+if __name__ == "__main__":
+    unittest.main()
