@@ -20,6 +20,8 @@
 #include "emit/verify/step_text.h"
 #include "lint/rules/lint.h"
 #include "source/wording.h"
+#include "target/choose.h"
+#include "target/stages.h"
 #include "verify/step/parameter_step.h"
 
 namespace shardc::cli {
@@ -125,11 +127,18 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (!flags.program.empty()) {
     return ExplainProgram(flags.program, *compiled, *param, common, findings);
   }
+  // `check` reports stages that are refused.
+  Findings refused;
+  const auto planned =
+      PlanTargetStages(*target, *compiled, model ? &*model : nullptr,
+                       RulesBoundary(*target, flags.inputs.asked), refused);
+  findings.NoteReadsOf(refused);
+  const PlannedStages* stages = planned ? &*planned : nullptr;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      WriteExplainJson(*compiled, *param, out, place);
+      WriteExplainJson(*compiled, *param, out, place, stages);
     } else {
-      out.Append(ExplainText(*compiled, *param, place));
+      out.Append(ExplainText(*compiled, *param, place, stages));
     }
   };
   return PutOut(write, findings) ? kDone : kFailed;
@@ -170,9 +179,10 @@ const Command kExplain = {
         "explain why a parameter got its spec, or what a diagnostic means",
     .about = R"(
 For the name of a parameter, prints how it got its spec: the rules tried, each
-logical axis resolved in each mode, corrections and bytes. For a code such as
-`SHD203`, or the name of a code, prints what the diagnostic means and how to fix
-it.
+logical axis resolved in each mode, corrections and bytes, and with `stages:` in
+the rules or the target the stage of the pipeline that has it. For a code such
+as `SHD203`, or the name of a code, prints what the diagnostic means and how to
+fix it.
 
 `--step` prints what a step of the model does with the parameter: the ops that
 use it, the collectives that move it, how its gradient is reduced, and what a

@@ -19,12 +19,9 @@ namespace shardc {
 // nothing declares stages, and after findings: those of reading, and the codes
 // of source/stage_code.h for stages that are understood and refused. `axis`, if
 // not null, is set to the declared axis, also if the stages are refused.
-std::optional<PlannedStages> PlanTargetStages(const Target& target,
-                                              const Compiled& compiled,
-                                              const ModelConfig* config,
-                                              const Boundary& boundary,
-                                              Findings& findings,
-                                              std::string* axis = nullptr);
+std::optional<PlannedStages> PlanTargetStages(
+    const Target& target, const Compiled& compiled, const ModelConfig* config,
+    const Boundary& boundary, Findings& findings, std::string* axis = nullptr);
 
 }  // namespace shardc
 

@@ -178,6 +178,20 @@ rules:
                          [2 * layer + end, 2 * layer, 2 * layer,
                           2 * layer + end])
 
+    def test_explain_names_the_stages_of_a_parameter(self):
+        stages = "{axis: pp, schedule: interleaved, assign: even}"
+        name = "model.layers.9.mlp.up_proj.weight"
+        done = run("explain", name, *self.inputs(stages))
+        self.assertIn("stage 2 of 8 over `pp`, on rank 2\n", done.out)
+        value = run("explain", name, *self.inputs(stages), "--device", "0",
+                    "--format", "json").json()
+        self.assertEqual(value["stages"],
+                         {"axis": "pp", "of": [{"stage": 2, "ranks": [2]}]})
+        self.assertFalse(value["holds"])
+        mine = run("explain", name, *self.inputs(stages), "--device", "4",
+                   "--format", "json").json()
+        self.assertTrue(mine["holds"])
+
     def test_hostile_sections_exit_with_2_and_one_error(self):
         for stages in ("5", "[]", "{}", "{axis: zz}", "{axis: pp, virtual: 0}",
                        "{axis: pp, schedule: nope}", "{axis: pp, axis: pp}",

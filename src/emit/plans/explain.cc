@@ -13,6 +13,7 @@
 
 #include "emit/plans/device_share.h"
 #include "emit/plans/rules_text.h"
+#include "emit/plans/stage_text.h"
 #include "plan/fingerprint.h"
 #include "plan/nearest.h"
 #include "plan/placement.h"
@@ -180,13 +181,21 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
   }
 }
 
-// Returns whether the device holds a tensor that is placed at one coordinate of
-// an axis.
-bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
+// Whether the device holds a tensor that is placed at one coordinate of an
+// axis, or is in a stage of a pipeline.
+bool Holds(const Compiled& c, size_t param, const DevicePlace& device,
+           const PlannedStages* stages) {
+  if (stages != nullptr && !RankHolds(*stages, param, c.mesh, device)) {
+    return false;
+  }
   const PlannedParam& planned = c.plan.params[param];
   if (!planned.coordinate) return true;
   const auto axis = c.mesh.Find(PlacementAxis(c.plan, LayoutOf(c, param)));
   return !axis || device.coordinates[*axis] == *planned.coordinate;
+}
+
+bool IsStacked(const PlannedStages* stages, size_t param) {
+  return stages != nullptr && stages->units.StackOf(param) != nullptr;
 }
 
 void AddRulesTried(std::string& out, const Compiled& c, size_t param) {
@@ -303,7 +312,8 @@ void WriteMode(JsonWriter& json, const Compiled& c, const ModeLayout& mode,
 }  // namespace
 
 std::string ExplainText(const Compiled& c, size_t param,
-                        const std::optional<DevicePlace>& device) {
+                        const std::optional<DevicePlace>& device,
+                        const PlannedStages* stages) {
   const ParamLayout& layout = LayoutOf(c, param);
   const TensorType& type = c.plan.types[layout.type];
   std::string out = Printable(c.plan.names[param]) + "\n";
@@ -317,18 +327,22 @@ std::string ExplainText(const Compiled& c, size_t param,
     out += "\nplaced where axis `" + PlacementAxis(c.plan, layout) +
            "` has coordinate " + std::to_string(*coordinate) + "\n";
   }
+  if (stages != nullptr) out += "\n" + StageLines(*stages, param);
   std::optional<DevicePlace> holder = device;
   if (device) {
-    if (!Holds(c, param, *device)) holder.reset();
+    if (!Holds(c, param, *device, stages)) holder.reset();
     out += "\n" + PlaceText(c.mesh, *device) +
            (holder ? "" : ", holds no part of it") + "\n";
   }
+  // The slices of a spec are of all layers, of which a stage has some.
+  if (IsStacked(stages, param)) holder.reset();
   AddModes(out, c, layout, holder);
   return out;
 }
 
 void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
-                      const std::optional<DevicePlace>& device) {
+                      const std::optional<DevicePlace>& device,
+                      const PlannedStages* stages) {
   const ParamLayout& layout = LayoutOf(c, param);
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
@@ -339,13 +353,15 @@ void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
   json.Member("rule",
               layout.rule < 0 ? std::nullopt : std::optional(layout.rule));
   WritePlacement(json, c.plan, c.plan.params[param]);
+  if (stages != nullptr) WriteParamStages(json, *stages, param);
   std::optional<DevicePlace> holder = device;
   if (device) {
     json.Key("device");
     WritePlace(json, c.mesh, *device);
-    if (!Holds(c, param, *device)) holder.reset();
+    if (!Holds(c, param, *device, stages)) holder.reset();
     json.Member("holds", holder.has_value());
   }
+  if (IsStacked(stages, param)) holder.reset();
   json.Key("modes");
   json.BeginObject(JsonLayout::kLines);
   for (const ModeLayout& mode : layout.modes) WriteMode(json, c, mode, holder);

@@ -1,0 +1,29 @@
+// The stages of a pipeline that have a parameter, for `explain`.
+#ifndef SHARDC_EMIT_PLANS_STAGE_TEXT_H_
+#define SHARDC_EMIT_PLANS_STAGE_TEXT_H_
+
+#include <cstddef>
+#include <string>
+
+#include "model/mesh_layout.h"
+#include "plan/planned_stages.h"
+
+namespace shardc {
+
+class JsonWriter;
+
+// "stage 2 of 4 over `pp`, on rank 2", a line for each stage of the parameter.
+std::string StageLines(const PlannedStages& stages, size_t param);
+
+// The member "stages": {"axis", "of": [{"stage", "ranks", "layers"}]}; "layers"
+// only of a tensor that holds several.
+void WriteParamStages(JsonWriter& json, const PlannedStages& stages,
+                      size_t param);
+
+// Whether a device is of a rank that has a stage of the parameter.
+bool RankHolds(const PlannedStages& stages, size_t param, const Mesh& mesh,
+               const DevicePlace& device);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_PLANS_STAGE_TEXT_H_
