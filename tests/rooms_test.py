@@ -47,7 +47,7 @@ MAY_INCLUDE = {
         "schedule", "step"},
     "plan/difference": {"source", "model", "comm", "plan"},
     "lint/analysis": {"source", "model", "resolve", "legalize", "roles", "comm",
-        "step", "plan"},
+        "schedule", "step", "plan"},
     "lint/rules": {"source", "model", "match", "match/proof", "roles", "comm",
         "step", "lint/analysis"},
     "lint": {"source", "model", "plan/difference", "lint/analysis", "lint/rules"},

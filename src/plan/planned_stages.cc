@@ -47,6 +47,11 @@ class Planner {
     out_.table = request_.table;
     out_.copies = request_.copies;
     out_.listed = !request_.layers.empty();
+    out_.sized = request_.declared && (request_.declared->microbatches ||
+                                       request_.declared->schedule_is_file);
+    out_.place =
+        request_.declared ? request_.declared->place : request_.axis_place;
+    out_.weights = Weights();
     out_.balance = request_.balance;
     if (!CheckCounts() || !Cut() || !CheckStacks() || !CheckTied()) {
       return std::nullopt;
@@ -165,7 +170,8 @@ class Planner {
       return false;
     }
     const std::vector<int64_t> nothing(AsIndex(stages), 0);
-    if (auto cuts = schedule::AssignUnits(Weights(), nothing, std::nullopt)) {
+    if (auto cuts =
+            schedule::AssignUnits(out_.weights, nothing, std::nullopt)) {
       out_.cuts = std::move(*cuts);
     }
     return true;

@@ -35,6 +35,10 @@ struct PlannedStages {
   // Whether the cost model may take other cuts; those above are even then.
   StageBalance balance = StageBalance::kEven;
   bool listed = false;  // the layers of each stage were given
+  bool sized = false;   // the number of micro-batches was given
+  Place place;          // of the declaration, or of the flag
+  // What each unit takes of the multiplications of a token, and its bytes.
+  std::vector<schedule::Unit> weights;
   bool copies = true;
 
   int32_t stages() const { return table.stages; }

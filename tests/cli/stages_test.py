@@ -133,6 +133,27 @@ targets:
                 ignored = run("check", *self.inputs(stages), "--ignore", code)
                 self.assertEqual(ignored.rc, 0, ignored)
 
+    def test_check_finds_uneven_stages_and_large_bubbles(self):
+        def found(stages, code):
+            done = run("check", *self.inputs(stages), "--format", "json")
+            self.assertEqual(done.rc, 0, done)
+            return [one for one in done.json() if one["code"] == code]
+
+        uneven = found("{axis: pp, assign: even}", "SHD246")
+        self.assertEqual(len(uneven), 1)
+        # 8 layers and a head of 2.41 layers, of 34.41 on 4 ranks.
+        self.assertIn("stage 3 with 8 layers takes 1.21 times",
+                      uneven[0]["message"])
+        self.assertIn("`assign: [8, 9, 9, 6]`", uneven[0]["help"])
+        self.assertEqual(found("{axis: pp, assign: [8, 9, 9, 6]}", "SHD246"),
+                         [])
+        bubble = found("{axis: pp, microbatches: 8}", "SHD250")
+        self.assertEqual(len(bubble), 1)
+        self.assertIn("27.3 % of the step is bubble", bubble[0]["message"])
+        self.assertIn("`zb-h1` with 11.1 % in the same memory of 4 activations",
+                      bubble[0]["help"])
+        self.assertEqual(found("{axis: pp, microbatches: 32}", "SHD250"), [])
+
     def test_a_schedule_of_a_file_is_proven(self):
         self.write("bad.csv", "0F0,0F1,0B1,0B0\n1F0,1B0,1B1,1F1\n")
         done = run("check", *self.inputs("{axis: pp, schedule: {file: bad.csv}}",

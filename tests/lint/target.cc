@@ -12,6 +12,7 @@
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "parse/rules.h"
+#include "target/stages.h"
 #include "temporary_folder.h"
 
 namespace shardc {
@@ -96,6 +97,14 @@ TestTarget Build(const LintExample& example) {
     out.errors += FindingText(finding, {});
   }
   out.inputs.compiled = out.compiled.get();
+  if (out.compiled != nullptr) {
+    Findings refused;
+    if (auto stages =
+            PlanTargetStages({}, *out.compiled, nullptr, {}, refused)) {
+      out.stages = std::make_unique<PlannedStages>(std::move(*stages));
+      out.inputs.stages = out.stages.get();
+    }
+  }
   if (example.batch > 0) out.inputs.batch = example.batch;
   if (example.kv_len > 0) out.inputs.kv_len = example.kv_len;
   if (example.memory_bytes > 0) {

@@ -1,6 +1,7 @@
 // Room: lint/analysis. The facts of a compiled target that several lints read,
 // computed once.
-// Includes: source, model, resolve, legalize, roles, comm, step, plan.
+// Includes: source, model, resolve, legalize, roles, comm, schedule, step,
+// plan.
 //
 // What lints read: the compiled target, and facts that are derived from it
 // once.

@@ -1,12 +1,147 @@
+// Stages are compared by the multiplications of a token, and schedules by
+// running their tables with tasks of one length each:
+//
+//   layers 8 8 8 8 and a head worth 2.4 layers: the last stage takes
+//   10.4 / 8.6 = 1.21 times the mean
 #include "lint/analysis/stages.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "lint/analysis/phrase.h"
 #include "plan/planned_stages.h"
+#include "schedule/assign.h"
+#include "schedule/schedules.h"
+#include "schedule/simulate.h"
+#include "source/index.h"
 
 namespace shardc {
+namespace {
+
+// Stages are uneven if the longest one takes this much of the mean, and another
+// division shortens it by a twentieth.
+constexpr double kUneven = 1.15, kShorter = 0.95;
+constexpr double kLargeBubble = 0.2;
+// Longer tables take too long to compare with those of all schedules.
+constexpr int64_t kMostTasks = 1 << 16;
+// The search for a division takes stages * units^2 steps.
+constexpr int64_t kMostSteps = int64_t{1} << 28;
+
+std::vector<double> TimesOf(const PlannedStages& stages,
+                            const schedule::Cuts& cuts) {
+  std::vector<double> out;
+  for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+    double time = 0;
+    for (int64_t u = cuts[s]; u < cuts[s + 1]; ++u) {
+      time += stages.weights[AsIndex(u)].time;
+    }
+    out.push_back(time);
+  }
+  return out;
+}
+
+// The longest time over the mean.
+double Unevenness(const std::vector<double>& times) {
+  double sum = 0;
+  for (const double time : times) sum += time;
+  const double longest = *std::max_element(times.begin(), times.end());
+  return sum > 0 ? longest * static_cast<double>(times.size()) / sum : 1;
+}
+
+schedule::Times UnitTimes(int32_t stages) {
+  schedule::Times out;
+  out.stages.resize(AsIndex(stages));
+  return out;
+}
+
+int64_t MostHeld(const schedule::Table& table) {
+  const auto held = schedule::HeldByRank(table);
+  return *std::max_element(held.begin(), held.end());
+}
+
+}  // namespace
+
+std::string TimesText(double times) {
+  const int64_t hundredths = std::llround(100 * times);
+  const std::string rest = std::to_string(hundredths % 100);
+  return std::to_string(hundredths / 100) + (rest.size() < 2 ? ".0" : ".") +
+         rest;
+}
+
+std::string PartText(double part) {
+  constexpr int64_t kWhole = 1'000'000;
+  return PercentText(std::llround(part * static_cast<double>(kWhole)), kWhole);
+}
 
 std::string StageAxis(const Facts& facts) {
   const PlannedStages* stages = facts.inputs().stages;
   return stages == nullptr ? std::string() : stages->axis;
+}
+
+Place StagesPlace(const Facts& facts) {
+  const PlannedStages* stages = facts.inputs().stages;
+  return stages == nullptr ? Place{} : stages->place;
+}
+
+std::optional<UnevenStages> UnevenStagesOf(const Facts& facts) {
+  const PlannedStages* stages = facts.inputs().stages;
+  // Tensors that hold all layers cannot be divided unevenly by a spec.
+  if (stages == nullptr || !stages->units.stacks.empty()) return std::nullopt;
+  const int64_t count = stages->stages(), units = stages->units.count();
+  if (count < 2 || count * units > kMostSteps / units) return std::nullopt;
+  const auto times = TimesOf(*stages, stages->cuts);
+  UnevenStages out;
+  out.times = Unevenness(times);
+  const std::vector<int64_t> nothing(AsIndex(count), 0);
+  const auto best =
+      schedule::AssignUnits(stages->weights, nothing, std::nullopt);
+  if (out.times < kUneven || !best) return std::nullopt;
+  out.better_times = Unevenness(TimesOf(*stages, *best));
+  if (out.better_times > kShorter * out.times) return std::nullopt;
+  out.stage = static_cast<int32_t>(
+      std::max_element(times.begin(), times.end()) - times.begin());
+  out.layers = stages->EndLayer(out.stage) - stages->FirstLayer(out.stage);
+  PlannedStages other;
+  other.units.layers = stages->units.layers;
+  other.cuts = *best;
+  for (int32_t s = 0; s < count; ++s) {
+    out.better.push_back(other.EndLayer(s) - other.FirstLayer(s));
+  }
+  return out;
+}
+
+std::optional<LargeBubble> LargeBubbleOf(const Facts& facts) {
+  const PlannedStages* stages = facts.inputs().stages;
+  if (stages == nullptr || !stages->sized || stages->table.ranks() < 2) {
+    return std::nullopt;
+  }
+  const schedule::Table& table = stages->table;
+  const schedule::Extent extent{table.ranks(), table.stages / table.ranks(),
+                                table.microbatches};
+  if (schedule::TaskCount(extent) > kMostTasks) return std::nullopt;
+  LargeBubble out;
+  out.part = schedule::Simulate(table, UnitTimes(table.stages)).StepBubble();
+  if (out.part < kLargeBubble) return std::nullopt;
+  out.schedule = table.name;
+  out.ranks = extent.ranks;
+  out.microbatches = extent.microbatches;
+  out.held = MostHeld(table);
+  out.better_part = out.part;
+  for (const schedule::Schedule& one : schedule::Schedules()) {
+    // Another number of stages, or parameters held twice, is another memory.
+    if (one.placement == schedule::Placement::kBoth ||
+        schedule::Refusal(one, extent)) {
+      continue;
+    }
+    const schedule::Table other = schedule::MakeTable(one, extent);
+    if (MostHeld(other) > out.held) continue;
+    const double part =
+        schedule::Simulate(other, UnitTimes(other.stages)).StepBubble();
+    if (part >= 0.99 * out.better_part) continue;
+    out.better_part = part;
+    out.better = one.name;
+  }
+  return out;
 }
 
 }  // namespace shardc
