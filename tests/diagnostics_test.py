@@ -26,6 +26,8 @@ UNREACHED = {
         "a proof: the files that `init` writes give the plan that it writes",
     "is not won by the rule that is meant for it":
         "a proof: each parameter gets the rule that `suggest` wrote for it",
+    "the stages of a pipeline are run by one process":
+        "only a build with MPI has several processes",
     "the loss is no mean over tokens":
         "every loss that a `model:` section can name is a mean over tokens",
     "belongs to two arrays of the checkpoint":

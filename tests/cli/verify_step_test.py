@@ -440,7 +440,8 @@ class VerifyStep(DescribedCase):
                 "--mesh", "pp:4,tp:2", "--stages", "pp")
         for more, rc, words in (
                 (("--full",), 2, "`--full` has no meaning for the stages of a "
-                                 "pipeline"),
+                                 "pipeline, which are proved together at "
+                                 "reduced sizes"),
                 (("--part", "layer 0"), 2, "`--part` has no meaning"),
                 (("--mode", "decode"), 2, "`--stages` has an effect only in a "
                                           "training step"),

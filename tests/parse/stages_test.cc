@@ -52,10 +52,13 @@ TEST_CASE("a hostile section gives one finding at its value") {
       {"{axis: pp, tied: maybe}", "2:26: error: `tied` is"},
       {"{axis: pp, layers: 5}", "2:28: error: `layers` is"},
       {"{axis: pp, layers: ''}", "2:28: error: `layers` is empty"},
-      {"{axis: pp, first: {}}", "2:27: error: `first` is"},
-      {"{axis: pp, first: null}", "2:27: error: `first` is"},
+      {"{axis: pp, first: {}}",
+       "2:27: error: `first` is a mapping, not a list of patterns"},
+      {"{axis: pp, first: null}",
+       "2:27: error: `first` is null, not a list of patterns"},
       {"{axis: pp, last: [1]}", "2:27: error: an entry of `last` is"},
-      {"{axis: pp, stacked: []}", "2:29: error: `stacked` is"},
+      {"{axis: pp, stacked: []}",
+       "2:29: error: `stacked` is a list, not a list of stacks of layers"},
       {"{axis: pp, stacked: ^layers}", "2:29: error: `stacked` is"},
       {"{axis: pp, stacked: [x]}", "2:30: error: "},
       {"{axis: pp, stacked: [{dim: 0}]}", "2:30: error: "},
@@ -95,7 +98,7 @@ TEST_CASE("a sound section, and none, give no findings") {
 TEST_CASE("a target may leave out the axis, which its rules give") {
   CHECK(OfProject("{schedule: zbv}").empty());
   CHECK(OfProject("{schedule: {file: ../../../out.csv}}")
-            .find("leads out of the project's repository") !=
+            .find("`file` leads out of the project's repository: ") !=
         std::string::npos);
 }
 
@@ -147,7 +150,7 @@ TEST_CASE("a section without an axis is refused if the rules have none") {
   Findings findings;
   CHECK_FALSE(DeclaredStages(TargetWith("{schedule: zbv}"), {}, {}, findings));
   CHECK(Render(findings).starts_with(
-      "4:13: error: `stages` has no `axis`, and neither have the rules"));
+      "4:13: error: `stages` has no `axis`, and neither have the rules files"));
   Findings none;
   CHECK_FALSE(DeclaredStages(TargetWith("null"), RulesWith("null"), {}, none));
   CHECK(none.empty());
