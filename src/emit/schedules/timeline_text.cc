@@ -2,8 +2,8 @@
 // a blank. A task of several ticks fills its columns with dashes. 1f1b on 2
 // ranks with 2 micro-batches:
 //
-//   rank 0 |0F0 0F1 .   .   0B0---- .   .   0B1----
-//   rank 1 |.   1F0 1B0---- 1F1 1B1---- .   .   .
+//   rank 0 |0F0 0F1 .   .   0B0---- .   0B1----
+//   rank 1 |.   1F0 1B0---- 1F1 1B1---- .   .
 #include "emit/schedules/timeline_text.h"
 
 #include <algorithm>
