@@ -165,6 +165,14 @@ targets:
                           mesh="pp:2,tp:4")
         self.assertEqual(value["microbatches"], 2)
 
+    def test_an_export_of_refused_stages_exits_with_1(self):
+        for stages, code in (("{axis: pp, assign: [1, 2, 3, 4]}", "SHD242"),
+                             ("{axis: pp, schedule: zbv, virtual: 3}",
+                              "SHD248")):
+            done = run("export", "torch-pipeline", *self.inputs(stages))
+            self.assertEqual((done.rc, done.out), (1, ""), done)
+            self.assertIn(code, done.err)
+
     def test_memory_is_judged_on_the_fullest_rank(self):
         # A rank has at most 2.3 GiB of parameters, all of them 7.5 GiB.
         stages = "{axis: pp, assign: even}"
