@@ -14,9 +14,11 @@ KINDS = ("dense", "experts", "digits")
 COUNTS = (1000, 10000, 91000, 1000000)
 RULES = (20, 100, 1000)
 MOST = COUNTS[-1]
+# As many rules with gaps as names.
+GAPS = (1000, 4000)
 PYTHON, SET = "Python re.search", "RE2::Set"
 # Python takes so many names, spread over all.
-TAKEN = {20: 4000, 100: 2000, 1000: 400}
+TAKEN = {20: 4000, 100: 2000, 1000: 400, 4000: 100}
 
 
 class Suite:
@@ -49,6 +51,10 @@ class Suite:
             for rules in RULES:
                 add(kind, MOST, rules, SET)
             add(kind, MOST, 1000, "100 rules", target=0.67)
+        for count in GAPS:
+            add("gaps", count, count, PYTHON)
+            add("gaps", count, count, SET)
+            add("gaps", count, count, "distinct")
         return out
 
     def _base(self, kind, count, rules):
@@ -82,6 +88,9 @@ class Suite:
                 spec["size"])
         elif spec["against"] == SET:
             theirs = self._run([self.worker, "re2"], spec["size"])
+        elif spec["against"] == "distinct":
+            theirs = self._run([self.worker, "automaton"],
+                               ("distinct", count, count))
         else:
             theirs = self._run([self.worker, "automaton"], (kind, count, 100))
         if spec["against"] in (PYTHON, SET) and (

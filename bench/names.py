@@ -5,12 +5,13 @@
     experts   the same with 64 experts a layer
     digits    any order, long numbers, and rules that look into them
     distinct  names that fold to no template, and rules that match none of them
+    gaps      a rule for each such name, with alternatives and `.*` between texts
 """
 
 import json
 import random
 
-KINDS = ("spread", "dense", "experts", "digits", "distinct")
+KINDS = ("spread", "dense", "experts", "digits", "distinct", "gaps")
 LEAVES = ["self_attn/q_proj", "self_attn/k_proj", "self_attn/v_proj",
           "self_attn/o_proj", "mlp/gate_proj", "mlp/up_proj", "mlp/down_proj",
           "experts/w1", "experts/w2", "norm"]
@@ -37,6 +38,8 @@ def rules(count, kind="spread"):
         block = i // len(LEAVES)
         if kind == "distinct":
             pattern = r"head_%s/kernel$" % word(i)
+        elif kind == "gaps":
+            pattern = r"(block|blick_%s).*%s.*kernel$" % (word(i), word(i))
         elif kind == "digits":
             pattern = r"block_%d/layers/%s/%s/kernel$" % (
                 block, NUMBERS[i % len(NUMBERS)], leaf)
@@ -53,7 +56,7 @@ def names(count, rule_count, kind="spread", seed=1):
     groups = max((rule_count - 1) // len(LEAVES), 1)
     for i in range(count):
         group = i * groups // count
-        if kind == "distinct":
+        if kind in ("distinct", "gaps"):
             yield "model/block_%s/kernel" % word(i)
         elif kind == "dense":
             yield "model/block_%d/layers/%d/%s/kernel" % (

@@ -8,7 +8,10 @@
 //   together:  0 0 1 2 0 0
 //
 // Patterns that the automaton does not support are matched by RE2 as well, and
-// names that it does not support by RE2 alone. The automaton is faster for any
+// names that it does not support by RE2 alone. If the automaton is given up,
+// because nearly every name needs new and large states, a set of all patterns
+// would be as slow: the names left are matched by RE2 pattern by pattern, after
+// a filter. The automaton is faster for any
 // number of names: one name of a model with 12, 100 and 1,000 rules takes 0.05,
 // 0.26 and 2.6 ms (RE2::Set: 0.07, 0.8 and 6.9 ms, with building), and many
 // names take a third to an eighth of RE2::Set's time.
@@ -18,6 +21,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 
 #include "match/automaton/automaton.h"
 #include "match/automaton/nfa.h"
@@ -36,6 +40,8 @@ struct Tables {
   std::optional<Nfa> nfa;  // nothing: RE2 matches all patterns
   std::optional<Re2Finder>
       outside;  // patterns that the automaton does not support
+  // All patterns, for names that are left when the automaton is given up.
+  std::optional<Re2Finder> filtered;
 };
 
 Tables MakeTables(std::span<const CompiledPattern> patterns, char separator,
@@ -48,6 +54,9 @@ Tables MakeTables(std::span<const CompiledPattern> patterns, char separator,
   }
   tables.nfa = Nfa::Build(texts, separator, Prefixes::kShared);
   if (!tables.nfa) return tables;
+  std::vector<uint32_t> all(patterns.size());
+  std::iota(all.begin(), all.end(), 0);
+  tables.filtered.emplace(patterns, all, Re2Finder::Way::kFiltered);
   std::vector<uint32_t> outside;
   for (uint32_t p = 0; p < patterns.size(); ++p) {
     if (!tables.nfa->inside[p]) outside.push_back(p);
@@ -85,10 +94,16 @@ class Worker {
       const auto known = sets_.Of(*number);
       found_.assign(known.begin(), known.end());
     }
-    const Re2Finder& finder = number ? *tables_.outside : all_;
-    finder.Find(name, separator, scratch_, found_);
+    FinderFor(number.has_value()).Find(name, separator, scratch_, found_);
     std::sort(found_.begin(), found_.end());
     return sets_.Number(found_);
+  }
+
+  // For what the automaton has left of a name.
+  const Re2Finder& FinderFor(bool by_automaton) const {
+    if (by_automaton) return *tables_.outside;
+    const bool given_up = automaton_ && automaton_->given_up();
+    return given_up ? *tables_.filtered : all_;
   }
 
   const Tables& tables_;

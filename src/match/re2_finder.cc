@@ -4,6 +4,8 @@
 // Two properties of RE2::Set are handled here: with too little memory Match()
 // returns false as if nothing matched (only ErrorInfo shows the difference),
 // and Compile() may fail. In both cases patterns are matched one by one.
+// A set is slow where it needs new states for every name; pattern_filter.h is
+// for such patterns.
 #include "match/re2_finder.h"
 
 #include <re2/re2.h>
@@ -11,6 +13,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "source/index.h"
 
@@ -25,7 +28,7 @@ struct Re2Finder::Groups {
   // The patterns of one separator.
   class Group {
    public:
-    explicit Group(char separator) : separator_(separator) {}
+    Group(char separator, Way way) : separator_(separator), way_(way) {}
 
     char separator() const { return separator_; }
     void Add(uint32_t number, std::shared_ptr<const RE2> pattern) {
@@ -33,13 +36,15 @@ struct Re2Finder::Groups {
       patterns_.push_back(std::move(pattern));
     }
     void Compile();
-    void Find(re2::StringPiece text, std::vector<int>& hits,
+    void Find(re2::StringPiece text, Scratch& scratch,
               std::vector<uint32_t>& out) const;
 
    private:
     char separator_;
-    std::unique_ptr<RE2::Set> set_;  // null: the set did not compile
-    std::vector<uint32_t> numbers_;  // by index in the set
+    Way way_;
+    std::unique_ptr<RE2::Set> set_;        // null: the set did not compile
+    std::optional<PatternFilter> filter_;  // if kFiltered
+    std::vector<uint32_t> numbers_;        // by index in the set
     std::vector<std::shared_ptr<const RE2>> patterns_;
   };
 
@@ -48,6 +53,10 @@ struct Re2Finder::Groups {
 };
 
 void Re2Finder::Groups::Group::Compile() {
+  if (way_ == Way::kFiltered) {
+    filter_.emplace(patterns_);
+    return;
+  }
   RE2::Options options = patterns_[0]->options();
   options.set_max_mem(kSetBytes);
   set_ = std::make_unique<RE2::Set>(options, RE2::UNANCHORED);
@@ -57,14 +66,19 @@ void Re2Finder::Groups::Group::Compile() {
   if (!added || !set_->Compile()) set_.reset();
 }
 
-void Re2Finder::Groups::Group::Find(re2::StringPiece text,
-                                    std::vector<int>& hits,
+void Re2Finder::Groups::Group::Find(re2::StringPiece text, Scratch& scratch,
                                     std::vector<uint32_t>& out) const {
+  if (filter_) {
+    scratch.filtered.clear();
+    filter_->Find({text.data(), text.size()}, scratch.filter, scratch.filtered);
+    for (uint32_t index : scratch.filtered) out.push_back(numbers_[index]);
+    return;
+  }
   if (set_ != nullptr) {
     RE2::Set::ErrorInfo error{RE2::Set::kNoError};
-    hits.clear();
-    if (set_->Match(text, &hits, &error)) {
-      for (int hit : hits) out.push_back(numbers_[AsIndex(hit)]);
+    scratch.hits.clear();
+    if (set_->Match(text, &scratch.hits, &error)) {
+      for (int hit : scratch.hits) out.push_back(numbers_[AsIndex(hit)]);
       return;
     }
     if (error.kind == RE2::Set::kNoError) return;
@@ -87,7 +101,7 @@ Re2Finder::Re2Finder(Re2Finder&&) noexcept = default;
 Re2Finder& Re2Finder::operator=(Re2Finder&&) noexcept = default;
 
 Re2Finder::Re2Finder(std::span<const CompiledPattern> patterns,
-                     std::span<const uint32_t> numbers)
+                     std::span<const uint32_t> numbers, Way way)
     : groups_(std::make_unique<Groups>()) {
   std::vector<Groups::Group>& all = groups_->all;
   for (uint32_t number : numbers) {
@@ -97,7 +111,7 @@ Re2Finder::Re2Finder(std::span<const CompiledPattern> patterns,
           return g.separator() == pattern.separator;
         });
     if (group == all.end()) {
-      group = all.insert(all.end(), Groups::Group(pattern.separator));
+      group = all.insert(all.end(), Groups::Group(pattern.separator, way));
     }
     group->Add(number, pattern.re);
   }
@@ -111,7 +125,8 @@ void Re2Finder::Find(std::string_view name, char separator, Scratch& scratch,
   for (const Groups::Group& group : groups_->all) {
     const std::string_view text =
         Convert(name, separator, group.separator(), scratch.text);
-    group.Find({text.data(), text.size()}, scratch.hits, out);
+    // The text may be in scratch.text, which Find() does not use.
+    group.Find({text.data(), text.size()}, scratch, out);
   }
 }
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "match/pattern_filter.h"
+
 namespace re2 {
 class RE2;
 }
@@ -28,11 +30,15 @@ std::string_view Convert(std::string_view name, char separator, char wanted,
 
 class Re2Finder {
  public:
+  enum class Way : uint8_t {
+    kTogether,  // by one RE2::Set; those that do not compile so, one by one
+    kFiltered,  // one by one, if the name has the texts that a pattern requires
+  };
+
   // Finds those of `patterns` that are in `numbers`. Cheap to make: the
-  // patterns are compiled together when the first name is matched. Never fails:
-  // patterns that cannot be compiled together are matched one by one.
+  // patterns are compiled when the first name is matched. Never fails.
   Re2Finder(std::span<const CompiledPattern> patterns,
-            std::span<const uint32_t> numbers);
+            std::span<const uint32_t> numbers, Way way = Way::kTogether);
   ~Re2Finder();
   Re2Finder(Re2Finder&&) noexcept;
   Re2Finder& operator=(Re2Finder&&) noexcept;
@@ -40,6 +46,8 @@ class Re2Finder {
   struct Scratch {
     std::string text;
     std::vector<int> hits;
+    std::vector<uint32_t> filtered;
+    PatternFilter::Scratch filter;
   };
   // Appends the numbers of the matching patterns to `out`, in no order. Several
   // threads may call it, each with its own scratch memory.

@@ -122,6 +122,14 @@ def used_rules(command, *more):
                                 for i in range(n)]), *more]
 
 
+def gaps(command):
+    """n rules, all of which may still match after the first part of a name."""
+    return lambda files, n: [
+        command, "--manifest", files.distinct(n), *MESH, "--no-project",
+        "--rules", files.rules(
+            [f"(block|blick_{word(i)}).*{word(i)}.*weight$" for i in range(n)])]
+
+
 def layers(command, *more):
     return lambda files, n: [
         *command.split(), "--model",
@@ -176,6 +184,8 @@ CASES = [
     ("dead rules and names", "check", 250, dead_rules("check")),
     ("rules and names", "plan", 500, used_rules("plan")),
     ("rules and names", "check", 500, used_rules("check")),
+    ("rules with gaps and names", "plan", 1000, gaps("plan")),
+    ("rules with gaps and names", "check", 1000, gaps("check")),
     ("rules", "rules", 250,
      lambda files, n: ["rules", "--rules", files.rules(
          [f"block_{word(i)}\\.weight$" for i in range(n)])]),

@@ -1,0 +1,173 @@
+// One automaton for all patterns is no gain where many of them are under way at
+// once: after `block`, each of a thousand patterns `(block|blick_N).*N$` waits
+// for an N of its own, and every byte of a name makes a state of a thousand
+// nodes that no other name needs. Here a pattern is matched by itself, but only
+// against names that have the texts without which it cannot match:
+//
+//   pattern                 required                      name block_17/kernel
+//   (block|blick_17).*17$   (block or blick_17) and 17    matched by RE2
+//   (block|blick_23).*23$   (block or blick_23) and 23    left out
+//
+// All texts are found in one pass over a name. A pattern is looked at if the
+// name has the rarest of its texts, the one that the fewest patterns require:
+// `block` is in every name, and would lead to every pattern.
+#include "match/pattern_filter.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "match/literal_finder.h"
+#include "match/required_texts.h"
+
+namespace shardc {
+namespace {
+
+// RE2 keeps the states of each pattern's automaton. The total is divided among
+// the patterns; with less than the minimum many would not compile.
+constexpr int64_t kAllBytes = int64_t{256} << 20;
+constexpr int64_t kLeastBytes = int64_t{128} << 10;
+
+// `pattern` with its share of the memory, or `pattern` itself if that is too
+// little for it.
+std::shared_ptr<const RE2> WithShare(const std::shared_ptr<const RE2>& pattern,
+                                     size_t patterns) {
+  RE2::Options options = pattern->options();
+  const int64_t share = kAllBytes / static_cast<int64_t>(patterns);
+  if (share >= options.max_mem()) return pattern;
+  options.set_max_mem(std::max(share, kLeastBytes));
+  auto re = std::make_shared<const RE2>(pattern->pattern(), options);
+  return re->ok() ? re : pattern;
+}
+
+}  // namespace
+
+struct PatternFilter::State {
+  // Texts by their number, one of which a name must have.
+  using AnyOf = std::vector<uint32_t>;
+
+  void AddTexts(std::span<const std::shared_ptr<const RE2>> patterns);
+  void FindKeys();
+  bool MayMatch(uint32_t pattern, const std::vector<bool>& has) const;
+  void AddIfFound(uint32_t pattern, std::string_view text,
+                  std::vector<uint32_t>& out) const;
+
+  std::vector<std::shared_ptr<const RE2>> patterns;
+  std::vector<std::vector<AnyOf>> required;  // by pattern
+  std::vector<std::string> texts;
+  std::vector<std::vector<uint32_t>> by_text;  // the patterns that it leads to
+  std::vector<uint32_t> always;  // patterns of which nothing is required
+  std::optional<LiteralFinder> finder;
+};
+
+void PatternFilter::State::AddTexts(
+    std::span<const std::shared_ptr<const RE2>> all) {
+  std::map<std::string, uint32_t, std::less<>> numbers;
+  for (const auto& re : all) {
+    patterns.push_back(WithShare(re, all.size()));
+    std::vector<AnyOf>& own = required.emplace_back();
+    for (const AnyOfTexts& any : RequiredTexts(re->pattern())) {
+      AnyOf& one = own.emplace_back();
+      for (const std::string& text : any) {
+        const auto next = static_cast<uint32_t>(texts.size());
+        const auto [at, fresh] = numbers.try_emplace(text, next);
+        if (fresh) texts.push_back(text);
+        one.push_back(at->second);
+      }
+      std::sort(one.begin(), one.end());
+      one.erase(std::unique(one.begin(), one.end()), one.end());
+    }
+  }
+}
+
+void PatternFilter::State::FindKeys() {
+  std::vector<size_t> used(texts.size());  // by text: how many require it
+  for (const auto& own : required) {
+    for (const AnyOf& any : own) {
+      for (const uint32_t text : any) ++used[text];
+    }
+  }
+  // The patterns that the most common of the texts leads to, and then the
+  // shortest length: short texts are in many names.
+  const auto cost = [&](const AnyOf& any) {
+    std::pair<size_t, size_t> out{0, 0};
+    size_t least = SIZE_MAX;
+    for (const uint32_t text : any) {
+      out.first = std::max(out.first, used[text]);
+      least = std::min(least, texts[text].size());
+    }
+    out.second = SIZE_MAX - least;
+    return out;
+  };
+  by_text.resize(texts.size());
+  for (uint32_t p = 0; p < patterns.size(); ++p) {
+    const auto key = std::min_element(
+        required[p].begin(), required[p].end(),
+        [&](const AnyOf& a, const AnyOf& b) { return cost(a) < cost(b); });
+    if (key == required[p].end()) {
+      always.push_back(p);
+      continue;
+    }
+    for (const uint32_t text : *key) by_text[text].push_back(p);
+  }
+}
+
+bool PatternFilter::State::MayMatch(uint32_t pattern,
+                                    const std::vector<bool>& has) const {
+  return std::all_of(required[pattern].begin(), required[pattern].end(),
+                     [&](const AnyOf& any) {
+                       return std::any_of(
+                           any.begin(), any.end(),
+                           [&](uint32_t text) { return has[text]; });
+                     });
+}
+
+void PatternFilter::State::AddIfFound(uint32_t pattern, std::string_view text,
+                                      std::vector<uint32_t>& out) const {
+  if (patterns[pattern]->Match({text.data(), text.size()}, 0, text.size(),
+                               RE2::UNANCHORED, nullptr, 0)) {
+    out.push_back(pattern);
+  }
+}
+
+PatternFilter::~PatternFilter() = default;
+PatternFilter::PatternFilter(PatternFilter&&) noexcept = default;
+PatternFilter& PatternFilter::operator=(PatternFilter&&) noexcept = default;
+
+PatternFilter::PatternFilter(
+    std::span<const std::shared_ptr<const re2::RE2>> patterns)
+    : state_(std::make_unique<State>()) {
+  state_->AddTexts(patterns);
+  state_->FindKeys();
+  state_->finder.emplace(state_->texts);
+}
+
+void PatternFilter::Find(std::string_view text, Scratch& scratch,
+                         std::vector<uint32_t>& out) const {
+  const State& state = *state_;
+  auto& [found, has] = scratch;
+  found.clear();
+  has.resize(state.texts.size());
+  state.finder->Find(text, found);
+  for (const uint32_t one : found) has[one] = true;
+  for (const uint32_t pattern : state.always) {
+    state.AddIfFound(pattern, text, out);
+  }
+  const size_t begin = out.size();
+  for (const uint32_t one : found) {
+    for (const uint32_t pattern : state.by_text[one]) {
+      if (state.MayMatch(pattern, has)) state.AddIfFound(pattern, text, out);
+    }
+  }
+  // A pattern with alternatives may be reached by several texts.
+  const auto own = out.begin() + static_cast<std::ptrdiff_t>(begin);
+  std::sort(own, out.end());
+  out.erase(std::unique(own, out.end()), out.end());
+  for (const uint32_t one : found) has[one] = false;
+}
+
+}  // namespace shardc

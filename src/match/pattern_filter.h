@@ -1,0 +1,41 @@
+// Finds the patterns that match a name, by the literal texts that they require.
+#ifndef SHARDC_MATCH_PATTERN_FILTER_H_
+#define SHARDC_MATCH_PATTERN_FILTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace re2 {
+class RE2;
+}
+
+namespace shardc {
+
+class PatternFilter {
+ public:
+  explicit PatternFilter(
+      std::span<const std::shared_ptr<const re2::RE2>> patterns);
+  ~PatternFilter();
+  PatternFilter(PatternFilter&&) noexcept;
+  PatternFilter& operator=(PatternFilter&&) noexcept;
+
+  struct Scratch {
+    std::vector<uint32_t> found;  // texts
+    std::vector<bool> has;        // by text: whether the name has it
+  };
+  // Appends the indices of the patterns that match `text` to `out`, in no
+  // order. Several threads may call it, each with its own scratch memory.
+  void Find(std::string_view text, Scratch& scratch,
+            std::vector<uint32_t>& out) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shardc
+
+#endif  // SHARDC_MATCH_PATTERN_FILTER_H_

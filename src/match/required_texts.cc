@@ -1,0 +1,101 @@
+// Walks the sequence that the pattern is, and gathers the literal characters
+// that follow each other. Anything else ends the text; a choice of literal
+// texts requires one of them, and a repeated part what one repetition requires:
+//
+//   (block|blick_17).*17$   ->  (block or blick_17) and 17
+//   layers/\d+/(q|k)/(a)+   ->  `layers/`, `/`, (`q` or `k`), `/`, `a`
+#include "match/required_texts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "match/automaton/pattern_reader.h"
+#include "match/automaton/pattern_tree.h"
+
+namespace shardc {
+namespace {
+
+constexpr uint32_t kAsciiEnd = 0x80;
+
+bool IsLiteral(const PatternTree& tree) {
+  return tree.kind == TreeKind::kPoint && tree.point < kAsciiEnd;
+}
+
+// The one text that the tree matches, or nothing.
+std::optional<std::string> TextOf(const PatternTree& tree) {
+  if (IsLiteral(tree)) return std::string(1, static_cast<char>(tree.point));
+  if (tree.kind != TreeKind::kSequence) return std::nullopt;
+  std::string out;
+  for (const PatternTree& part : tree.parts) {
+    const auto text = TextOf(part);
+    if (!text) return std::nullopt;
+    out += *text;
+  }
+  return out;
+}
+
+class Gatherer {
+ public:
+  void Add(const PatternTree& tree) {
+    if (IsLiteral(tree)) {
+      text_ += static_cast<char>(tree.point);
+      return;
+    }
+    switch (tree.kind) {
+      case TreeKind::kSequence:
+        for (const PatternTree& part : tree.parts) Add(part);
+        return;
+      case TreeKind::kRepeat:
+        EndText();
+        if (tree.least > 0) Add(tree.parts[0]);
+        EndText();
+        return;
+      case TreeKind::kChoice:
+        EndText();
+        AddChoice(tree);
+        return;
+      case TreeKind::kAssertion:  // empty, so the texts around it touch
+        return;
+      case TreeKind::kPoint:
+      case TreeKind::kSet:
+        EndText();
+        return;
+    }
+  }
+
+  std::vector<AnyOfTexts> Take() {
+    EndText();
+    return std::move(out_);
+  }
+
+ private:
+  void EndText() {
+    if (!text_.empty()) out_.push_back({std::exchange(text_, {})});
+  }
+
+  void AddChoice(const PatternTree& choice) {
+    AnyOfTexts any;
+    for (const PatternTree& part : choice.parts) {
+      auto text = TextOf(part);
+      if (!text || text->empty()) return;
+      any.push_back(std::move(*text));
+    }
+    if (!any.empty()) out_.push_back(std::move(any));
+  }
+
+  std::string text_;
+  std::vector<AnyOfTexts> out_;
+};
+
+}  // namespace
+
+std::vector<AnyOfTexts> RequiredTexts(std::string_view pattern) {
+  const auto tree = ReadPatternTree(pattern);
+  if (!tree) return {};
+  Gatherer gatherer;
+  gatherer.Add(*tree);
+  return gatherer.Take();
+}
+
+}  // namespace shardc
