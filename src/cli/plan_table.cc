@@ -4,13 +4,23 @@
 //
 //   show mesh --plan p.json          ->  the table of the file
 //   show mesh --mesh tp:4 --rules..  ->  compiled, written and read in memory
+//
+// Where no other plan is compared with it, only the first parameter of each
+// class of a compiled plan is written and read: the text of a million
+// parameters is most of what a command would hold in memory.
 #include "cli/plan_table.h"
 
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "cli/plan_findings.h"
 #include "emit/emit.h"
 #include "parse/project.h"
+#include "plan/fingerprint.h"
 #include "source/file.h"
 #include "source/json.h"
 
@@ -36,6 +46,81 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
   return out;
 }
 
+// A plan's parameters by what decides their entries in its text.
+struct ParamClasses {
+  std::vector<uint32_t> first;     // by class: its first parameter
+  std::vector<uint32_t> class_of;  // by parameter
+};
+
+ParamClasses ClassesOf(const Plan& plan) {
+  ParamClasses out;
+  std::map<std::tuple<uint32_t, int64_t, bool>, uint32_t> known;
+  constexpr int64_t kNowhere = -1;
+  out.class_of.reserve(plan.params.size());
+  auto last = known.end();
+  for (uint32_t i = 0; i < plan.params.size(); ++i) {
+    const PlannedParam& param = plan.params[i];
+    const std::tuple key(param.layout, param.coordinate.value_or(kNowhere),
+                         param.weight_decay);
+    if (last == known.end() || last->first != key) {
+      const auto next = static_cast<uint32_t>(out.first.size());
+      bool fresh = false;
+      std::tie(last, fresh) = known.try_emplace(key, next);
+      if (fresh) out.first.push_back(i);
+    }
+    out.class_of.push_back(last->second);
+  }
+  return out;
+}
+
+// The plan with the first parameter of each class only.
+Plan FirstOfEach(const Plan& plan, const ParamClasses& classes) {
+  Plan out;
+  out.mesh = plan.mesh;
+  out.modes = plan.modes;
+  out.rules = plan.rules;
+  out.types = plan.types;
+  out.plain_names = plan.plain_names;
+  for (const uint32_t first : classes.first) {
+    out.names.push_back(plan.names[first]);
+    out.params.push_back(plan.params[first]);
+  }
+  out.layouts = plan.layouts;
+  out.placement_axes = plan.placement_axes;
+  out.attention = plan.attention;
+  out.has_weight_decay = plan.has_weight_decay;
+  out.summary = plan.summary;
+  return out;
+}
+
+std::optional<PlanTable> TableOfPlan(const Plan& plan, Findings& findings) {
+  std::string text = TextOf([&](Sink& out) { WritePlanJson(plan, {}, out); });
+  return ReadPlanTable(
+      MakeSource("the plan compiled from the inputs", std::move(text)),
+      EditedPlan::kAllowed, findings);
+}
+
+// The table of a compiled plan, of whose text only the first parameter of each
+// class is written.
+std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
+                                      Findings& findings) {
+  const Plan& plan = compiled.plan;
+  const ParamClasses classes = ClassesOf(plan);
+  auto table = TableOfPlan(FirstOfEach(plan, classes), findings);
+  if (!table) return std::nullopt;
+  table->classes.plan.mesh = compiled.mesh;
+  table->classes.plan.fingerprint = Fingerprint(plan);
+  table->names = plan.names;
+  // Several layouts may have the same text: then they are one class of it.
+  std::vector<uint32_t> class_of;
+  class_of.reserve(classes.class_of.size());
+  for (const uint32_t own : classes.class_of) {
+    class_of.push_back(table->class_of[own]);
+  }
+  table->class_of = std::move(class_of);
+  return table;
+}
+
 }  // namespace
 
 Option AllowEditedOption(bool* to) {
@@ -56,11 +141,7 @@ std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
 }
 
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings) {
-  std::string text =
-      TextOf([&](Sink& out) { WritePlanJson(compiled.plan, {}, out); });
-  auto table = ReadPlanTable(
-      MakeSource("the plan compiled from the inputs", std::move(text)),
-      EditedPlan::kAllowed, findings);
+  auto table = TableOfPlan(compiled.plan, findings);
   if (table) table->classes.plan.mesh = compiled.mesh;
   return table;
 }
@@ -84,7 +165,7 @@ std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
   found = wrong.HasErrors();
   findings.Append(std::move(wrong));
   if (found) return nullptr;
-  auto table = TableOf(*out->compiled, findings);
+  auto table = ShortTableOf(*out->compiled, findings);
   if (!table) return nullptr;
   out->table = std::move(*table);
   return out;

@@ -20,12 +20,15 @@ EditedPlan EditedPlanOf(bool allow_edited);
 
 std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
                                    Findings& findings);
-// Returns the table of the compiled plan, written and read in memory; the mesh
-// is that of the inputs.
+// Returns the table of the compiled plan, with its text, written and read in
+// memory; the mesh is that of the inputs.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
 // A plan from a file or compiled from inputs, with what commands need of both.
 struct Planned {
+  // Of a compiled plan, the table's source holds the first parameter of each
+  // class only, and its names are views into `compiled`: for comparisons,
+  // which read the full text, there is TableOf.
   PlanTable table;
   std::unique_ptr<const Compiled> compiled;  // null if from a file
   std::optional<PlanView> view;              // set if from a file

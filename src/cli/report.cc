@@ -66,6 +66,17 @@ struct Gathered {
   report::Input page;
 };
 
+std::optional<PlanDifference> CompareWithBase(const Gathered& all,
+                                              Findings& findings) {
+  const Planned& planned = *all.planned;
+  if (planned.compiled == nullptr) {
+    return ComparePlans(*all.base, planned.table, findings);
+  }
+  const auto table = TableOf(*planned.compiled, findings);
+  if (!table) return std::nullopt;
+  return ComparePlans(*all.base, *table, findings);
+}
+
 bool GatherBase(const ReportCommand& command, Gathered& to,
                 Findings& findings) {
   if (command.base.empty()) return true;
@@ -73,7 +84,7 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
       ReadTable(command.base, EditedPlanOf(command.allow_edited), findings);
   if (!to.base) return false;
   to.base_folded.emplace(*to.base);
-  to.diff = ComparePlans(*to.base, to.planned->table, findings);
+  to.diff = CompareWithBase(to, findings);
   if (!to.diff) return false;
   to.page.base =
       report::Base{NameOf(command.base), &*to.base_folded, &*to.diff};

@@ -44,7 +44,15 @@ std::string WithBraces(std::string_view text) {
 // The numbers at one position of the names, sorted by value, as written.
 class Numbers {
  public:
-  void Add(std::string_view digits) { texts_.push_back(digits); }
+  // A group of a million names has few numbers: duplicates are removed as soon
+  // as they are half of what is kept.
+  void Add(std::string_view digits) {
+    if (!texts_.empty() && texts_.back() == digits) return;
+    texts_.push_back(digits);
+    if (texts_.size() < most_) return;
+    Sort();
+    most_ = std::max(kFewest, 2 * texts_.size());
+  }
 
   void Sort() {
     std::sort(texts_.begin(), texts_.end(),
@@ -96,7 +104,9 @@ class Numbers {
     return step;
   }
 
+  static constexpr size_t kFewest = 64;
   std::vector<std::string_view> texts_;
+  size_t most_ = kFewest;
 };
 
 // A class's entry without its coordinate and its bytes.

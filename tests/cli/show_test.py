@@ -62,6 +62,45 @@ class Show(Case):
                 devices *= int(size)
             self.assertEqual(sorted(numbers), list(range(devices)))
 
+    def test_inputs_and_their_plan_give_the_same_picture(self):
+        # Experts are placed, and names are no plain text.
+        params = [
+            {"name": f"layers.{layer}.{name}.weight", "shape": shape,
+             "dtype": "BF16"}
+            for layer in range(3)
+            for name, shape in [("norm", [64]), ("q\u00e9", [65, 64]),
+                                *((f"experts.{expert}.w{part}", [64, 32])
+                                  for expert in range(16) for part in (1, 2))]]
+        with tempfile.TemporaryDirectory() as folder:
+            def path(name):
+                return os.path.join(folder, name)
+            with open(path("manifest.json"), "w") as file:
+                json.dump({"schema": "shardc.manifest/v1", "params": params},
+                          file)
+            with open(path("rules.yaml"), "w") as file:
+                file.write("""version: 1
+separator: "."
+weight_decay: {exclude: [norm]}
+policy: {illegal: shrink}
+rules:
+  - match: 'experts\\.(\\d+)\\.w1'
+    spec: [fsdp, null]
+    place: {axis: ep, index: 'experts\\.(\\d+)\\.'}
+  - {match: norm, spec: [null]}
+  - {match: '.*', spec: [fsdp]}
+""")
+            inputs = ["--no-project", "--mesh", "fsdp:4,ep:8", "--rules",
+                      path("rules.yaml"), "--manifest", path("manifest.json")]
+            self.check(run("plan", *inputs, "-o", path("plan.json")), 0)
+            self.assertEqual(self.show("memory", *inputs),
+                             self.show("memory", "--plan", path("plan.json")))
+            self.assertEqual(
+                self.check(run("diff", path("plan.json"), *inputs), 0).out,
+                "no difference\n")
+            page = self.check(run("report", *inputs, "--base",
+                                  path("plan.json")), 0).out
+            self.assertIn("no changes", page)
+
     def test_no_line_is_wider_than_asked(self):
         for width in (60, 80, 120):
             for what in (["layout", PARAM], ["mesh"], ["rules"],
