@@ -235,11 +235,11 @@ LayoutError Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
 
 // Counts how often each element's number occurs. A run of consecutive numbers
 // is counted by where it begins and ends: on a thousand devices that hold
-// replicas, nearly all numbers are in such runs.
+// replicas, nearly all numbers are in such runs. Numbers outside of runs are
+// counted only where a layout is wrong, and only then take memory.
 class Tally {
  public:
-  explicit Tally(int64_t count)
-      : count_(count), single_(AsIndex(count), 0), begin_(AsIndex(count), 0) {}
+  explicit Tally(int64_t count) : count_(count), begin_(AsIndex(count), 0) {}
 
   // Adds the numbers of a run that should be `first`, `first + 1` and so on.
   // Returns the index of the first number that is another, or -1.
@@ -255,27 +255,31 @@ class Tally {
       if (first + length < count_) --begin_[AsIndex(first + length)];
       return -1;
     }
+    single_.resize(AsIndex(count_), 0);
     for (int32_t id : run) {
       if (id >= 0 && id < count_) ++single_[AsIndex(id)];
     }
     return wrong;
   }
 
-  std::vector<int64_t> Counts() && {
+  // Calls visit(number, how often it occurs) in ascending order of numbers,
+  // until it returns false.
+  template <class Visit>
+  void ForEach(const Visit& visit) const {
     int64_t covered = 0;
-    for (size_t id = 0; id < single_.size(); ++id) {
+    for (size_t id = 0; id < begin_.size(); ++id) {
       covered += begin_[id];
-      single_[id] += covered;
+      const int64_t alone = single_.empty() ? 0 : single_[id];
+      if (!visit(static_cast<int64_t>(id), covered + alone)) return;
     }
-    return std::move(single_);
   }
 
  private:
   int64_t count_;
-  // Indexed by an element's number. `single_`: how often the number occurs
-  // outside of runs. `begin_`: how many runs begin at the number, minus how
-  // many end just before it.
-  std::vector<int64_t> single_, begin_;
+  // Indexed by an element's number. `begin_`: how many runs begin at the
+  // number, minus how many end just before it. `single_`: how often the number
+  // occurs outside of runs. No count exceeds the number of devices.
+  std::vector<int32_t> begin_, single_;
 };
 
 // Runs of a shard along which row-major offsets ascend by one in the full
@@ -327,22 +331,31 @@ std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
       }
     }
   }
-  // How often each element occurs over all devices.
-  std::vector<int64_t> seen = std::move(tally).Counts();
-  if (mesh.transport() != nullptr) {
+  const auto is_right = [&](int64_t id, int64_t times) {
+    if (times == replicas) return true;
+    why.position = PositionOf(tensor.shape, id);
+    why.message = "element " + ShapeText(why.position) + " is held " +
+                  Counted(times, "time") + " where " +
+                  Counted(replicas, "replica") + " should hold it once" +
+                  (why.message.empty() ? "" : "; " + why.message);
+    return false;
+  };
+  if (mesh.transport() == nullptr) {
+    tally.ForEach(is_right);
+  } else {
+    // How often each element occurs over the devices of all ranks.
+    std::vector<int64_t> seen(AsIndex(count));
+    tally.ForEach([&](int64_t id, int64_t times) {
+      seen[AsIndex(id)] = times;
+      return true;
+    });
     seen = SumOverRanks(mesh.transport(), std::move(seen));
     const auto first = FirstError(
         mesh, why.message.empty() ? std::nullopt : std::optional(why));
     why = first ? *first : LayoutError{};
-  }
-  for (int64_t id = 0; id < count; ++id) {
-    if (seen[AsIndex(id)] == replicas) continue;
-    why.position = PositionOf(tensor.shape, id);
-    why.message = "element " + ShapeText(why.position) + " is held " +
-                  Counted(seen[AsIndex(id)], "time") + " where " +
-                  Counted(replicas, "replica") + " should hold it once" +
-                  (why.message.empty() ? "" : "; " + why.message);
-    break;
+    for (int64_t id = 0; id < count; ++id) {
+      if (!is_right(id, seen[AsIndex(id)])) break;
+    }
   }
   if (why.message.empty()) return std::nullopt;
   return why;
