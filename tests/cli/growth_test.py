@@ -184,8 +184,8 @@ CASES = [
     ("dead rules and names", "check", 250, dead_rules("check")),
     ("rules and names", "plan", 500, used_rules("plan")),
     ("rules and names", "check", 500, used_rules("check")),
-    ("rules with gaps and names", "plan", 1000, gaps("plan")),
-    ("rules with gaps and names", "check", 1000, gaps("check")),
+    ("rules with gaps and names", "plan", 500, gaps("plan")),
+    ("rules with gaps and names", "check", 500, gaps("check")),
     ("rules", "rules", 250,
      lambda files, n: ["rules", "--rules", files.rules(
          [f"block_{word(i)}\\.weight$" for i in range(n)])]),
