@@ -49,7 +49,7 @@ constexpr std::string_view kManifest =
 // The inputs of a case, in a folder of their own.
 class Inputs {
  public:
-  Inputs(const TableCase& given, const std::string& prefix) : given_(given) {
+  Inputs(const TableCase& given, const std::string& prefix) {
     const auto part = [&](const char* name) {
       const TableCase::Part* own = given.Find(prefix + name);
       return own == nullptr ? given.Text(name) : own->text;
@@ -107,7 +107,6 @@ class Inputs {
   std::optional<ModelConfig> config;
 
  private:
-  const TableCase& given_;
   TemporaryFolder folder_;
   CompileOptions options_;
   RuleSet rules_;

@@ -21,7 +21,6 @@
 #include <limits>
 
 #include "exec/kernels/kernels.h"
-#include "exec/kernels/prefetch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/decode_simd.cc"
@@ -30,6 +29,7 @@
 #include <hwy/highway.h>
 
 #include "exec/kernels/attention_simd-inl.h"
+#include "floats/prefetch.h"
 #include "floats/targets_simd.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,13 +4,13 @@
 // of float32 keys were read at 1.09 times the speed of a plain sum without
 // prefetch instructions, and at 0.83 times with them. On Zen 5 (family 1Ah)
 // they were needed for 0.9, because its prefetcher stops at the end of a page.
-#include "exec/kernels/prefetch.h"
+#include "floats/prefetch.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif
 
-namespace shardc::exec {
+namespace shardc {
 namespace {
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -46,4 +46,4 @@ bool PrefetchHelps() {
   return helps;
 }
 
-}  // namespace shardc::exec
+}  // namespace shardc
