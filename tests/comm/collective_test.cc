@@ -109,6 +109,33 @@ TEST_CASE("BusiestSent is the maximum over the members") {
   }
 }
 
+TEST_CASE("the busiest member's bytes of each collective, by hand") {
+  struct Case {
+    Collective kind;
+    int64_t n, expected;
+  };
+  // 10 elements of 4 bytes: chunks of 2, 3, 2 and 3 over four members.
+  const std::vector<Case> cases = {
+      {Collective::kAllGather, 4, 3 * 40},
+      {Collective::kAllToAll, 4, 3 * 10},
+      {Collective::kPpermute, 4, 40},
+      {Collective::kBroadcast, 4, 40},
+      {Collective::kReduceScatter, 4, (10 - 2) * 4},
+      {Collective::kAllReduce, 4, (20 - 2 - 3) * 4},
+      {Collective::kAllGather, 2, 40},
+      {Collective::kAllToAll, 2, 20},
+      {Collective::kReduceScatter, 2, 20},
+      {Collective::kAllReduce, 2, 40},
+      {Collective::kAllGather, 1, 0},
+      {Collective::kPpermute, 1, 0},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.kind);
+    CAPTURE(c.n);
+    CHECK(BusiestSent(c.kind, 10, 4, c.n) == c.expected);
+  }
+}
+
 TEST_CASE("BusiestSent takes constant time for any group size") {
   constexpr int64_t kMost = INT64_MAX;
   for (const Collective kind :
