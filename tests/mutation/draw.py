@@ -1,0 +1,379 @@
+"""Draws small changes at random and reports what detects each: the own tests of
+its room, or else a test of commands.
+
+    tests/mutation/draw.py NUMBER [--seed N] [--rooms A,B] [--each]
+                           [--only-own] [--write FILE] [--rows FILE]
+                           [--threads N]
+
+NUMBER changes are drawn from those that propose.py proposes, of all rooms
+together or, with `--each`, of each room; changes that mutants.py or
+room_mutants.py list are left out. As in trial.py they are compiled into one
+program, in which a variable selects one. Then
+
+1. the test program of each changed room runs once without a change and records
+   which changes it evaluates, and once with each of those;
+2. the golden transcripts, and for what they leave the test scripts of commands,
+   are run in the same way: a change that the own tests do not detect is tried
+   with those that evaluate it until one fails.
+
+`--only-own` leaves the second step out. `--rows FILE` tries the changes that
+`--write FILE` has written, such as those of a draw before a test was added. A
+line reports each change, a table the rooms. Changes that nothing detects are
+for the reader to judge: either no output depends on the expression, or a test
+is missing.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import trial
+from mutants import MUTANTS
+from propose import proposals
+from room_mutants import ROOM_MUTANTS
+from trial import BUILD, ROOT, Compiler, Mutant, Place, RoomTests, overlapping
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
+MOST = 4096  # changes of one draw
+# The processes of a run share a file of one byte for each change, which is set
+# where the change is evaluated: no process has to end normally for that.
+HEADER = f"""#pragma once
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+inline int ChosenMutant() {{
+  const char* text = std::getenv("SHARDC_MUTANT");
+  return text == nullptr ? 0 : std::atoi(text);
+}}
+inline const int kChosenMutant = ChosenMutant();
+inline char* ReachedMutants() {{
+  const char* path = std::getenv("SHARDC_MUTANTS_REACHED");
+  const int fd = path == nullptr ? -1 : open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return nullptr;
+  void* at = mmap(nullptr, {MOST}, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  return at == MAP_FAILED ? nullptr : static_cast<char*>(at);
+}}
+inline char* const kReachedMutants = ReachedMutants();
+inline bool Mutant(int number) {{
+  if (kReachedMutants != nullptr) kReachedMutants[number] = 1;
+  return kChosenMutant == number;
+}}
+"""
+trial.HEADER = HEADER
+# Scripts that need a program which may be missing, that count instructions, or
+# whose files are written by others.
+LEFT_OUT = ("growth", "lsp_neovim", "lsp_vscode", "compilers")
+
+
+def every_room():
+    """Rooms below src, in the order of the build. The last one, of commands,
+    has no tests of its own."""
+    with open(os.path.join(ROOT, "src", "meson.build"),
+              encoding="utf-8") as file:
+        listed = re.search(r"^rooms = \[(.*?)\]", file.read(), re.M | re.S)[1]
+    return [*re.findall(r"'(\w+)'", listed), "cli"]
+
+
+def scripts():
+    """The test scripts of commands, relative to the source root."""
+    with open(os.path.join(ROOT, "tests", "cli", "meson.build"),
+              encoding="utf-8") as file:
+        text = file.read()
+    names = re.findall(r"'(\w+)'", re.search(
+        r"^cli_tests = \[(.*?)\]", text, re.M | re.S)[1])
+    names += re.findall(r"'(\w+)'", re.search(
+        r"take longer.*?foreach name : \[(.*?)\]", text, re.S)[1])
+    return [f"tests/cli/{name}_test.py" for name in names
+            if name not in (*LEFT_OUT, "golden")]
+
+
+def apart(mutants):
+    """Those that do not stand in the way of another one, sorted."""
+    mutants = sorted(set(mutants))
+    skip = overlapping(mutants)
+    return [m for m in mutants if m not in skip]
+
+
+def drawn(args):
+    """The changes that are chosen, in the order of files."""
+    if args.rows:
+        with open(args.rows, encoding="utf-8") as file:
+            return apart(Mutant(*row[:4], "") for row in json.load(file))
+    listed = {Mutant(*row[:4], "") for row in (*MUTANTS, *ROOM_MUTANTS)}
+    rooms = args.rooms.split(",") if args.rooms else every_room()
+    every = [m for m in proposals(rooms) if m not in listed]
+    random.Random(args.seed).shuffle(every)
+    if args.each:
+        chosen = []
+        for room in rooms:
+            own = [m for m in every if m.file.split("/")[0] == room]
+            chosen += own[:args.number]
+    else:
+        chosen = every[:args.number]
+    return apart(chosen)
+
+
+class Draw(Compiler):
+    """Compiles what it can and leaves out the changes that do not compile."""
+
+    def compile(self):
+        if len(self.mutants) >= MOST:
+            raise trial.Broken(f"at most {MOST - 1} changes at a time")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            left = list(pool.map(self.compile_file, self.files()))
+        return [m for part in left for m in part]
+
+    def compile_file(self, path):
+        left = [m for m in self.mutants if m.file == path]
+        place = Place(path)
+        while True:
+            target, errors = self.compiled(path, left)
+            if not errors:
+                return left
+            lines = {int(n) for n in re.findall(
+                rf"{re.escape(os.path.basename(path))}:(\d+):\d+: error",
+                errors)}
+            fewer = [m for m in left
+                     if place.stripped.index(m.line) + 1 not in lines]
+            if len(fewer) == len(left) or not left:
+                raise trial.Broken(f"{target}: {errors[:2000]}")
+            left = fewer
+
+    def build(self, programs):
+        """As that of the trial, of objects that are compiled already. Only the
+        program of commands has those of src/cli."""
+        every = self.mutants
+        self.compiled = lambda path, _: (
+            os.path.join(trial.TRIAL, path.replace("/", "_") + ".o"), "")
+        for program in programs:
+            if not program.startswith("src/"):
+                self.mutants = [m for m in every
+                                if not m.file.startswith("cli/")]
+            super().build([program])
+            self.mutants = every
+        del self.compiled
+
+
+def reached_by(work):
+    """Runs `work(path)` and returns the changes that its processes evaluated,
+    to which it gives the path."""
+    with tempfile.NamedTemporaryFile(dir=trial.TRIAL) as file:
+        file.truncate(MOST)
+        work(file.name)
+        file.seek(0)
+        return {i for i, seen in enumerate(file.read()) if seen}
+
+
+class Tests(RoomTests):
+    """A test program or script, which may record what it evaluates."""
+
+    def __init__(self, seconds):
+        super().__init__(seconds)
+        os.environ["SHARDC_DESCRIBE_COMMANDS"] = os.path.join(
+            BUILD, "tests", "programs", "describe_commands")
+
+    def reach(self, test):
+        def work(path):
+            os.environ["SHARDC_MUTANTS_REACHED"] = path
+            try:
+                self.accept(test)
+            finally:
+                del os.environ["SHARDC_MUTANTS_REACHED"]
+        return reached_by(work)
+
+
+class Transcripts:
+    """The golden transcripts, each a test of its own."""
+
+    def __init__(self):
+        # Both are read of the environment when the modules are loaded.
+        os.environ["SHARDC_BIN"] = os.path.join(trial.TRIAL, "shardc")
+        os.environ["SHARDC_SOURCE_ROOT"] = ROOT
+        import golden_test  # pylint: disable=import-outside-toplevel
+        import transcript  # pylint: disable=import-outside-toplevel
+        self.golden, self.transcript = golden_test, transcript
+        self.sections = golden_test.made()
+
+    def names(self):
+        return self.golden.written()
+
+    def differs(self, name, **variables):
+        """Whether a run with these variables prints something else."""
+        runner = self.transcript.Runner(os.environ["SHARDC_BIN"], ROOT)
+        runner.env.update(variables, MALLOC_PERTURB_="165")
+        before = self.golden.read(name)
+        parts = self.sections.get(name) or self.transcript.parse(before)
+        try:
+            now = [runner.section(part, self.transcript.head(parts))
+                   for part in parts]
+        except subprocess.TimeoutExpired:
+            return True
+        return before != "\n".join(text.rstrip("\n") + "\n" for text in now)
+
+    def reach(self, name):
+        """What it evaluates; Broken if it differs without a change."""
+        def work(path):
+            if self.differs(name, SHARDC_MUTANTS_REACHED=path):
+                raise trial.Broken("it is not as written")
+        return reached_by(work)
+
+
+@dataclasses.dataclass
+class Verdict:
+    by: str = ""  # the test that detected it
+    own: bool = False
+    reached: int = 0  # tests that evaluate it
+
+
+def own_tests(mutants):
+    return sorted({trial.own_test(m) for m in mutants} - {"cli_test"})
+
+
+def try_own(mutants, numbers, tests, threads):
+    """Verdicts of the rooms' own test programs."""
+    out = {m: Verdict() for m in mutants}
+    for test in own_tests(mutants):
+        own = [m for m in mutants if trial.own_test(m) == test]
+        reached = tests.reach(test)
+        print(f"{test}: evaluates {sum(numbers[m] in reached for m in own)} of "
+              f"{len(own)}", file=sys.stderr, flush=True)
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            tried = [m for m in own if numbers[m] in reached]
+            for mutant, failed in zip(tried, pool.map(
+                    lambda m: tests.detects(numbers[m], test), tried)):
+                out[mutant].reached += 1
+                if failed:
+                    out[mutant].by, out[mutant].own = test, True
+    return out
+
+
+def record(name, seconds, reach):
+    """(seconds, name, changes) that a test evaluates; none if it fails."""
+    started = time.monotonic()
+    try:
+        reached = reach(name)
+    except trial.Broken as broken:
+        print(f"{name} is left out: {str(broken)[-300:]}", file=sys.stderr)
+        return None
+    seconds[name] = time.monotonic() - started
+    return reached
+
+
+def try_commands(left, verdicts, numbers, tests, threads):
+    """Tries changes with the transcripts and scripts that evaluate them."""
+    transcripts = Transcripts()
+    seconds, reached = {}, {}
+    names = transcripts.names()
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for name, of in zip(names, pool.map(
+                lambda n: record(n, seconds, transcripts.reach), names)):
+            if of is not None:
+                reached[name] = of
+    print(f"{len(reached)} of {len(names)} transcripts are as written",
+          file=sys.stderr, flush=True)
+
+    def by_transcripts(mutant):
+        number = numbers[mutant]
+        for name in sorted(reached, key=lambda name: seconds[name]):
+            if number not in reached[name]:
+                continue
+            verdicts[mutant].reached += 1
+            if transcripts.differs(name, SHARDC_MUTANT=str(number)):
+                verdicts[mutant].by = f"golden/{name}"
+                return
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        list(pool.map(by_transcripts, left))
+    left = [m for m in left if not verdicts[m].by]
+    print(f"{len(left)} are left to the scripts", file=sys.stderr, flush=True)
+    by_scripts(left, verdicts, numbers, tests, threads)
+
+
+def by_scripts(left, verdicts, numbers, tests, threads):
+    """One script after another, those of the rooms' names first, until nothing
+    is left."""
+    rooms = {m.file.split("/")[0] for m in left}
+    seconds = {}
+    for name in sorted(scripts(), key=lambda name: not any(
+            room in name for room in rooms)):
+        left = [m for m in left if not verdicts[m].by]
+        if not left:
+            return
+        reached = record(name, seconds, tests.reach)
+        if reached is None:
+            continue
+        tried = [m for m in left if numbers[m] in reached]
+        print(f"{name}: {seconds[name]:.0f} s, evaluates {len(tried)} of "
+              f"{len(left)}", file=sys.stderr, flush=True)
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            for mutant, failed in zip(tried, pool.map(
+                    lambda m, name=name: tests.detects(numbers[m], name),
+                    tried)):
+                verdicts[mutant].reached += 1
+                if failed:
+                    verdicts[mutant].by = name
+
+
+def report(verdicts):
+    table = {}
+    for mutant, verdict in sorted(verdicts.items()):
+        counts = table.setdefault(mutant.file.split("/")[0], [0, 0, 0])
+        counts[0] += 1
+        counts[1] += verdict.own
+        counts[2] += verdict.by != ""
+        by = verdict.by or f"nobody ({verdict.reached} evaluate it)"
+        print(f"{by:<28}  {mutant.file}: {mutant.old} -> "
+              f"{mutant.new or 'nothing'}   in `{mutant.line}`")
+    print("| room | changes | by its own tests | by any test |")
+    print("|---|---|---|---|")
+    for room, counts in (*sorted(table.items()), (
+            "all", [sum(c) for c in zip(*table.values())])):
+        print(f"| `{room}` | {counts[0]} | {counts[1]} | {counts[2]} |")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("number", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rooms", default="")
+    parser.add_argument("--each", action="store_true")
+    parser.add_argument("--only-own", action="store_true")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=900)
+    parser.add_argument("--write", default="")
+    parser.add_argument("--rows", default="")
+    args = parser.parse_args()
+    trial.TRIAL = os.path.join(BUILD, f"trial_draw{args.seed}")
+    draw = Draw(drawn(args))
+    mutants = draw.compile()
+    print(f"{len(mutants)} of {len(draw.mutants)} compile", file=sys.stderr,
+          flush=True)
+    draw.build([f"tests/{test}" for test in own_tests(mutants)] +
+               ([] if args.only_own else ["src/cli/shardc"]))
+    tests = Tests(args.seconds)
+    verdicts = try_own(mutants, draw.numbers, tests, args.threads)
+    left = [m for m in mutants if not verdicts[m].by]
+    if left and not args.only_own:
+        try_commands(left, verdicts, draw.numbers, tests, args.threads)
+    report(verdicts)
+    if args.write:
+        with open(args.write, "w", encoding="utf-8") as file:
+            json.dump([[*dataclasses.astuple(m)[:4], verdicts[m].by]
+                       for m in sorted(verdicts)], file, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except trial.Broken as error:
+        sys.exit(str(error))

@@ -1,0 +1,77 @@
+"""What draw.py draws, and which tests it tries, without compiling anything."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import draw  # pylint: disable=wrong-import-position
+from mutants import MUTANTS  # pylint: disable=wrong-import-position
+from room_mutants import ROOM_MUTANTS  # pylint: disable=wrong-import-position
+from trial import ROOT, Place  # pylint: disable=wrong-import-position
+
+
+def drawn(number, seed=7, each=False, rooms="comm,model", rows=""):
+    return draw.drawn(argparse.Namespace(
+        number=number, seed=seed, each=each, rooms=rooms, rows=rows))
+
+
+class Drawn(unittest.TestCase):
+    def test_a_seed_gives_one_draw(self):
+        self.assertEqual(drawn(20), drawn(20))
+        self.assertNotEqual(drawn(20), drawn(20, seed=8))
+
+    def test_each_room_has_its_number(self):
+        rooms = [m.file.split("/")[0] for m in drawn(5, each=True)]
+        for room in ("comm", "model"):
+            # Changes of one line that overlap are left out.
+            self.assertIn(rooms.count(room), (4, 5))
+
+    def test_listed_changes_are_left_out(self):
+        listed = {row[:4] for row in (*MUTANTS, *ROOM_MUTANTS)}
+        for mutant in drawn(1000):
+            self.assertNotIn((mutant.file, mutant.line, mutant.old,
+                              mutant.new), listed)
+
+    def test_all_changes_of_a_file_apply(self):
+        every = drawn(1000)
+        self.assertGreater(len(every), 200)
+        for path in {m.file for m in every}:
+            own = [m for m in every if m.file == path]
+            text = Place(path).put(list(enumerate(own, 1)))
+            for number in range(1, len(own) + 1):
+                self.assertEqual(text.count(f"Mutant({number})"), 1, own)
+
+    def test_rows_give_a_draw_again(self):
+        before = drawn(10)
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump([[m.file, m.line, m.old, m.new, "comm_test"]
+                       for m in before], file)
+            file.flush()
+            self.assertEqual(drawn(0, rows=file.name), before)
+
+
+class Tried(unittest.TestCase):
+    def test_every_script_is_there(self):
+        scripts = draw.scripts()
+        self.assertGreater(len(scripts), 50)
+        for script in scripts:
+            self.assertTrue(os.path.exists(os.path.join(ROOT, script)), script)
+
+    def test_rooms_are_those_of_the_build_and_the_commands(self):
+        rooms = draw.every_room()
+        self.assertEqual((rooms[0], rooms[-1]), ("source", "cli"))
+        for room in rooms:
+            self.assertTrue(os.path.isdir(os.path.join(ROOT, "src", room)))
+
+    def test_rooms_without_own_tests_are_left_to_commands(self):
+        self.assertEqual(draw.own_tests(drawn(3, rooms="cli")), [])
+        self.assertEqual(draw.own_tests(drawn(3, rooms="comm")), ["comm_test"])
+
+
+if __name__ == "__main__":
+    unittest.main()
