@@ -11,6 +11,7 @@
 #include "cli/verify_process.h"
 #include "emit/costs/figures.h"
 #include "emit/costs/search_report.h"
+#include "emit/report/search_page.h"
 #include "search/search.h"
 
 namespace shardc::cli {
@@ -66,6 +67,10 @@ int RunSearch(const SearchFlags& flags, const Common& common,
       WriteSearchJson(report, out);
       return;
     }
+    if (common.format == "html") {
+      report::WriteSearchPage(report, out);
+      return;
+    }
     out.Append(SearchReportText(report));
     if (!report.found.winner) return;
     const std::string command =
@@ -117,7 +122,9 @@ The winner's training step is proved at reduced sizes, as by
 shardc-verify-step(1), before anything is written. The front has the shardings
 that no other beats in both time and memory. Each alternative changes one choice
 of the winner, makes the others again, and names the parts of the step's time
-that decide. `--format json` is shardc.search/v1, with the complete front.
+that decide. `--format json` is shardc.search/v1, with the complete front;
+`--format html` is a page with the front as a drawing, and the winner next to
+the runner-up.
 
 The same inputs give the same winner with any number of threads; with
 `--seconds` the result depends on the machine.
@@ -126,7 +133,7 @@ Exits with 1 if nothing fits, with the least memory that is needed.)",
     .example =
         "shardc search --devices 64 --profile h100-sxm --model config.json \\\n"
         "    --batch 128 --seq 8192 -o sharded",
-    .formats = "text|json",
+    .formats = "text|json|html",
     .declare = [] { return Declare(OptionsOfSearch, RunSearch); },
 };
 

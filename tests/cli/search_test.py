@@ -180,6 +180,40 @@ class Search(DescribedCase):
         self.assertEqual(found["fastest"]["expected_s"],
                          front[0]["expected_s"])
 
+    def test_the_page_has_the_front_as_a_drawing_and_as_a_table(self):
+        step = [*LLAMA, *STEP, *H100, "--devices", "32", "--prove", "0"]
+        found = self.search(*step)
+        page = self.check(run("search", *step, "--format", "html"), 0).out
+        self.assertEqual(run("search", *step, "--format", "html", "--threads",
+                             "2").out, page)
+        drawing, table = page.split("<h2>Front of time and memory</h2>")[1] \
+            .split("</section>")[0].split("</svg></div>", 1)
+        # The points, the runner-up and the winner.
+        self.assertEqual(drawing.count("<g><title>"), len(found["front"]) + 2)
+        self.assertEqual(table.count("<tr><th scope=row"), len(found["front"]))
+        self.assertIn('<svg role=img aria-label="Expected time of a step over '
+                      'the memory of a device: '
+                      f'{len(found["front"])} shardings, from ', drawing)
+        for mark in ("a point of the front", "the runner-up", "the winner"):
+            self.assertEqual(table.count(mark), 1)
+        self.assertEqual(page.count("<h1>"), 1)
+        for words in ("Winner and runner-up", "Ties", "Why not",
+                      "What was searched"):
+            self.assertIn(f"<h2>{words}</h2>", page)
+        compared = page.split("<h2>Winner and runner-up</h2>")[1] \
+            .split("</section>")[0]
+        for one in (found["winner"], found["runner_up"]):
+            self.assertIn(f"<code>{self.mesh(one)}</code>", compared)
+        for outside in ("<script", "http:", "https:", "src=", "style="):
+            self.assertNotIn(outside, page.split("</style>")[1])
+
+    def test_the_page_states_what_is_missing_if_nothing_fits(self):
+        page = self.check(run("search", *config("llama-3-8b"), *STEP, *H100,
+                              "--devices", "2", "--memory", "10GiB",
+                              "--format", "html"), 1).out
+        self.assertIn("<h2>Nothing fits</h2>", page)
+        self.assertIn("Least memory", page)
+
     def test_alternatives_name_what_decides(self):
         found = self.search(*LLAMA, *STEP, *H100, "--devices", "32", "--prove",
                             "0")

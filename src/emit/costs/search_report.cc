@@ -32,15 +32,6 @@ constexpr std::string_view kNotSearched =
     "pipeline stages: one stage holds all layers";
 constexpr double kFar = 1.5;
 
-std::string MeshWordsOf(const Mesh& mesh) {
-  std::string out;
-  for (const MeshAxis& axis : mesh.axes) {
-    out +=
-        (out.empty() ? "" : ",") + axis.name + ":" + std::to_string(axis.size);
-  }
-  return out;
-}
-
 std::string PercentText(double ratio) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%+.1f %%", 100 * (ratio - 1));
@@ -56,7 +47,8 @@ std::string MemoryText(const Sharding& one) {
 }
 
 std::string ShardingText(const Sharding& one) {
-  return MeshWordsOf(one.mesh) + ", " + SearchSettingsText(one.report.settings);
+  return SearchMeshText(one.mesh) + ", " +
+         SearchSettingsText(one.report.settings);
 }
 
 std::string PartsText(const cost::ExpectedTime& time) {
@@ -68,12 +60,6 @@ std::string PartsText(const cost::ExpectedTime& time) {
     out += (out.empty() ? "" : ", ") + name + " " + SecondsText(part.seconds);
   }
   return out;
-}
-
-std::string AccuracyText(const cost::ExpectedTime& time) {
-  return time.calibrated
-             ? "calibrated on published runs: 90 of 100 are within 12 %"
-             : "not calibrated: no published run has this device or experts";
 }
 
 std::string WinnerText(const SearchReport& report) {
@@ -93,7 +79,7 @@ std::string WinnerText(const SearchReport& report) {
            ShareText(static_cast<int64_t>(time.model_flops_share * 1e6),
                      1'000'000) +
            " of the peak rate"});
-  table.Row({"accuracy", AccuracyText(time)});
+  table.Row({"accuracy", SearchAccuracyText(time)});
   table.Row(
       {"memory",
        MemoryText(winner) +
@@ -301,6 +287,23 @@ void WriteCounts(JsonWriter& json, const search::Counts& counts) {
 
 }  // namespace
 
+std::string SearchMeshText(const Mesh& mesh) {
+  std::string out;
+  for (const MeshAxis& axis : mesh.axes) {
+    out +=
+        (out.empty() ? "" : ",") + axis.name + ":" + std::to_string(axis.size);
+  }
+  return out;
+}
+
+std::string SearchAccuracyText(const cost::ExpectedTime& time) {
+  return time.calibrated
+             ? "calibrated on published runs: 90 of 100 are within 12 %"
+             : "not calibrated: no published run has this device or experts";
+}
+
+std::vector<std::string> NotSearched() { return {std::string(kNotSearched)}; }
+
 std::string SearchSettingsText(const cost::Settings& settings) {
   return "remat " + settings.remat.text + ", " +
          Counted(settings.microbatches, "micro-batch", "micro-batches") +
@@ -380,7 +383,7 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
   json.Array(found.reasons);
   WriteCounts(json, found.counts);
   json.Key("not_searched");
-  json.Array(std::vector<std::string>{std::string(kNotSearched)});
+  json.Array(NotSearched());
   json.Key("assumed");
   json.Array(report.assumed);
   json.EndObject();

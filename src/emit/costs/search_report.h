@@ -33,6 +33,13 @@ struct SearchReport {
 // "1 micro-batch, ZeRO 0, remat nothing_saveable".
 std::string SearchSettingsText(const cost::Settings& settings);
 
+// "dp:2,fsdp:32".
+std::string SearchMeshText(const Mesh& mesh);
+// How accurate the expected time is, and by what it is known.
+std::string SearchAccuracyText(const cost::ExpectedTime& time);
+// What the space of the search lacks.
+std::vector<std::string> NotSearched();
+
 std::string SearchReportText(const SearchReport& report);
 void WriteSearchJson(const SearchReport& report, Sink& out);
 

@@ -1,0 +1,17 @@
+// A drawing of the shardings that a search found: their memory across, their
+// time up.
+#ifndef SHARDC_EMIT_REPORT_FRONT_PLOT_H_
+#define SHARDC_EMIT_REPORT_FRONT_PLOT_H_
+
+#include "emit/costs/search_report.h"
+#include "emit/report/html.h"
+
+namespace shardc::report {
+
+// Draws the front, the winner, the runner-up and the knee, with a legend. The
+// search has a winner.
+void DrawFront(const search::Found& found, Html& html);
+
+}  // namespace shardc::report
+
+#endif  // SHARDC_EMIT_REPORT_FRONT_PLOT_H_

@@ -1,0 +1,456 @@
+// The page has every figure of the JSON but the parts of alternatives. Both
+// steps, the winner's and the runner-up's, are bars on one scale, so that the
+// part that decides is seen:
+//
+//   winner     [products      |attention |head|collectives]      304 ms
+//   runner-up  [products      |attention |head|collectives   ]   312 ms
+#include "emit/report/search_page.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "emit/costs/figures.h"
+#include "emit/report/front_plot.h"
+#include "emit/report/html.h"
+#include "emit/report/sheet.h"
+#include "source/wording.h"
+
+namespace shardc::report {
+namespace {
+
+using search::Sharding;
+using search::Verdict;
+using search::WhyNot;
+
+struct Cell {
+  std::string text;
+  bool right = false;
+};
+
+// A table of its own width; its first column has the heads of its rows.
+class Table {
+ public:
+  Table(Html& html, std::string_view label, const std::vector<Cell>& heads)
+      : html_(html) {
+    html_.Raw("<div class=s tabindex=0 role=group aria-label=\"").Text(label);
+    html_.Raw("\"><table class=narrow><thead><tr>");
+    for (const Cell& head : heads) {
+      html_.Raw(head.right ? "<th scope=col class=r>" : "<th scope=col>");
+      html_.Text(head.text).Raw("</th>");
+    }
+    html_.Raw("</tr></thead><tbody>\n");
+  }
+  void Close() { html_.Raw("</tbody></table></div>\n"); }
+
+  void Row(const std::vector<Cell>& cells) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const bool head = i == 0;
+      html_.Raw(head ? "<tr><th scope=row" : "<td");
+      html_.Raw(cells[i].right ? " class=r>" : ">").Message(cells[i].text);
+      html_.Raw(head ? "</th>" : "</td>");
+    }
+    html_.Raw("</tr>\n");
+  }
+
+ private:
+  Html& html_;
+};
+
+std::string Signed(double seconds) {
+  if (seconds == 0) return "0";
+  return (seconds < 0 ? "-" : "+") + SecondsText(std::abs(seconds));
+}
+
+std::string RatioText(double ratio) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.1f %%", 100 * (ratio - 1));
+  return text.data();
+}
+
+std::string PartName(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+std::string RematText(const Sharding& one) {
+  return "`" + one.report.settings.remat.text + "`";
+}
+
+std::string ShareOfDevice(const Sharding& one) {
+  const int64_t capacity = one.report.memory.capacity.value_or(0);
+  return capacity > 0 ? ShareText(one.Bytes(), capacity) : "–";
+}
+
+std::string MicrobatchesText(const Sharding& one) {
+  return CountText(one.report.settings.microbatches);
+}
+
+std::string ZeroText(const Sharding& one) {
+  return std::to_string(one.report.settings.zero);
+}
+
+// Groups of the parts of a step, as many as the page has colours.
+struct Group {
+  std::string_view fill, name;
+};
+constexpr std::array<Group, 7> kGroups = {{{"p0", "products"},
+                                           {"p1", "attention"},
+                                           {"p2", "other operations"},
+                                           {"p4", "recomputation"},
+                                           {"p5", "head and loss"},
+                                           {"p3", "collectives"},
+                                           {"p6", "optimizer and scale"}}};
+size_t GroupOf(std::string_view part) {
+  constexpr std::array<std::pair<std::string_view, size_t>, 7> kOwn = {
+      {{"products", 0},
+       {"attention", 1},
+       {"other_operations", 2},
+       {"recomputation", 3},
+       {"head_and_loss", 4},
+       {"optimizer", 6},
+       {"scale", 6}}};
+  const auto* const at =
+      std::find_if(kOwn.begin(), kOwn.end(),
+                   [&](const auto& one) { return one.first == part; });
+  return at == kOwn.end() ? 5 : at->second;
+}
+
+void WriteStep(Html& html, std::string_view name, const Sharding& one,
+               double longest) {
+  std::array<double, kGroups.size()> seconds{};
+  for (const cost::TimePart& part : one.report.expected->parts) {
+    seconds[GroupOf(part.name)] += part.seconds;
+  }
+  html.Raw("<div><span>").Text(name).Raw("</span><svg aria-hidden=true>");
+  double before = 0;
+  for (size_t i = 0; i < kGroups.size(); ++i) {
+    const double width = 100 * seconds[i] / longest;
+    if (width <= 0) continue;
+    html.Raw("<rect class=\"part ").Raw(kGroups[i].fill);
+    html.Raw("\" y=4 height=12 x=\"").Fixed(before);
+    html.Raw("%\" width=\"").Fixed(width).Raw("%\"/>");
+    before += width;
+  }
+  html.Raw("</svg><span class=r>").Text(SecondsText(one.Seconds()));
+  html.Raw("</span><span class=\"r q\">");
+  html.Text(ShareOfDevice(one)).Raw("</span></div>\n");
+}
+
+class SearchPage {
+ public:
+  SearchPage(const SearchReport& report, Html& html)
+      : report_(report), found_(report.found), html_(html) {}
+
+  void Write() {
+    if (!found_.winner) {
+      WriteMisfit();
+    } else {
+      WriteWinner();
+      WriteSteps();
+      WriteFront();
+      WriteTies();
+      WriteWhyNot();
+    }
+    WriteSpace();
+  }
+
+ private:
+  void Begin(std::string_view title) {
+    html_.Raw("<section><h2>").Text(title).Raw("</h2>\n");
+  }
+  void End() { html_.Raw("</section>\n"); }
+
+  void Figure(std::string_view name, const std::string& big,
+              const std::string& more) {
+    html_.Raw("<div><dt>").Text(name).Raw("</dt><dd class=big>").Text(big);
+    html_.Raw("</dd><dd>").Text(more).Raw("</dd></div>\n");
+  }
+
+  void WriteWinner() {
+    const Sharding& winner = *found_.winner;
+    const cost::ExpectedTime& time = *winner.report.expected;
+    Begin("Winner");
+    html_.Raw("<p class=axes><code>").Text(SearchMeshText(winner.mesh));
+    html_.Raw("</code>, ").Text(winner.rules).Raw("</p>\n<dl class=strip>\n");
+    Figure("Expected step", SecondsText(time.seconds),
+           "from " + SecondsText(time.least) + " to " + SecondsText(time.most));
+    Figure("Memory", BytesText(winner.Bytes()),
+           ShareOfDevice(winner) + " of a device" +
+               (found_.may_fit ? ", may not fit" : ""));
+    Figure("Tokens per second and device",
+           CountText(std::llround(time.tokens_per_second)),
+           ShareText(std::llround(time.model_flops_share * 1e6), 1'000'000) +
+               " of the peak rate");
+    Figure(
+        "Settings", MicrobatchesText(winner) + " micro-batches",
+        "ZeRO " + ZeroText(winner) + ", " + winner.report.settings.remat.text);
+    html_.Raw("</dl>\n");
+    Sentence("Proof",
+             report_.proof.text.empty() ? "not run" : report_.proof.text);
+    Sentence("Accuracy", SearchAccuracyText(time));
+    if (!winner.unmeasured.empty()) Sentence("Evidence", winner.unmeasured);
+    if (found_.fastest) {
+      Sentence("Fastest",
+               SearchMeshText(found_.fastest->mesh) + ", " +
+                   SearchSettingsText(found_.fastest->report.settings) + ": " +
+                   RatioText(found_.fastest->Seconds() / time.seconds) +
+                   ", a tie with the winner, which has fewer axes or needs "
+                   "less memory");
+    }
+    End();
+  }
+
+  void Sentence(std::string_view name, std::string_view text) {
+    html_.Raw("<p><b>").Text(name).Raw("</b>: ").Message(text);
+    html_.Raw(".</p>\n");
+  }
+
+  void WriteSteps() {
+    const Sharding& winner = *found_.winner;
+    const Sharding* const other =
+        found_.runner_up ? &*found_.runner_up : nullptr;
+    Begin(other != nullptr ? "Winner and runner-up" : "Step of the winner");
+    const double longest =
+        std::max(winner.Seconds(), other != nullptr ? other->Seconds() : 0.0);
+    html_.Raw(
+        "<p class=q>Collectives count only as far as they delay the step. The "
+        "last column is the share of a device’s memory.</p>\n"
+        "<div class=bars>\n");
+    WriteStep(html_, "winner", winner, longest);
+    if (other != nullptr) WriteStep(html_, "runner-up", *other, longest);
+    html_.Raw("</div>\n<ul class=legend>");
+    for (const Group& group : kGroups) {
+      html_.Raw("<li><svg aria-hidden=true><rect class=").Raw(group.fill);
+      html_.Raw(" width=10 height=10 /></svg>").Raw(group.name).Raw("</li>");
+    }
+    html_.Raw("</ul>\n");
+    WriteComparison(winner, other);
+    End();
+  }
+
+  void WriteComparison(const Sharding& winner, const Sharding* other) {
+    std::vector<Cell> heads = {{"Choice or part"}, {"Winner", true}};
+    if (other != nullptr) {
+      heads.push_back({"Runner-up", true});
+      heads.push_back({"Difference", true});
+    }
+    Table table(html_, "Winner and runner-up", heads);
+    const auto row = [&](const std::string& name, const auto& text,
+                         const std::string& difference) {
+      std::vector<Cell> cells = {{name}, {text(winner), true}};
+      if (other != nullptr) {
+        cells.push_back({text(*other), true});
+        cells.push_back({difference, true});
+      }
+      table.Row(cells);
+    };
+    const auto choice = [&](const std::string& name, const auto& text) {
+      const bool same = other == nullptr || text(winner) == text(*other);
+      row(name, text, same ? "same" : "differs");
+    };
+    choice("mesh", [](const Sharding& one) {
+      return "`" + SearchMeshText(one.mesh) + "`";
+    });
+    choice("rules", [](const Sharding& one) { return one.rules; });
+    choice("rematerialisation", RematText);
+    choice("micro-batches", MicrobatchesText);
+    choice("ZeRO stage", ZeroText);
+    const auto memory = [](const Sharding& one) {
+      return BytesText(one.Bytes());
+    };
+    const double ratio = other != nullptr && winner.Bytes() > 0
+                             ? static_cast<double>(other->Bytes()) /
+                                   static_cast<double>(winner.Bytes())
+                             : 1;
+    row("memory", memory, RatioText(ratio));
+    const auto& parts = winner.report.expected->parts;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto seconds = [&](const Sharding& one) {
+        return one.report.expected->parts[i].seconds;
+      };
+      const double more =
+          other != nullptr ? seconds(*other) - parts[i].seconds : 0.0;
+      if (parts[i].seconds == 0 && more == 0) continue;
+      row(
+          PartName(parts[i].name),
+          [&](const Sharding& one) { return SecondsText(seconds(one)); },
+          Signed(more));
+    }
+    const double whole =
+        other != nullptr ? other->Seconds() - winner.Seconds() : 0;
+    row(
+        "step", [](const Sharding& one) { return SecondsText(one.Seconds()); },
+        Signed(whole));
+    table.Close();
+  }
+
+  void WriteFront() {
+    Begin("Front of time and memory");
+    html_.Raw(
+        "<p>No other sharding beats one of these in both time and memory. The "
+        "table below has the same points.</p>\n");
+    DrawFront(found_, html_);
+    Table table(html_, "Points of the front",
+                {{"Time", true},
+                 {"Memory", true},
+                 {"Of a device", true},
+                 {"Mesh"},
+                 {"Rematerialisation"},
+                 {"Micro-batches", true},
+                 {"ZeRO", true},
+                 {"Note"}});
+    for (size_t i = 0; i < found_.front.size(); ++i) {
+      const Sharding& one = found_.front[i];
+      std::string note = i == 0 ? "fastest" : "";
+      if (i == found_.knee) note += note.empty() ? "knee" : ", knee";
+      if (!one.unmeasured.empty()) {
+        note += (note.empty() ? "" : "; ") + one.unmeasured;
+      }
+      table.Row({{SecondsText(one.Seconds()), true},
+                 {BytesText(one.Bytes()), true},
+                 {ShareOfDevice(one), true},
+                 {"`" + SearchMeshText(one.mesh) + "`"},
+                 {RematText(one)},
+                 {MicrobatchesText(one), true},
+                 {ZeroText(one), true},
+                 {note}});
+    }
+    table.Close();
+    End();
+  }
+
+  void WriteTies() {
+    if (found_.ties.size() < 2) return;
+    Begin("Ties");
+    html_.Raw(
+        "<p class=q>Less than 2 % apart, or 5 % where the axes differ: the "
+        "expected times do not decide between these.</p>\n");
+    Table table(
+        html_, "Ties",
+        {{"Axes"}, {"Time", true}, {"Memory", true}, {"Mesh"}, {"Settings"}});
+    for (const search::Tie& tie : found_.ties) {
+      table.Row({{tie.kind},
+                 {SecondsText(tie.best.Seconds()), true},
+                 {BytesText(tie.best.Bytes()), true},
+                 {"`" + SearchMeshText(tie.best.mesh) + "`"},
+                 {SearchSettingsText(tie.best.report.settings)}});
+    }
+    table.Close();
+    End();
+  }
+
+  static std::string VerdictText(const WhyNot& one, double seconds) {
+    if (one.verdict == Verdict::kExceeds) return "too large";
+    if (one.verdict == Verdict::kIllegal) return "illegal";
+    const std::string ratio = RatioText(one.best->Seconds() / seconds);
+    return one.verdict == Verdict::kTie ? ratio + ", a tie" : ratio;
+  }
+
+  void WriteWhyNot() {
+    if (found_.why_not.empty()) return;
+    Begin("Why not");
+    html_.Raw(
+        "<p class=q>Each line makes one choice otherwise and all others again "
+        "for it.</p>\n");
+    Table table(html_, "Alternatives",
+                {{"Change"},
+                 {"Time", true},
+                 {"Because"},
+                 {"Best mesh"},
+                 {"Settings"},
+                 {"Memory", true}});
+    for (const WhyNot& one : found_.why_not) {
+      std::string change;
+      for (const std::string& text : one.changes) {
+        change += (change.empty() ? "" : "; or ") + text;
+      }
+      table.Row(
+          {{change},
+           {VerdictText(one, found_.winner->Seconds()), true},
+           {one.because},
+           {one.best ? "`" + SearchMeshText(one.best->mesh) + "`" : "–"},
+           {one.best ? SearchSettingsText(one.best->report.settings) : "–"},
+           {one.best ? BytesText(one.best->Bytes()) : "–", true}});
+    }
+    table.Close();
+    End();
+  }
+
+  void WriteMisfit() {
+    Begin("Nothing fits");
+    if (found_.least) {
+      Sentence("Least memory",
+               SearchMeshText(found_.least->mesh) + ", " +
+                   SearchSettingsText(found_.least->report.settings) + ": " +
+                   BytesText(found_.least->Bytes()) + " of a device");
+    }
+    for (const std::string& reason : found_.reasons) {
+      html_.Raw("<p>").Message(reason).Raw("</p>\n");
+    }
+    End();
+  }
+
+  void WriteSpace() {
+    const search::Counts& counts = found_.counts;
+    Begin("What was searched");
+    html_.Raw("<p>")
+        .Count(counts.shardings)
+        .Raw(" meshes and rules, each with ");
+    html_.Raw("up to ").Count(counts.settings).Raw(" settings: ");
+    html_.Count(counts.evaluated).Raw(" evaluated, ");
+    html_.Count(counts.out_of_reach).Raw(" excluded by bounds, ");
+    html_.Count(counts.too_large).Raw(" too large, ");
+    html_.Count(counts.illegal).Raw(" illegal");
+    if (counts.left > 0) {
+      html_.Raw(", ").Count(counts.left).Raw(" left because time was over");
+    }
+    html_.Raw(".</p>\n");
+    for (const std::string& text : NotSearched()) {
+      Sentence("Not searched", text);
+    }
+    std::string assumed;
+    for (const std::string& flag : report_.assumed) {
+      assumed += (assumed.empty() ? "`" : ", `") + flag + "`";
+    }
+    if (!assumed.empty()) Sentence("Assumed", assumed);
+    End();
+  }
+
+  const SearchReport& report_;
+  const search::Found& found_;
+  Html& html_;
+};
+
+std::string Subtitle(const SearchReport& report) {
+  const cost::Settings& settings = report.settings;
+  std::string out = Counted(report.devices, "device");
+  if (settings.profile != nullptr) {
+    out += " of profile " + std::string(settings.profile->name);
+  }
+  if (settings.batch) {
+    out += ", a batch of " + Counted(*settings.batch, "row");
+  }
+  if (settings.length) {
+    out += " of " + Counted(*settings.length, "token");
+  }
+  return out;
+}
+
+}  // namespace
+
+void WriteSearchPage(const SearchReport& report, Sink& out) {
+  WriteSheet(
+      report.target.empty() ? "The cheapest sharding"
+                            : "The cheapest sharding of " + report.target,
+      Subtitle(report), [&](Html& html) { SearchPage(report, html).Write(); },
+      out);
+}
+
+}  // namespace shardc::report
