@@ -18,6 +18,7 @@
 #include <tuple>
 
 #include "comm/memory.h"
+#include "cost/expected_seconds.h"
 #include "cost/exposure.h"
 #include "cost/products.h"
 #include "cost/rates.h"
@@ -365,7 +366,25 @@ double SumOf(const std::vector<TimePart>& parts) {
       [](double sum, const TimePart& part) { return sum + part.seconds; });
 }
 
+bool HasTime(const CostInputs& work, const Settings& settings) {
+  return work.mode == Mode::kTrain && settings.profile != nullptr &&
+         settings.batch && settings.length;
+}
+
 }  // namespace
+
+std::optional<double> ExpectedSecondsOf(const CostInputs& work,
+                                        const Settings& settings,
+                                        const Memory& memory,
+                                        const Communication& communication) {
+  const auto tokens = TokensOf(work, settings);
+  const auto hidden = work.Hidden();
+  if (!HasTime(work, settings) || !tokens || !hidden) return std::nullopt;
+  const Stack& stack = StackOf(work, settings);
+  const Step step(work, settings, memory, communication, stack, *tokens,
+                  Real(*hidden));
+  return SumOf(step.PartsAt(ExpectedRates(work, settings, stack)));
+}
 
 std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
                                            const Settings& settings,
@@ -374,10 +393,7 @@ std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
   const DeviceProfile* profile = settings.profile;
   const auto tokens = TokensOf(work, settings);
   const auto hidden = work.Hidden();
-  if (work.mode != Mode::kTrain || profile == nullptr || !tokens || !hidden ||
-      !settings.batch || !settings.length) {
-    return std::nullopt;
-  }
+  if (!HasTime(work, settings) || !tokens || !hidden) return std::nullopt;
   const Stack& stack = StackOf(work, settings);
   const Step step(work, settings, memory, communication, stack, *tokens,
                   Real(*hidden));

@@ -23,6 +23,7 @@
 #include "step/formulas.h"
 #include "step/layer_kinds.h"
 #include "step/roles.h"
+#include "step/sizes.h"
 #include "step/weights.h"
 #include "step/widths.h"
 
@@ -208,13 +209,17 @@ void RepeatMicrobatches(const step::Graph& graph, const step::Program& program,
   }
 }
 
+int64_t RowsOf(const StepInputs& inputs) {
+  return inputs.batch / (inputs.mode == Mode::kTrain ? inputs.microbatches : 1);
+}
+
 }  // namespace
 
 std::optional<step::AttentionForm> StepTraffic::FormFor(
     const CostInputs& work, std::string& why) const {
   // Naming the default operation, or one in the global view, has the same
   // effect as naming none: a fused kernel in the global view.
-  const exec::Operation* const operation = settings_.operation;
+  const exec::Operation* const operation = settings_->operation;
   if (operation == nullptr || operation->global_view ||
       operation == UsualOperation(work, Settings{})) {
     return step::AttentionForm{};
@@ -232,7 +237,7 @@ std::optional<step::AttentionForm> StepTraffic::FormFor(
   if (all_.rules.model->HasEncoder()) {
     return refuse("a model with an encoder runs as described");
   }
-  const auto sizes = AttentionSizesOf(work, settings_);
+  const auto sizes = AttentionSizesOf(work, *settings_);
   if (!sizes) return refuse("the model's heads are not known");
   const exec::AttentionSpecs specs = SpecsFor(*operation, work);
   const AttentionBytes bytes =
@@ -247,33 +252,39 @@ StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode) const {
   out.compiled = &compiled;
   out.config = model_ ? &*model_ : nullptr;
   out.mode = mode;
-  out.batch = *settings_.batch;
-  out.length = IsGeneration(mode) ? *settings_.kv_length : *settings_.length;
+  out.batch = *settings_->batch;
+  out.length = IsGeneration(mode) ? *settings_->kv_length : *settings_->length;
   out.records_conflicts = false;
-  out.element_bytes = DtypeBits(settings_.activations) / 8;
-  out.cache_bytes = DtypeBits(settings_.cache) / 8;
-  if (settings_.gradients) {
-    out.gradient_bytes = DtypeBits(*settings_.gradients) / 8;
+  out.element_bytes = DtypeBits(settings_->activations) / 8;
+  out.cache_bytes = DtypeBits(settings_->cache) / 8;
+  if (settings_->gradients) {
+    out.gradient_bytes = DtypeBits(*settings_->gradients) / 8;
   }
-  out.remat = settings_.remat;
-  if (settings_.operation != nullptr && form_.view != kGlobalView) {
+  out.remat = settings_->remat;
+  if (settings_->operation != nullptr && form_.view != kGlobalView) {
     step::ShardingConstraints constraints =
         step::ShardingConstraintsOf(*compiled.resolver, mode);
     const auto own = static_cast<int64_t>(constraints.overrides.size());
-    exec::AddStepOverrides(*settings_.operation, constraints);
+    exec::AddStepOverrides(*settings_->operation, constraints);
     out.constraints = {constraints.overrides.begin() + own,
                        constraints.overrides.end()};
   }
   if (mode != Mode::kTrain) return out;
-  out.zero = settings_.zero;
-  out.microbatches = settings_.microbatches;
-  out.built_microbatches = std::min(out.microbatches, kBuiltMicrobatches);
-  out.reduction = settings_.reduction;
+  out.zero = settings_->zero;
+  out.microbatches = settings_->microbatches;
+  out.built_microbatches = BuiltMicrobatches(*settings_);
+  out.reduction = settings_->reduction;
   return out;
+}
+
+int64_t StepTraffic::BuiltMicrobatches(const Settings& settings) {
+  return std::min(settings.microbatches, kBuiltMicrobatches);
 }
 
 void StepTraffic::Build(const StepInputs& inputs, Built& out) const {
   Findings findings;
+  out.rows = RowsOf(inputs);
+  out.why_not.clear();
   auto step = BuildStep(inputs, out.fold.layers, findings, form_);
   if (step && step::CheckBytes(step->model.graph, step->sizes, {}, findings,
                                out.fold.times)) {
@@ -282,6 +293,17 @@ void StepTraffic::Build(const StepInputs& inputs, Built& out) const {
   }
   out.why_not = findings.all().empty() ? "the model has no step program"
                                        : findings.all().front().message;
+}
+
+void StepTraffic::Resize(const StepInputs& inputs, Built& out) const {
+  if (!out.why_not.empty()) return Build(inputs, out);
+  out.rows = RowsOf(inputs);
+  out.step.sizes = step::RealSizes(out.step.model, out.rows, inputs.length);
+  Findings findings;
+  if (!step::CheckBytes(out.step.model.graph, out.step.sizes, {}, findings,
+                        out.fold.times)) {
+    out.why_not = findings.all().front().message;
+  }
 }
 
 StepTraffic::Built& StepTraffic::Folded(Mode mode) {
@@ -328,7 +350,7 @@ std::optional<Communication> StepTraffic::On(
     why = "no rules file has a `model:` section";
     return std::nullopt;
   }
-  why = AgainstProgram(work, settings_);
+  why = AgainstProgram(work, *settings_);
   if (!why.empty()) return std::nullopt;
   const auto form = FormFor(work, why);
   if (!form) return std::nullopt;
@@ -350,12 +372,13 @@ std::optional<Communication> StepTraffic::On(
 std::optional<Communication> StepTraffic::Lowered(
     Built& of, const Compiled& compiled, Mode mode,
     const Representatives* representatives, std::string& why) {
+  const StepInputs inputs = InputsFor(compiled, mode);
+  if (RowsOf(inputs) != of.rows) Resize(InputsFor(all_, mode), of);
   if (!of.why_not.empty()) {
     why = of.why_not;
     return std::nullopt;
   }
   const step::Graph& graph = of.step.model.graph;
-  const StepInputs inputs = InputsFor(compiled, mode);
   of.step.why_not.clear();
   of.step.specs =
       StepSpecs(compiled.plan, graph, mode,

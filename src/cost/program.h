@@ -43,10 +43,17 @@ class StepTraffic {
   // arguments.
   StepTraffic(const Compiled& all, const std::optional<ModelConfig>& model,
               const Settings& settings)
-      : all_(all), model_(model), settings_(settings) {}
+      : all_(all), model_(model), settings_(&settings) {}
   // The copy includes the graphs that have been built.
   StepTraffic(const StepTraffic&) = default;
   StepTraffic& operator=(const StepTraffic&) = delete;
+
+  // The micro-batches of a step that its graph has.
+  static int64_t BuiltMicrobatches(const Settings& settings);
+  // Takes other settings in place of those before. They may differ in the ZeRO
+  // stage, and in the number of micro-batches if BuiltMicrobatches is the same:
+  // their steps have the same graph, but for its sizes. Keeps the reference.
+  void Use(const Settings& settings) { settings_ = &settings; }
 
   // Returns the communication on a mesh. `compiled` is the target on that mesh,
   // or only its representatives, which must then be given. Returns nullopt and
@@ -63,6 +70,7 @@ class StepTraffic {
     LoweredStep step;
     step::LayerFold fold;
     std::string why_not;  // why there is no step; empty: there is one
+    int64_t rows = 0;     // of a micro-batch, for which the sizes are
   };
   // Returns the form of attention on the mesh of `work`. Returns nullopt and
   // sets the reason if the operation cannot run on it.
@@ -72,6 +80,8 @@ class StepTraffic {
   Built& Folded(Mode mode);
   Built& Full(Mode mode);
   void Build(const StepInputs& inputs, Built& out) const;
+  // Changes the sizes of a graph to those of other micro-batches.
+  void Resize(const StepInputs& inputs, Built& out) const;
   std::optional<Communication> Lowered(Built& of, const Compiled& compiled,
                                        Mode mode,
                                        const Representatives* representatives,
@@ -79,7 +89,7 @@ class StepTraffic {
 
   const Compiled& all_;
   const std::optional<ModelConfig>& model_;
-  const Settings& settings_;
+  const Settings* settings_;
   step::AttentionForm form_ = {};  // of `folded_` and `full_`
   std::optional<Built> folded_, full_;
   int64_t lowered_ops_ = 0;

@@ -1,8 +1,8 @@
 // Candidates are evaluated in ascending order of their lower bounds of time. A
 // candidate is skipped if some point that was found is better than its bounds
-// of both time and memory, and its bound of time is too high for a tie with the
-// fastest point. It is also skipped if its bound of time is above the window of
-// the front (front.h):
+// of both time and memory; if its bound of time is low enough for a tie with
+// the fastest point, that point must be of the same group (front.h). It is also
+// skipped if its bound of time is above the window of the front:
 //
 //   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  skipped
 //
@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kFirstBlock = 2, kMostBlock = 16;
+constexpr size_t kFirstBlock = 2, kMostBlock = 8;
 
 class Deadline {
  public:
@@ -71,10 +71,15 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return out.bounds[a].seconds < out.bounds[b].seconds;
   });
+  const std::vector<int>& zeros = pricer.grid().zeros();
   Incumbents found;
+  // A candidate has points of as many groups as there are ZeRO stages.
   const auto excluded = [&](uint32_t candidate) {
     const Bound& bound = out.bounds[candidate];
-    return found.Exclude(bound.seconds, bound.bytes);
+    return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {
+      return found.Exclude(bound.seconds, bound.bytes,
+                           GroupOf(candidates[candidate], zero));
+    });
   };
   size_t size = kFirstBlock;
   for (size_t begin = 0; begin < order.size();) {
@@ -102,7 +107,10 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
                                   out.bounds[block[i]].seconds, filter, worker);
     });
     for (const auto& some : points) {
-      for (const Point& one : some) found.Add(one);
+      for (const Point& one : some) {
+        found.Add(one, GroupOf(candidates[one.candidate],
+                               pricer.grid()[one.setting].zero));
+      }
       out.points.insert(out.points.end(), some.begin(), some.end());
     }
     out.evaluated += static_cast<int64_t>(block.size());

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "comm/memory.h"
-#include "cost/expected.h"
+#include "cost/expected_seconds.h"
 #include "cost/fit.h"
 #include "cost/states.h"
 #include "source/checked.h"
@@ -22,6 +22,9 @@ namespace {
 // The least share of a device's parameters that must be replicated for a ZeRO
 // stage to be tried. Routers and the weights of norms are less.
 constexpr double kFewReplicas = 0.01;
+constexpr double kForever = std::numeric_limits<double>::infinity();
+// The share of the communication of one setting that every other has.
+constexpr int64_t kLeastParts = 97, kParts = 100;
 
 }  // namespace
 
@@ -52,7 +55,7 @@ Evaluator::Evaluator(const Request& request, const SettingsGrid& grid,
   few_ = Compile(all_->mesh, representatives_.rules, representatives_.manifest,
                  request.options, unreported);
   traffic_.resize(static_cast<size_t>(std::max(1, request.threads)));
-  for (auto& of_worker : traffic_) of_worker.resize(grid.size());
+  for (auto& of_worker : traffic_) of_worker.resize(grid.graphs());
 }
 
 std::optional<Prepared> Evaluator::On(const Mesh& mesh) const {
@@ -95,8 +98,11 @@ bool Evaluator::HasReplicas(const Prepared& on) const {
   return replicated > kFewReplicas * all;
 }
 
-Room Evaluator::RoomOf(const Prepared& on, size_t setting) const {
-  const cost::Memory memory = cost::MemoryOf(on.work, grid_[setting]);
+cost::Memory Evaluator::MemoryOf(const Prepared& on, size_t setting) const {
+  return cost::MemoryOf(on.work, grid_[setting]);
+}
+
+Room Evaluator::RoomOf(const cost::Memory& memory) {
   // Bytes or seconds that do not fit in 64 bits exceed those of any device.
   return {memory.Expected().value_or(INT64_MAX),
           memory.taken ? memory.Verdict().value_or(cost::Fit::kExceeds)
@@ -104,11 +110,12 @@ Room Evaluator::RoomOf(const Prepared& on, size_t setting) const {
 }
 
 cost::StepTraffic& Evaluator::TrafficOf(size_t setting, int worker) {
-  auto& slot = traffic_[static_cast<size_t>(worker)][setting];
+  auto& slot = traffic_[static_cast<size_t>(worker)][grid_.GraphOf(setting)];
   if (slot == nullptr) {
     slot = std::make_unique<cost::StepTraffic>(*all_, request_.model,
                                                grid_[setting]);
   }
+  slot->Use(grid_[setting]);
   return *slot;
 }
 
@@ -120,18 +127,10 @@ std::optional<cost::Communication> Evaluator::ProgramOf(const Prepared& on,
       .On(*on.compiled, on.work, why, &representatives_);
 }
 
-double Evaluator::SecondsOf(Prepared& on, size_t setting, int worker) {
+cost::Communication Evaluator::MovesOf(Prepared& on, size_t setting,
+                                       int worker) {
+  if (auto program = ProgramOf(on, setting, worker)) return std::move(*program);
   const cost::Settings& settings = grid_[setting];
-  const cost::Memory memory = cost::MemoryOf(on.work, settings);
-  const auto seconds = [&](const cost::Communication& communication) {
-    const auto expected =
-        cost::ExpectedTimeOf(on.work, settings, memory, communication);
-    return expected ? expected->seconds
-                    : std::numeric_limits<double>::infinity();
-  };
-  if (const auto program = ProgramOf(on, setting, worker)) {
-    return seconds(*program);
-  }
   const step::Candidate projected{"out_proj", "out_proj", step::Made::kDot,
                                   true, false};
   const bool again =
@@ -139,7 +138,48 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting, int worker) {
   const auto [at, fresh] =
       on.formulas.try_emplace({settings.zero, again, settings.microbatches});
   if (fresh) at->second = cost::CommunicationOf(on.work, settings);
-  return seconds(at->second);
+  return at->second;
+}
+
+double Evaluator::SecondsOf(Prepared& on, size_t setting,
+                            const cost::Memory& memory, int worker) {
+  return cost::ExpectedSecondsOf(on.work, grid_[setting], memory,
+                                 MovesOf(on, setting, worker))
+      .value_or(kForever);
+}
+
+// Gradients are left out: the stage and the number of micro-batches decide how
+// they are reduced. Of activations the bytes are the same in any number of
+// micro-batches, and what is computed again is also sent again; but a value
+// that is kept in another sharding may save a few of them.
+cost::Communication Evaluator::LeastMovesOf(Prepared& on, int worker) {
+  if (!RatesAscend()) return {};
+  cost::Communication out = MovesOf(on, 0, worker);
+  std::erase_if(out.transfers, [](const cost::Transfer& one) {
+    return one.part == "gradients" || one.part == "optimizer";
+  });
+  for (cost::Transfer& one : out.transfers) {
+    one.sent = one.sent / kParts * kLeastParts;
+    one.count = std::max<int64_t>(1, one.count * kLeastParts / kParts);
+  }
+  return out;
+}
+
+// Whether larger messages are sent at no lower rate.
+bool Evaluator::RatesAscend() const {
+  const auto& curves = request_.settings.profile->efficiency.rate_curves;
+  return std::all_of(curves.begin(), curves.end(), [](const auto& curve) {
+    return std::is_sorted(
+        curve.begin(), curve.end(),
+        [](const auto& a, const auto& b) { return a.value < b.value; });
+  });
+}
+
+double Evaluator::LeastSecondsOf(const Prepared& on, size_t setting,
+                                 const cost::Memory& memory,
+                                 const cost::Communication& moves) const {
+  return cost::ExpectedSecondsOf(on.work, grid_[setting], memory, moves)
+      .value_or(kForever);
 }
 
 cost::Report Evaluator::ReportOf(const Prepared& on, size_t setting,

@@ -65,9 +65,22 @@ class Evaluator {
   // that shard tokens, so that ZeRO has something to divide.
   bool HasReplicas(const Prepared& on) const;
 
-  Room RoomOf(const Prepared& on, size_t setting) const;
-  // The expected seconds of a step.
-  double SecondsOf(Prepared& on, size_t setting, int worker);
+  cost::Memory MemoryOf(const Prepared& on, size_t setting) const;
+  Room RoomOf(const Prepared& on, size_t setting) const {
+    return RoomOf(MemoryOf(on, setting));
+  }
+  static Room RoomOf(const cost::Memory& memory);
+  // The expected seconds of a step. Infinite if it has none.
+  double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
+                   int worker);
+  // Communication that every setting has on this mesh: most of what the setting
+  // of the lowest ZeRO stage that keeps most in the fewest micro-batches sends
+  // for activations and parameters.
+  cost::Communication LeastMovesOf(Prepared& on, int worker);
+  // The seconds of a step with no other communication than this.
+  double LeastSecondsOf(const Prepared& on, size_t setting,
+                        const cost::Memory& memory,
+                        const cost::Communication& moves) const;
   // The complete report, as `cost` makes it.
   cost::Report ReportOf(const Prepared& on, size_t setting, int worker);
 
@@ -77,9 +90,12 @@ class Evaluator {
  private:
   Evaluator(const Request& request, const SettingsGrid& grid,
             std::unique_ptr<const Compiled> all);
+  bool RatesAscend() const;
   cost::StepTraffic& TrafficOf(size_t setting, int worker);
   std::optional<cost::Communication> ProgramOf(const Prepared& on,
                                                size_t setting, int worker);
+  // By the program, or by formulas if there is none.
+  cost::Communication MovesOf(Prepared& on, size_t setting, int worker);
 
   const Request& request_;
   const SettingsGrid& grid_;
@@ -87,7 +103,7 @@ class Evaluator {
   const Representatives representatives_;
   // The representatives; null if they cannot be compiled.
   std::unique_ptr<const Compiled> few_;
-  // By worker, then by setting; each is made when it is first needed.
+  // By worker, then by SettingsGrid::GraphOf; each is made when first needed.
   std::vector<std::vector<std::unique_ptr<cost::StepTraffic>>> traffic_;
 };
 

@@ -90,6 +90,13 @@ std::string KindOf(const Candidate& candidate, int zero) {
   return zero > 0 ? out + ", ZeRO " + std::to_string(zero) : out;
 }
 
+std::string GroupOf(const Candidate& candidate, int zero) {
+  return KindOf(candidate, zero) + " " +
+         std::to_string(candidate.mesh.axes.size()) +
+         (candidate.sizes.sequence > 1 ? " split" : "") +
+         (candidate.unmeasured.empty() ? "" : " unmeasured");
+}
+
 Point WinnerOf(const std::vector<Point>& points,
                const std::vector<Candidate>& candidates,
                const SettingsGrid& grid, double most_seconds) {

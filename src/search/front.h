@@ -39,6 +39,10 @@ size_t KneeOf(const std::vector<Point>& front,
 // The axes in use and the ZeRO stage: "dp+fsdp, ZeRO 1".
 std::string KindOf(const Candidate& candidate, int zero);
 
+// What ties and the winner depend on: of two points of one group, the one that
+// is faster and has no more bytes is always taken.
+std::string GroupOf(const Candidate& candidate, int zero);
+
 // Returns the point to take: of those that tie with the fastest and are not
 // slower than `most_seconds`, one that a measured run supports, of the fewest
 // axes, without a divided sequence, of the lowest ZeRO stage; and of these, the

@@ -1,20 +1,19 @@
-// Bounds the time and memory of a candidate without evaluating all of its
-// settings. Two properties are used. More micro-batches take longer and need
-// less memory. A rematerialisation policy that keeps a superset of the tensors
-// of another one takes less time. In the grid, a policy keeps all that the
-// second policy after it keeps, so that of the policies from any index on, one
-// of the first two takes the least time. Bounds therefore are times and bytes
-// of single settings:
+// Less communication never takes longer, so a bound of a setting's time is that
+// with the communication that all settings of the mesh have. With the same
+// communication more micro-batches take no less time: each product has fewer
+// rows, and the weights are read once for each. So the bound of a candidate is
+// that of the fewest micro-batches that fit, over all ZeRO stages and policies:
 //
-//   time:   for each ZeRO stage, the fewest micro-batches that fit, under the
-//           first two policies from the first that fits
-//   memory: the most micro-batches, over all policies and stages
+//   fsdp 64, dots kept, 2 micro-batches fit, 1 does not
+//     ->  no point of these settings takes less than 1.69 s; with 2 it is 1.70
 //
-// Tests compare the search with an enumeration that uses no bound.
+// More micro-batches need less memory, so that the bound of memory is that of
+// the most; one micro-batch has gradients of another size, and is computed too.
 #include "search/pricer.h"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "search/front.h"
 
@@ -24,35 +23,131 @@ namespace {
 // The relative error of a sum of seconds that the order of its terms can cause.
 constexpr double kRounding = 1e-9;
 
-}  // namespace
+bool Ascends(const Curve& curve) {
+  return std::is_sorted(curve.begin(), curve.end(),
+                        [](const CurvePoint& a, const CurvePoint& b) {
+                          return a.value < b.value;
+                        });
+}
 
-void Incumbents::Add(const Point& point) {
-  fastest_ = std::min(fastest_, point.seconds);
-  const auto at = std::lower_bound(front_.begin(), front_.end(), point, Before);
-  if (at != front_.begin() && (at - 1)->bytes <= point.bytes) return;
-  const auto last = std::find_if(at, front_.end(), [&](const Point& other) {
+// Whether products of more rows run at no lower rate.
+bool RatesAscend(const cost::Settings& settings) {
+  if (settings.profile == nullptr) return true;
+  const Efficiency& of = settings.profile->efficiency;
+  return Ascends(of.matmul_curve) && Ascends(of.matmul_fp8_curve);
+}
+
+void AddTo(std::vector<Point>& front, const Point& point) {
+  const auto at = std::lower_bound(front.begin(), front.end(), point, Before);
+  if (at != front.begin() && (at - 1)->bytes <= point.bytes) return;
+  const auto last = std::find_if(at, front.end(), [&](const Point& other) {
     return other.bytes < point.bytes;
   });
-  front_.insert(front_.erase(at, last), point);
+  front.insert(front.erase(at, last), point);
 }
 
-bool Incumbents::Exclude(double seconds, int64_t bytes) const {
-  if (seconds > fastest_ * kFrontWindow) return true;
-  if (seconds <= fastest_ * (1 + kTieOther)) return false;
-  // Of the points that are faster, the slowest one has the fewest bytes.
+// Whether a point of the front is faster and has no more bytes.
+bool IsBeaten(const std::vector<Point>& front, double seconds, int64_t bytes) {
+  // Of the points that are faster the last one has the fewest bytes.
   const auto at = std::lower_bound(
-      front_.begin(), front_.end(), seconds,
+      front.begin(), front.end(), seconds,
       [](const Point& one, double value) { return one.seconds < value; });
-  return at != front_.begin() && (at - 1)->bytes <= bytes;
+  return at != front.begin() && (at - 1)->bytes <= bytes;
 }
 
-Pricer::Axes Pricer::AxesOf(const Evaluator& evaluator, const Prepared& on,
-                            const Filter& filter) const {
+}  // namespace
+
+struct Pricer::Entry {
+  Evaluator* evaluator = nullptr;
+  std::mutex mutex;
+  bool prepared = false;
+  std::optional<Prepared> on;  // nullopt: the rules do not compile
+  std::optional<cost::Communication> moves;  // that every setting has
+  // By setting, made when they are first needed.
+  std::vector<std::optional<Room>> rooms;
+  std::vector<std::optional<double>> least, seconds;
+};
+
+Pricer::Pricer(const Request& request, const SettingsGrid& grid,
+               const RuleOptions& options, bool may)
+    : request_(request),
+      grid_(grid),
+      options_(options),
+      may_(may),
+      ascends_(RatesAscend(request.settings)) {}
+Pricer::~Pricer() = default;
+
+void Incumbents::Add(const Point& point, const std::string& group) {
+  fastest_ = std::min(fastest_, point.seconds);
+  AddTo(front_, point);
+  AddTo(groups_[group], point);
+}
+
+bool Incumbents::Exclude(double seconds, int64_t bytes,
+                         const std::string& group) const {
+  if (seconds > fastest_ * kFrontWindow) return true;
+  if (!IsBeaten(front_, seconds, bytes)) return false;
+  if (seconds > fastest_ * (1 + kTieOther)) return true;
+  const auto at = groups_.find(group);
+  return at != groups_.end() && IsBeaten(at->second, seconds, bytes);
+}
+
+Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
+  const std::string key =
+      std::to_string(candidate.option) + " " + MeshText(candidate.mesh);
+  const std::lock_guard lock(mutex_);
+  auto& entry = entries_[key];
+  if (entry == nullptr) {
+    entry = std::make_unique<Entry>();
+    entry->evaluator = options_[candidate.option].evaluator.get();
+  }
+  return *entry;
+}
+
+bool Pricer::Prepare(const Candidate& candidate, Entry& entry) const {
+  if (entry.prepared) return entry.on.has_value();
+  entry.prepared = true;
+  entry.on = entry.evaluator->On(candidate.mesh);
+  if (!entry.on) return false;
+  entry.rooms.resize(grid_.size());
+  entry.least.resize(grid_.size());
+  entry.seconds.resize(grid_.size());
+  return true;
+}
+
+const Room& Pricer::RoomAt(Entry& entry, size_t setting) const {
+  auto& room = entry.rooms[setting];
+  if (!room) room = entry.evaluator->RoomOf(*entry.on, setting);
+  return *room;
+}
+
+double Pricer::LeastAt(Entry& entry, size_t setting, int worker) const {
+  auto& least = entry.least[setting];
+  if (!least) {
+    Evaluator& evaluator = *entry.evaluator;
+    if (!entry.moves) entry.moves = evaluator.LeastMovesOf(*entry.on, worker);
+    const auto memory = evaluator.MemoryOf(*entry.on, setting);
+    least = evaluator.LeastSecondsOf(*entry.on, setting, memory, *entry.moves) *
+            (1 - kRounding);
+  }
+  return *least;
+}
+
+double Pricer::SecondsAt(Entry& entry, size_t setting, int worker) const {
+  auto& seconds = entry.seconds[setting];
+  if (!seconds) {
+    const auto memory = entry.evaluator->MemoryOf(*entry.on, setting);
+    seconds = entry.evaluator->SecondsOf(*entry.on, setting, memory, worker);
+  }
+  return *seconds;
+}
+
+Pricer::Axes Pricer::AxesOf(const Entry& entry, const Filter& filter) const {
   Axes out;
   const auto wanted = [](const std::optional<size_t>& only, size_t index) {
     return !only || *only == index;
   };
-  const bool replicas = evaluator.HasReplicas(on);
+  const bool replicas = entry.evaluator->HasReplicas(*entry.on);
   for (size_t i = 0; i < grid_.zeros().size(); ++i) {
     if (i > 0 && !replicas) break;
     if (wanted(filter.zero, i)) out.zeros.push_back(i);
@@ -65,7 +160,7 @@ Pricer::Axes Pricer::AxesOf(const Evaluator& evaluator, const Prepared& on,
         request_.unmeasured || request_.microbatches_fixed ||
         WhyUnmeasuredSettings(grid_[grid_.At(0, 0, i)]).empty();
     if (supported && wanted(filter.micro, i) &&
-        evaluator.Divides(on, grid_.micros()[i])) {
+        entry.evaluator->Divides(*entry.on, grid_.micros()[i])) {
       out.micros.push_back(i);
     }
   }
@@ -74,14 +169,14 @@ Pricer::Axes Pricer::AxesOf(const Evaluator& evaluator, const Prepared& on,
 
 Bound Pricer::BoundOf(const Candidate& candidate, int worker) const {
   Bound out;
-  Evaluator& evaluator = *options_[candidate.option].evaluator;
-  auto on = evaluator.On(candidate.mesh);
-  if (!on) {
+  Entry& entry = EntryOf(candidate);
+  const std::lock_guard lock(entry.mutex);
+  if (!Prepare(candidate, entry)) {
     out.reasons = {"the rules do not compile for it"};
     return out;
   }
-  out.reasons = evaluator.ReasonsAgainst(*on);
-  const Axes axes = AxesOf(evaluator, *on, {});
+  out.reasons = entry.evaluator->ReasonsAgainst(*entry.on);
+  const Axes axes = AxesOf(entry, {});
   if (out.reasons.empty() && axes.micros.empty()) {
     out.reasons = {"no number of micro-batches divides the rows of a device"};
   }
@@ -90,82 +185,104 @@ Bound Pricer::BoundOf(const Candidate& candidate, int worker) const {
   out.seconds = std::numeric_limits<double>::infinity();
   out.fits = false;
   for (const size_t zero : axes.zeros) {
-    BoundAt(evaluator, *on, axes, zero, worker, out);
+    for (const size_t remat : axes.remats) {
+      BoundAt(entry, axes, zero, remat, worker, out);
+    }
   }
-  out.seconds *= 1 - kRounding;
   return out;
 }
 
-// A single micro-batch may be lowered to another program than several, so that
-// their times cannot be compared. The fewest micro-batches, which may be one,
-// and all others are therefore bounded separately.
-void Pricer::BoundAt(Evaluator& evaluator, Prepared& on, const Axes& axes,
-                     size_t zero, int worker, Bound& out) const {
-  const auto fits = [&](size_t remat, size_t micro) {
-    const Room room = evaluator.RoomOf(on, grid_.At(zero, remat, micro));
+void Pricer::BoundAt(Entry& entry, const Axes& axes, size_t zero, size_t remat,
+                     int worker, Bound& out) const {
+  const auto fits = [&](size_t micro) {
+    const Room& room = RoomAt(entry, grid_.At(zero, remat, micro));
     out.bytes = std::min(out.bytes, room.bytes);
     return Fits(room);
   };
-  // Lowers the bound to the time of the first two policies from `from` on, one
-  // of which is the fastest of the rest.
-  const auto bound = [&](size_t from, size_t micro) {
-    for (size_t i = from; i < std::min(from + 2, axes.remats.size()); ++i) {
-      const size_t setting = grid_.At(zero, axes.remats[i], micro);
-      out.seconds =
-          std::min(out.seconds, evaluator.SecondsOf(on, setting, worker));
-    }
+  const auto bound = [&](size_t micro) {
+    out.fits = true;
+    out.seconds = std::min(
+        out.seconds, LeastAt(entry, grid_.At(zero, remat, micro), worker));
   };
-  std::optional<size_t> first, any;  // with the fewest, with the most
-  for (size_t i = 0; i < axes.remats.size(); ++i) {
-    if (!fits(axes.remats[i], axes.micros.back())) continue;
-    if (!any) any = i;
-    if (!first && fits(axes.remats[i], axes.micros.front())) first = i;
-  }
-  if (!any) return;
-  out.fits = true;
-  if (first) bound(*first, axes.micros.front());
-  for (size_t i = 1; i < axes.micros.size(); ++i) {
-    const bool some =
-        std::any_of(axes.remats.begin(), axes.remats.end(),
-                    [&](size_t remat) { return fits(remat, axes.micros[i]); });
-    if (!some) continue;
-    bound(*any, axes.micros[i]);
-    break;
-  }
+  const auto begin = axes.micros.begin(), last = axes.micros.end() - 1;
+  const bool one = fits(*begin), most = fits(*last);
+  if (one) bound(*begin);
+  if (!most || begin == last || (one && ascends_)) return;
+  auto first = std::partition_point(begin + 1, last,
+                                    [&](size_t micro) { return !fits(micro); });
+  bound(*first);
+  while (!ascends_ && first != last) bound(*++first);
 }
 
 std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
                                     double least_seconds, const Filter& filter,
                                     int worker) const {
   std::vector<Point> out;
-  Evaluator& evaluator = *options_[candidate.option].evaluator;
-  auto on = evaluator.On(candidate.mesh);
-  if (!on) return out;
-  const Axes axes = AxesOf(evaluator, *on, filter);
+  Entry& entry = EntryOf(candidate);
+  const std::lock_guard lock(entry.mutex);
+  if (!Prepare(candidate, entry)) return out;
+  const Axes axes = AxesOf(entry, filter);
   Incumbents own;
-  const auto excluded = [&](double seconds, int64_t bytes) {
-    if (seconds > filter.most_seconds) return true;
-    return filter.incumbents != nullptr &&
-           (filter.incumbents->Exclude(seconds, bytes) ||
-            own.Exclude(seconds, bytes));
-  };
   for (const size_t zero : axes.zeros) {
+    const std::string group = GroupOf(candidate, grid_.zeros()[zero]);
+    const auto excluded = [&](double seconds, int64_t bytes) {
+      if (seconds > filter.most_seconds) return true;
+      return filter.incumbents != nullptr &&
+             (filter.incumbents->Exclude(seconds, bytes, group) ||
+              own.Exclude(seconds, bytes, group));
+    };
     for (const size_t remat : axes.remats) {
       double least = least_seconds;
       for (const size_t micro : axes.micros) {
         const size_t setting = grid_.At(zero, remat, micro);
-        const Room room = evaluator.RoomOf(*on, setting);
+        const Room room = RoomAt(entry, setting);
         if (!Fits(room) || excluded(least, room.bytes)) continue;
-        const double seconds = evaluator.SecondsOf(*on, setting, worker);
-        // More micro-batches take at least as long as these. The fewest are
-        // left out, as they may be one with a program of its own.
-        if (micro != axes.micros.front()) least = std::max(least, seconds);
+        const double alone = LeastAt(entry, setting, worker);
+        if (ascends_) least = std::max(least, alone);
+        if (excluded(alone, room.bytes)) continue;
+        const double seconds = SecondsAt(entry, setting, worker);
         if (!std::isfinite(seconds) || excluded(seconds, room.bytes)) continue;
         out.push_back(
             {index, static_cast<uint32_t>(setting), seconds, room.bytes});
-        if (filter.incumbents != nullptr) own.Add(out.back());
+        if (filter.incumbents != nullptr) own.Add(out.back(), group);
       }
     }
+  }
+  return out;
+}
+
+// Settings are priced in the order of their seconds without communication,
+// until these are more than the seconds of the best one.
+std::optional<Point> Pricer::BestOf(const Candidate& candidate, uint32_t index,
+                                    const Filter& filter, int worker) const {
+  std::optional<Point> out;
+  Entry& entry = EntryOf(candidate);
+  const std::lock_guard lock(entry.mutex);
+  if (!Prepare(candidate, entry)) return out;
+  const Axes axes = AxesOf(entry, filter);
+  std::vector<std::pair<double, size_t>> order;
+  for (const size_t zero : axes.zeros) {
+    for (const size_t remat : axes.remats) {
+      for (const size_t micro : axes.micros) {
+        const size_t setting = grid_.At(zero, remat, micro);
+        if (!Fits(RoomAt(entry, setting))) continue;
+        const double least = LeastAt(entry, setting, worker);
+        if (least <= filter.most_seconds) {
+          order.emplace_back(least, setting);
+        } else if (ascends_) {
+          break;
+        }
+      }
+    }
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [least, setting] : order) {
+    if (out && least > out->seconds) break;
+    const double seconds = SecondsAt(entry, setting, worker);
+    if (!std::isfinite(seconds) || seconds > filter.most_seconds) continue;
+    const Point point = {index, static_cast<uint32_t>(setting), seconds,
+                         RoomAt(entry, setting).bytes};
+    if (!out || Before(point, *out)) out = point;
   }
   return out;
 }

@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,18 +39,20 @@ struct Bound {
   bool Usable() const { return reasons.empty() && fits; }
 };
 
-// The points that were found, and which times and memory they exclude.
+// The points that were found, and which times and memory they exclude. Ties
+// make no difference between points of a group (GroupOf).
 class Incumbents {
  public:
   double fastest() const { return fastest_; }
-  void Add(const Point& point);
+  void Add(const Point& point, const std::string& group);
   // Returns whether a point with at least this time and memory can neither be
-  // on the front nor tie with the fastest.
-  bool Exclude(double seconds, int64_t bytes) const;
+  // on the front nor tie with the fastest nor win.
+  bool Exclude(double seconds, int64_t bytes, const std::string& group) const;
 
  private:
   double fastest_ = std::numeric_limits<double>::infinity();
   std::vector<Point> front_;  // the fastest first, with ever fewer bytes
+  std::map<std::string, std::vector<Point>> groups_;  // the front of each
 };
 
 // The settings that are evaluated; an absent index means all.
@@ -58,12 +63,18 @@ struct Filter {
   const Incumbents* incumbents = nullptr;  // null: nothing is excluded
 };
 
+// Several threads may use one pricer if each gives its own number, `worker`.
+// What was computed of a candidate is kept.
 class Pricer {
  public:
   // `may`: steps that may fit (Fit::kMayFit) are treated as fitting.
   Pricer(const Request& request, const SettingsGrid& grid,
-         const RuleOptions& options, bool may)
-      : request_(request), grid_(grid), options_(options), may_(may) {}
+         const RuleOptions& options, bool may);
+  ~Pricer();
+  Pricer(const Pricer&) = delete;
+  Pricer& operator=(const Pricer&) = delete;
+
+  const SettingsGrid& grid() const { return grid_; }
 
   Bound BoundOf(const Candidate& candidate, int worker) const;
   // Returns the points of a legal candidate in the order of the grid, but for
@@ -72,17 +83,27 @@ class Pricer {
   std::vector<Point> PointsOf(const Candidate& candidate, uint32_t index,
                               double least_seconds, const Filter& filter,
                               int worker) const;
+  // Returns the first of these points by Before; nullopt if there is none.
+  std::optional<Point> BestOf(const Candidate& candidate, uint32_t index,
+                              const Filter& filter, int worker) const;
 
  private:
+  // What was computed of one candidate, and the lock for it.
+  struct Entry;
   struct Axes {
     std::vector<size_t> zeros, remats, micros;
   };
+  Entry& EntryOf(const Candidate& candidate) const;
+  // Compiles the candidate; false if that fails. The caller has the lock.
+  bool Prepare(const Candidate& candidate, Entry& entry) const;
   // The indices of the settings that a candidate can have.
-  Axes AxesOf(const Evaluator& evaluator, const Prepared& on,
-              const Filter& filter) const;
-  // Lowers the bound to that of the settings with one ZeRO stage.
-  void BoundAt(Evaluator& evaluator, Prepared& on, const Axes& axes,
-               size_t zero, int worker, Bound& out) const;
+  Axes AxesOf(const Entry& entry, const Filter& filter) const;
+  const Room& RoomAt(Entry& entry, size_t setting) const;
+  double LeastAt(Entry& entry, size_t setting, int worker) const;
+  double SecondsAt(Entry& entry, size_t setting, int worker) const;
+  // Lowers the bound to that of a ZeRO stage and a policy.
+  void BoundAt(Entry& entry, const Axes& axes, size_t zero, size_t remat,
+               int worker, Bound& out) const;
   bool Fits(const Room& room) const {
     return room.fit == cost::Fit::kFits ||
            (may_ && room.fit == cost::Fit::kMayFit);
@@ -92,6 +113,11 @@ class Pricer {
   const SettingsGrid& grid_;
   const RuleOptions& options_;
   const bool may_;
+  // Whether a step without communication takes no less time in more
+  // micro-batches.
+  const bool ascends_;
+  mutable std::mutex mutex_;  // of `entries_`
+  mutable std::map<std::string, std::unique_ptr<Entry>> entries_;
 };
 
 }  // namespace shardc::search

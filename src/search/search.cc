@@ -9,6 +9,7 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -23,37 +24,86 @@ namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
+// The indices of a setting among those of `fit`, or of `suggest`, which keeps
+// nothing; empty if the grid lacks it.
+std::vector<Filter> UsualFilters(const SettingsGrid& grid,
+                                 const cost::Settings& usual) {
+  std::vector<Filter> out;
+  const auto& zeros = grid.zeros();
+  const auto& micros = grid.micros();
+  const auto zero = std::find(zeros.begin(), zeros.end(), usual.zero);
+  const auto micro =
+      std::find(micros.begin(), micros.end(), usual.microbatches);
+  if (zero == zeros.end() || micro == micros.end()) return out;
+  for (size_t i = 0; i < grid.remats().size(); ++i) {
+    const step::Remat& remat = grid.remats()[i];
+    if (remat.text != usual.remat.text && remat.keep != step::Keep::kNothing) {
+      continue;
+    }
+    out.push_back({.zero = static_cast<size_t>(zero - zeros.begin()),
+                   .remat = i,
+                   .micro = static_cast<size_t>(micro - micros.begin())});
+  }
+  return out;
+}
+
+// Which candidates are compared, the fastest bound first.
+std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
+                              const std::vector<Bound>& bounds,
+                              const std::function<bool(uint32_t)>& wanted) {
+  std::vector<uint32_t> out;
+  for (uint32_t i = 0; i < candidates.size(); ++i) {
+    if (bounds[i].bytes >= 0 && bounds[i].Usable() && wanted(i)) {
+      out.push_back(i);
+    }
+  }
+  std::stable_sort(out.begin(), out.end(), [&](uint32_t a, uint32_t b) {
+    return bounds[a].seconds < bounds[b].seconds;
+  });
+  return out;
+}
+
 // The time of the fastest sharding that needs no search: rules as they are,
-// with the settings of `fit` or those of `suggest`.
-double UsualSeconds(const std::vector<Point>& points,
+// with the settings of `fit` or those of `suggest`. Infinite if it takes longer
+// than `most_seconds`.
+double UsualSeconds(const Pricer& pricer,
                     const std::vector<Candidate>& candidates,
-                    const RuleOptions& options, const SettingsGrid& grid,
-                    const cost::Settings& usual) {
+                    const std::vector<Bound>& bounds,
+                    const RuleOptions& options, const cost::Settings& usual,
+                    double most_seconds) {
   double out = kForever;
-  for (const Point& one : points) {
-    const Candidate& candidate = candidates[one.candidate];
-    RuleChanges changes = options[candidate.option].changes;
+  const auto order = OrderOf(candidates, bounds, [&](uint32_t i) {
+    RuleChanges changes = options[candidates[i].option].changes;
     changes.batch_over_experts = false;
-    const cost::Settings& settings = grid[one.setting];
-    const bool keeps = settings.remat.text == usual.remat.text ||
-                       settings.remat.keep == step::Keep::kNothing;
-    if (candidate.usual_order && changes == RuleChanges{} && keeps &&
-        settings.zero == usual.zero &&
-        settings.microbatches == usual.microbatches) {
-      out = std::min(out, one.seconds);
+    return candidates[i].usual_order && changes == RuleChanges{};
+  });
+  for (Filter filter : UsualFilters(pricer.grid(), usual)) {
+    for (const uint32_t i : order) {
+      filter.most_seconds = std::min(most_seconds, out);
+      if (bounds[i].seconds > filter.most_seconds) break;
+      const auto one = pricer.BestOf(candidates[i], i, filter, 0);
+      if (one) out = std::min(out, one->seconds);
     }
   }
   return out;
 }
 
-const Point* RunnerUp(const std::vector<Point>& points,
-                      const std::vector<Candidate>& candidates,
-                      const Point& winner) {
-  const Point* out = nullptr;
-  for (const Point& one : points) {
-    const bool other = MeshText(candidates[one.candidate].mesh) !=
-                       MeshText(candidates[winner.candidate].mesh);
-    if (other && (out == nullptr || Before(one, *out))) out = &one;
+// The fastest point on another mesh than the winner's.
+std::optional<Point> RunnerUp(const Pricer& pricer,
+                              const std::vector<Candidate>& candidates,
+                              const std::vector<Bound>& bounds,
+                              const Point& winner) {
+  std::optional<Point> out;
+  const std::string mesh = MeshText(candidates[winner.candidate].mesh);
+  Filter filter;
+  for (const uint32_t i : OrderOf(candidates, bounds, [&](uint32_t i) {
+         return MeshText(candidates[i].mesh) != mesh;
+       })) {
+    if (bounds[i].seconds > filter.most_seconds) break;
+    const auto one = pricer.BestOf(candidates[i], i, filter, 0);
+    if (!one || (out && !Before(*one, *out))) continue;
+    out = one;
+    filter.most_seconds = one->seconds;
   }
   return out;
 }
@@ -116,15 +166,17 @@ Found Search(const Request& request) {
   const auto describe = [&](const Point& one) {
     return Described(candidates[one.candidate], one.setting, options, 0);
   };
+  const Point fastest = *std::min_element(points.begin(), points.end(), Before);
   const Point winner = WinnerOf(
       points, candidates, grid,
-      UsualSeconds(points, candidates, options, grid, request.settings));
+      UsualSeconds(*pricer, candidates, searched.bounds, options,
+                   request.settings, fastest.seconds * (1 + kTieOther)));
   out.winner = describe(winner);
   out.winner->file =
       options.FileFor(candidates[winner.candidate].option, out.winner->mesh);
-  const Point fastest = *std::min_element(points.begin(), points.end(), Before);
   if (Before(fastest, winner)) out.fastest = describe(fastest);
-  if (const Point* other = RunnerUp(points, candidates, winner)) {
+  if (const auto other =
+          RunnerUp(*pricer, candidates, searched.bounds, winner)) {
     out.runner_up = describe(*other);
   }
   const std::vector<Point> front = FrontOf(points);

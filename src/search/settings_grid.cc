@@ -1,14 +1,17 @@
 // The policies are points between keeping everything and keeping the input of
-// each layer. Policy i keeps all that policy i + 2 keeps; the bounds of
-// pricer.cc rely on this. Micro-batches divide the rows of a replica, so each
-// divisor of the batch is a candidate:
+// each layer. Policy i keeps all that policy i + 2 keeps. Micro-batches divide
+// the rows of a replica, so each divisor of the batch is a candidate:
 //
 //   --batch 128  ->  1, 2, 4, 8, 16, 32, 64 and 128 micro-batches
 #include "search/settings_grid.h"
 
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "cost/program.h"
 
 namespace shardc::search {
 namespace {
@@ -50,16 +53,21 @@ SettingsGrid::SettingsGrid(const Request& request) {
     if (fits) micros_.push_back(parts);
   }
   if (micros_.empty()) micros_ = {fixed.microbatches};
+  std::map<std::pair<size_t, int64_t>, size_t> graphs;
   for (const int zero : zeros_) {
-    for (const step::Remat& remat : remats_) {
+    for (size_t remat = 0; remat < remats_.size(); ++remat) {
       for (const int64_t parts : micros_) {
         all_.push_back(fixed);
         all_.back().zero = zero;
-        all_.back().remat = remat;
+        all_.back().remat = remats_[remat];
         all_.back().microbatches = parts;
+        const int64_t built = cost::StepTraffic::BuiltMicrobatches(all_.back());
+        const auto at = graphs.try_emplace({remat, built}, graphs.size()).first;
+        graph_of_.push_back(at->second);
       }
     }
   }
+  graphs_ = graphs.size();
 }
 
 }  // namespace shardc::search

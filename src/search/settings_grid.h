@@ -23,6 +23,11 @@ class SettingsGrid {
   const cost::Settings& operator[](size_t index) const { return all_[index]; }
   size_t size() const { return all_.size(); }
 
+  // The settings of one number, below graphs(), have steps of the same graph
+  // (cost::StepTraffic::Use).
+  size_t GraphOf(size_t index) const { return graph_of_[index]; }
+  size_t graphs() const { return graphs_; }
+
   // ZeRO stages; rematerialisation policies, of which number i keeps all that
   // number i + 2 keeps; numbers of micro-batches, ascending.
   const std::vector<int>& zeros() const { return zeros_; }
@@ -34,6 +39,8 @@ class SettingsGrid {
   std::vector<step::Remat> remats_;
   std::vector<int64_t> micros_;
   std::vector<cost::Settings> all_;
+  std::vector<size_t> graph_of_;
+  size_t graphs_ = 0;
 };
 
 }  // namespace shardc::search

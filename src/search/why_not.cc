@@ -81,13 +81,11 @@ void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
   Filter filter = pin.filter;
   for (const auto& [seconds, i] : order) {
     if (seconds > filter.most_seconds) break;
-    const auto points = pricer.PointsOf(
-        pin.candidates[i], static_cast<uint32_t>(i), seconds, filter, worker);
-    for (const Point& one : points) {
-      if (out.best && !Before(one, *out.best)) continue;
-      out.best = one;
-      filter.most_seconds = one.seconds;
-    }
+    const auto one = pricer.BestOf(pin.candidates[i], static_cast<uint32_t>(i),
+                                   filter, worker);
+    if (!one || (out.best && !Before(*one, *out.best))) continue;
+    out.best = one;
+    filter.most_seconds = one->seconds;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "draws.h"
 #include "search/branch_and_bound.h"
@@ -76,6 +77,58 @@ TEST_CASE("branch and bound finds what an enumeration finds") {
   CHECK(feasible * 3 > static_cast<int64_t>(draws_made));
   MESSAGE(feasible << " feasible, " << excluded << " of " << all
                    << " candidates excluded");
+}
+
+TEST_CASE("a setting takes the same time whichever was priced before") {
+  for (const uint64_t seed : {2, 7, 11}) {
+    CAPTURE(seed);
+    Draws draws(seed);
+    const auto request = DrawRequest(draws);
+    const SettingsGrid grid(*request);
+    RuleOptions options(*request, grid), others(*request, grid);
+    const auto candidates = AllCandidates(*request, options);
+    REQUIRE(AllCandidates(*request, others).size() == candidates.size());
+    for (size_t i = 0; i < candidates.size(); i += 7) {
+      const uint32_t option = candidates[i].option;
+      Evaluator& one = *options[option].evaluator;
+      Evaluator& other = *others[option].evaluator;
+      auto on = one.On(candidates[i].mesh);
+      auto again = other.On(candidates[i].mesh);
+      REQUIRE(on.has_value() == again.has_value());
+      if (!on || !one.ReasonsAgainst(*on).empty()) continue;
+      std::vector<double> ascending(grid.size()), descending(grid.size());
+      for (size_t k = 0; k < grid.size(); ++k) {
+        const auto memory = one.MemoryOf(*on, k);
+        ascending[k] = one.SecondsOf(*on, k, memory, 0);
+        CHECK(one.LeastSecondsOf(*on, k, memory, {}) <=
+              ascending[k] * (1 + 1e-12));
+      }
+      for (size_t k = grid.size(); k-- > 0;) {
+        descending[k] =
+            other.SecondsOf(*again, k, other.MemoryOf(*again, k), 0);
+      }
+      CHECK(ascending == descending);
+    }
+  }
+}
+
+TEST_CASE("rates that fall with the rows of a product leave bounds below") {
+  Draws draws(5);
+  const auto request = DrawRequest(draws);
+  DeviceProfile profile = *request->settings.profile;
+  profile.efficiency.matmul_curve = {{64, 0.9}, {1024, 0.3}, {65536, 0.2}};
+  request->settings.profile = &profile;
+  const SettingsGrid grid(*request);
+  RuleOptions options(*request, grid);
+  const auto candidates = AllCandidates(*request, options);
+  const Pricer pricer(*request, grid, options, false);
+  const auto points = AllPoints(pricer, candidates);
+  REQUIRE_FALSE(points.empty());
+  for (const Point& one : points) {
+    const Bound bound = pricer.BoundOf(candidates[one.candidate], 0);
+    CHECK(one.seconds >= bound.seconds);
+    CHECK(one.bytes >= bound.bytes);
+  }
 }
 
 TEST_CASE("a search has the same result with one thread and with two") {

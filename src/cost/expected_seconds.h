@@ -1,0 +1,24 @@
+// The expected seconds of a training step, for callers that compare many.
+#ifndef SHARDC_COST_EXPECTED_SECONDS_H_
+#define SHARDC_COST_EXPECTED_SECONDS_H_
+
+#include <optional>
+
+#include "cost/communication.h"
+#include "cost/inputs.h"
+#include "cost/memory.h"
+#include "cost/settings.h"
+
+namespace shardc::cost {
+
+// Returns ExpectedTime::seconds, or nullopt where ExpectedTimeOf does. Less
+// communication never takes longer, so that without any it is a lower bound of
+// the seconds with all communication.
+std::optional<double> ExpectedSecondsOf(const CostInputs& work,
+                                        const Settings& settings,
+                                        const Memory& memory,
+                                        const Communication& communication);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_EXPECTED_SECONDS_H_
