@@ -308,7 +308,7 @@ void StepTraffic::Resize(const StepInputs& inputs, Built& out) const {
 
 StepTraffic::Built& StepTraffic::Folded(Mode mode) {
   if (folded_) return *folded_;
-  folded_.emplace();
+  folded_.emplace(Built{});
   StepInputs inputs = InputsFor(all_, mode);
   const ModelDescription& description = *all_.rules.model;
   // BuildStep reports errors in the model's description, so they are not
@@ -338,7 +338,7 @@ StepTraffic::Built& StepTraffic::Folded(Mode mode) {
 
 StepTraffic::Built& StepTraffic::Full(Mode mode) {
   if (full_) return *full_;
-  full_.emplace();
+  full_.emplace(Built{});
   Build(InputsFor(all_, mode), *full_);
   return *full_;
 }
