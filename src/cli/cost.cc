@@ -118,8 +118,21 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
   return cost->Fits().value_or(true) ? kDone : kFound;
 }
 
-int RunCost(const CostCommand& command, const Common& common,
+// Returns the command with `--pipeline-axis AXIS` as `--stages AXIS --assign
+// even`, which it is a short form of. Beside `--stages` it stays, to be
+// refused.
+CostCommand WithoutPipelineAxis(CostCommand command) {
+  std::string& axis = command.flags.pipeline_axis;
+  if (axis.empty() || !command.stages.axis.empty()) return command;
+  command.stages.axis = std::move(axis);
+  axis.clear();
+  if (command.stages.assign.empty()) command.stages.assign = "even";
+  return command;
+}
+
+int RunCost(const CostCommand& given, const Common& common,
             Findings& findings) {
+  const CostCommand command = WithoutPipelineAxis(given);
   if (command.profiles) return ListProfiles(command, common, findings);
   const auto mode = ParseModeFlag(command.flags.mode, findings);
   const auto target =
@@ -182,6 +195,11 @@ Options OptionsOf(CostCommand& command) {
             "list the known accelerators, with the sources of their figures"}});
   Append(options, OptionsOf(command.stages));
   Append(options, OptionsOfCost(command.flags));
+  for (Option& option : options) {
+    if (option.name == "--pipeline-axis") {
+      option.help = "short for `--stages AXIS --assign even`";
+    }
+  }
   Append(options, {OutputOption(&command.output)});
   return options;
 }

@@ -79,8 +79,31 @@ class Cost(DescribedCase):
                 self.cost("--mode", mode, *sizes, "--operation", operation,
                           inputs=inputs), default)
 
+    def test_pipeline_axis_is_even_stages(self):
+        """`cost --pipeline-axis` is `--stages` with `--assign even`; an axis that
+        specs use, or that the mesh lacks, is refused like theirs."""
+        sizes = ("--batch", "16", "--seq", "512", "--microbatches", "4")
+        got = {}
+        for name, flags in (
+                ("short", ("--pipeline-axis", "pp")),
+                ("long", ("--stages", "pp", "--assign", "even"))):
+            got[name] = self.check(run(
+                "cost", *LLAMA, "--mesh", "pp:2,fsdp:2", *sizes, *flags,
+                "--format", "json"), 0).out
+        self.assertEqual(got["short"], got["long"])
+        self.assertEqual(json.loads(got["short"])["schema"],
+                         "shardc.pipeline/v1")
+        for axis in ("tp", "zz"):
+            done = self.check(run("cost", *LLAMA, "--mesh", "fsdp:2,tp:2",
+                                  *sizes, "--pipeline-axis", axis), 2)
+            self.assertEqual(done.out, "")
+            self.assertIn(f"`{axis}`", done.err)
+        both = self.check(run("cost", *LLAMA, "--mesh", "pp:2,fsdp:2", *sizes,
+                              "--stages", "pp", "--pipeline-axis", "pp"), 2)
+        self.assertIn("`--pipeline-axis` was replaced by `--stages`", both.err)
+
     def test_pipeline_stages_are_refused(self):
-        for command in ("cost", "fit", "report"):
+        for command in ("fit", "report"):
             for axis in ("tp", "zz"):
                 arguments = [command, *LLAMA, "--pipeline-axis", axis]
                 if command != "fit":

@@ -12,7 +12,12 @@ std::string SecondsText(double seconds) {
   std::array<char, 32> text{};
   for (const auto& [unit, name] : units) {
     if (seconds < unit && unit > 1e-6) continue;
-    std::snprintf(text.data(), text.size(), "%.3g %s", seconds / unit, name);
+    const double count = seconds / unit;
+    if (count < 999.5) {
+      std::snprintf(text.data(), text.size(), "%.3g %s", count, name);
+    } else {  // %.3g would write an exponent
+      std::snprintf(text.data(), text.size(), "%.0f %s", count, name);
+    }
     break;
   }
   return text.data();
