@@ -265,6 +265,7 @@ def navigation(manual, playground):
             {"KV heads that do not divide": guide("kv-heads")},
             {"What a plan costs": guide("cost")},
             {"The cheapest sharding": guide("search")},
+            {"Searches of known models": guide("search-published")},
             {"What a program sends": guide("audit")},
             {"A step that is too slow": guide("slow-step")},
             {"Pictures and reports": guide("report")},
