@@ -4,12 +4,11 @@
 //
 // So each cache line is read once, in nearly its own order. Keys are processed
 // in blocks of kDecodeBlock from row 0: first the products with keys, then
-// softmax, then the products with values. Two positions of a block at a time,
-// half a block apart, are read for all rows (query heads of all slices). The
-// heads of a position are contiguous, so each half is one sequential stream,
-// and two streams are what the processor reads fastest. Lines slightly ahead
-// are prefetched where that helps (prefetch.h), since the hardware prefetchers
-// of some processors stop at page ends.
+// softmax, then the products with values. The heads of a position are
+// contiguous, and every position is read for all rows (query heads of all
+// slices). Values are read in two sequential streams: two positions at a time,
+// half a block apart. So are keys where that is faster, and else one position
+// at a time (floats/streams.h). Lines slightly ahead are prefetched.
 //
 // A score is one sum per lane over the dims, then a tree over the lanes; an
 // output is one chain over the keys: neither depends on the other rows. For
@@ -29,7 +28,7 @@
 #include <hwy/highway.h>
 
 #include "exec/kernels/attention_simd-inl.h"
-#include "floats/prefetch.h"
+#include "floats/streams.h"
 #include "floats/targets_simd.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,12 +37,26 @@ namespace shardc::exec::HWY_NAMESPACE {
 constexpr int64_t kDecodeBlock = 1024;
 constexpr int64_t kHalf = kDecodeBlock / 2;
 
-// How far ahead of a row memory is prefetched, in bytes: narrow elements need
-// more instructions a line, so fewer loads are in flight without prefetching.
+// The order in which a block's keys and values are read. kAhead is how far
+// ahead of a row memory is prefetched, in bytes; 0: it is not.
+//
+// Two positions at a time, with far prefetching: narrow elements need more
+// instructions a line, so fewer loads are in flight without it.
 template <class E>
-constexpr int64_t BytesAhead() {
-  return sizeof(typename E::T) >= 4 ? 1536 : 4096;
-}
+struct TwoStreams {
+  static constexpr bool kOneKey = false;
+  static constexpr int64_t kKeysAhead =
+      sizeof(typename E::T) >= 4 ? 1536 : 4096;
+  static constexpr int64_t kValuesAhead = kKeysAhead;
+};
+// One key at a time for all rows. Values are read as above, so that outputs are
+// the same.
+template <class E>
+struct OneStream {
+  static constexpr bool kOneKey = true;
+  static constexpr int64_t kKeysAhead = 0;
+  static constexpr int64_t kValuesAhead = 256;
+};
 
 // Sums the lanes of four vectors, each by the same tree.
 HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
@@ -87,16 +100,17 @@ HWY_NOINLINE void Load2First(const typename E::T* p, int64_t count, float* to) {
   hn::StoreU(y, DF(), to + hn::Lanes(DF()));
 }
 
-template <class E>
+template <class E, int64_t kAhead>
 HWY_INLINE void PrefetchPair(const typename E::T* p) {
-  const auto* const bytes = reinterpret_cast<const char*>(p) + BytesAhead<E>();
+  if constexpr (kAhead == 0) return;
+  const auto* const bytes = reinterpret_cast<const char*>(p) + kAhead;
   constexpr size_t kPair = 2 * hn::MaxLanes(DF()) * sizeof(typename E::T);
   hwy::Prefetch(bytes);
   if constexpr (kPair > kLine) hwy::Prefetch(bytes + kLine);
 }
 
 // Returns q . k as a sum per lane.
-template <class E, bool kPrefetch>
+template <class E, int64_t kAhead>
 HWY_INLINE VF Dot(const float* HWY_RESTRICT q, const typename E::T* k,
                   int64_t dim) {
   const DF df;
@@ -108,7 +122,7 @@ HWY_INLINE VF Dot(const float* HWY_RESTRICT q, const typename E::T* k,
   int64_t d = 0;
 #pragma GCC unroll 4
   for (; d + 2 * n <= dim; d += 2 * n) {
-    if (kPrefetch) PrefetchPair<E>(k + d);
+    PrefetchPair<E, kAhead>(k + d);
     E::Load2(k + d, x, y);
     even = hn::MulAdd(hn::LoadU(df, q + d), x, even);
     odd = hn::MulAdd(hn::LoadU(df, q + d + n), y, odd);
@@ -123,7 +137,7 @@ HWY_INLINE VF Dot(const float* HWY_RESTRICT q, const typename E::T* k,
 }
 
 // out += w[0] * v[0] + w[1] * v[1] ..., in this order.
-template <class E, int64_t kCount, bool kPrefetch>
+template <class E, int64_t kCount, int64_t kAhead>
 HWY_INLINE void AddRows(const float* w, const typename E::T* const* v,
                         int64_t dim, float* HWY_RESTRICT out) {
   const DF df;
@@ -137,7 +151,7 @@ HWY_INLINE void AddRows(const float* w, const typename E::T* const* v,
     VF odd = hn::LoadU(df, out + d + n);
 #pragma GCC unroll 8
     for (int64_t k = 0; k < kCount; ++k) {
-      if (kPrefetch) PrefetchPair<E>(v[k] + d);
+      PrefetchPair<E, kAhead>(v[k] + d);
       E::Load2(v[k] + d, x, y);
       even = hn::MulAdd(hn::Set(df, w[k]), x, even);
       odd = hn::MulAdd(hn::Set(df, w[k]), y, odd);
@@ -191,23 +205,23 @@ HWY_INLINE const typename E::T* ValueAt(const DecodeRow& r, int64_t k) {
 
 // Computes the product of row r with key k of the block at `first`, if row r
 // attends to it.
-template <class E, bool kAll>
+template <class E, bool kAll, class Order>
 HWY_INLINE VF KeyDot(const DecodeRow& r, int64_t first, int64_t k) {
   if (!kAll && !r.Sees(k)) return hn::Zero(DF());
   const auto* const key = KeyAt<E>(r, first + k);
-  return r.prefetches ? Dot<E, true>(r.query, key, r.in->head_dim)
-                      : Dot<E, false>(r.query, key, r.in->head_dim);
+  return r.prefetches ? Dot<E, Order::kKeysAhead>(r.query, key, r.in->head_dim)
+                      : Dot<E, 0>(r.query, key, r.in->head_dim);
 }
 
 // Computes the scores of keys k and k + kHalf of the block at `first`, for two
 // rows. kAll: every row attends to every key of the block.
-template <class E, bool kAll>
+template <class E, bool kAll, class Order>
 HWY_INLINE void ScoreKeys(const DecodeRow& a, const DecodeRow& b, int64_t first,
                           int64_t k) {
-  const VF a0 = KeyDot<E, kAll>(a, first, k);
-  const VF a1 = KeyDot<E, kAll>(a, first, k + kHalf);
-  const VF b0 = KeyDot<E, kAll>(b, first, k);
-  const VF b1 = KeyDot<E, kAll>(b, first, k + kHalf);
+  const VF a0 = KeyDot<E, kAll, Order>(a, first, k);
+  const VF a1 = KeyDot<E, kAll, Order>(a, first, k + kHalf);
+  const VF b0 = KeyDot<E, kAll, Order>(b, first, k);
+  const VF b1 = KeyDot<E, kAll, Order>(b, first, k + kHalf);
   float sums[4];
   SumFour(a0, a1, b0, b1, sums);
   a.scores[k] = sums[0];
@@ -216,8 +230,45 @@ HWY_INLINE void ScoreKeys(const DecodeRow& a, const DecodeRow& b, int64_t first,
   b.scores[k + kHalf] = sums[3];
 }
 
+// Computes the scores of key k of the block at `first`, for four of `count`
+// rows from row `i` on. Beyond the last row, the last one is computed again.
+template <class E, bool kAll, class Order>
+HWY_INLINE void ScoreKey(const DecodeRow* rows, int64_t i, int64_t count,
+                         int64_t first, int64_t k) {
+  const auto row = [&](int64_t r) -> const DecodeRow& {
+    return rows[HWY_MIN(i + r, count - 1)];
+  };
+  const VF s0 = KeyDot<E, kAll, Order>(row(0), first, k);
+  const VF s1 = KeyDot<E, kAll, Order>(row(1), first, k);
+  const VF s2 = KeyDot<E, kAll, Order>(row(2), first, k);
+  const VF s3 = KeyDot<E, kAll, Order>(row(3), first, k);
+  float sums[4];
+  SumFour(s0, s1, s2, s3, sums);
+  for (int64_t r = 0; r < 4; ++r) row(r).scores[k] = sums[r];
+}
+
+// Computes the scores of a block's keys, of which the first `keys` exist.
+template <class E, bool kAll, class Order>
+HWY_INLINE void ScoreBlock(const DecodeRow* rows, int64_t count, int64_t first,
+                           int64_t keys) {
+  if constexpr (Order::kOneKey) {
+    for (int64_t k = 0; k < keys; ++k) {
+      for (int64_t i = 0; i < count; i += 4) {
+        ScoreKey<E, kAll, Order>(rows, i, count, first, k);
+      }
+    }
+  } else {
+    for (int64_t k = 0; k < HWY_MIN(keys, kHalf); ++k) {
+      for (int64_t i = 0; i < count; i += 2) {
+        ScoreKeys<E, kAll, Order>(rows[i], rows[HWY_MIN(i + 1, count - 1)],
+                                  first, k);
+      }
+    }
+  }
+}
+
 // Adds values k and k + kHalf of the block at `first`.
-template <class E, bool kAll>
+template <class E, bool kAll, class Order>
 HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
   const bool one = kAll || r.Sees(k);
   const bool two = kAll || r.Sees(k + kHalf);
@@ -227,12 +278,12 @@ HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
                                ValueAt<E>(r, first + k + kHalf)};
   const float w[2] = {r.scores[k], r.scores[k + kHalf]};
   if (one && two && r.prefetches) {
-    AddRows<E, 2, true>(w, v, dim, r.out);
+    AddRows<E, 2, Order::kValuesAhead>(w, v, dim, r.out);
   } else if (one && two) {
-    AddRows<E, 2, false>(w, v, dim, r.out);
+    AddRows<E, 2, 0>(w, v, dim, r.out);
   } else {
     const int64_t which = one ? 0 : 1;
-    AddRows<E, 1, false>(w + which, v + which, dim, r.out);
+    AddRows<E, 1, 0>(w + which, v + which, dim, r.out);
   }
 }
 
@@ -257,20 +308,18 @@ void SoftmaxBlock(DecodeRow& r, int64_t first) {
   ScaleScores(in.value_scale, in.scale_stride, first, r);
 }
 
-template <class E, bool kAll>
+template <class E, bool kAll, class Order>
 void DecodeBlock(DecodeRow* rows, int64_t count, int64_t first, int64_t keys) {
-  for (int64_t k = 0; k < HWY_MIN(keys, kHalf); ++k) {
-    for (int64_t i = 0; i < count; i += 2) {
-      ScoreKeys<E, kAll>(rows[i], rows[HWY_MIN(i + 1, count - 1)], first, k);
-    }
-  }
+  ScoreBlock<E, kAll, Order>(rows, count, first, keys);
   for (int64_t i = 0; i < count; ++i) SoftmaxBlock(rows[i], first);
   for (int64_t k = 0; k < HWY_MIN(keys, kHalf); ++k) {
-    for (int64_t i = 0; i < count; ++i) AddValues<E, kAll>(rows[i], first, k);
+    for (int64_t i = 0; i < count; ++i) {
+      AddValues<E, kAll, Order>(rows[i], first, k);
+    }
   }
 }
 
-template <class E>
+template <class E, class Order>
 void DecodeRows(DecodeRow* rows, int64_t count) {
   int64_t begin = std::numeric_limits<int64_t>::max();
   int64_t end = 0;
@@ -291,9 +340,9 @@ void DecodeRows(DecodeRow* rows, int64_t count) {
       all = all && r.lo == 0 && r.hi == kDecodeBlock;
     }
     if (all) {
-      DecodeBlock<E, true>(rows, count, first, kDecodeBlock);
+      DecodeBlock<E, true, Order>(rows, count, first, kDecodeBlock);
     } else {
-      DecodeBlock<E, false>(rows, count, first, last);
+      DecodeBlock<E, false, Order>(rows, count, first, last);
     }
   }
 }
@@ -330,7 +379,7 @@ void ConvertQuery(const AttentionSlice& in, int64_t g, int64_t t, float* to) {
 
 template <class E>
 void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
-                  size_t count, Scratch& scratch, bool prefetch) {
+                  size_t count, Scratch& scratch, bool one_stream) {
   const auto size = [](int64_t x) { return static_cast<size_t>(x); };
   constexpr int64_t kScores = kDecodeBlock + 64;
   size_t row_count = 0;
@@ -365,7 +414,7 @@ void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
         r->scores = take(kScores);
         r->head = g;
         r->row = t;
-        r->prefetches = prefetch && g == 0 && t == 0;
+        r->prefetches = g == 0 && t == 0;
         r->seen = RowsOf(in, t);
         WithElement(in.query_dtype, [&](auto element) {
           ConvertQuery<decltype(element)>(in, g, t, r->query);
@@ -377,7 +426,13 @@ void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
       }
     }
   }
-  DecodeRows<E>(rows, static_cast<int64_t>(row_count));
+  const auto all = static_cast<int64_t>(row_count);
+  // Bytes are bound by instructions, and were slower in one stream.
+  if (one_stream && sizeof(typename E::T) > 1) {
+    DecodeRows<E, OneStream<E>>(rows, all);
+  } else {
+    DecodeRows<E, TwoStreams<E>>(rows, all);
+  }
   r = rows;
   for (size_t i = 0; i < count; ++i) {
     const AttentionSlice& in = slices[i];
@@ -389,10 +444,10 @@ void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
 }
 
 void Decode(const AttentionSlice* slices, const AttentionState* states,
-            size_t count, Scratch& scratch, bool prefetch) {
+            size_t count, Scratch& scratch, bool one_stream) {
   if (count == 0) return;
   WithElement(slices[0].kv_dtype, [&](auto element) {
-    DecodeSlices<decltype(element)>(slices, states, count, scratch, prefetch);
+    DecodeSlices<decltype(element)>(slices, states, count, scratch, one_stream);
   });
 }
 
@@ -407,7 +462,7 @@ SIMD_EXPORT(Decode);
 void DecodeAttention(std::span<const AttentionSlice> slices,
                      std::span<const AttentionState> states, Scratch& scratch) {
   SIMD_DISPATCH(Decode)
-  (slices.data(), states.data(), slices.size(), scratch, PrefetchHelps());
+  (slices.data(), states.data(), slices.size(), scratch, OneStreamIsFaster());
 }
 
 }  // namespace shardc::exec

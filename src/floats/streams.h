@@ -1,0 +1,14 @@
+// In how many streams this processor reads memory fastest.
+#ifndef SHARDC_FLOATS_STREAMS_H_
+#define SHARDC_FLOATS_STREAMS_H_
+
+namespace shardc {
+
+// Returns whether decoding should read keys in one sequential stream without
+// prefetch instructions, and not in two streams with them. The processor is
+// queried at the first call; results never depend on it.
+bool OneStreamIsFaster();
+
+}  // namespace shardc
+
+#endif  // SHARDC_FLOATS_STREAMS_H_
