@@ -127,7 +127,7 @@ bool DivideDeclared(const ExportFlags& flags, const Target& target,
   choice.axis = planned->axis;
   choice.table = planned->table;
   for (int32_t s = 0; s < planned->stages(); ++s) {
-    choice.layers.push_back(planned->EndLayer(s) - planned->FirstLayer(s));
+    choice.layers.push_back(planned->LayersOf(s).count());
   }
   return true;
 }

@@ -80,7 +80,7 @@ std::optional<verify::StageSettings> StagesToVerify(
   out.mesh = StageMesh(compiled.mesh, planned->axis);
   out.table = divided->table;
   for (const cost::StageCost& stage : divided->stages) {
-    out.layers.push_back(stage.EndLayer(divided->layers) - stage.FirstLayer());
+    out.layers.push_back(stage.LayersOf(divided->layers).count());
   }
   return out;
 }

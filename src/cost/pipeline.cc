@@ -292,11 +292,8 @@ class Pipeline {
     if (step >= kClearlyBetter * out_.Step()) return;
     out_.better_step = step;
     for (size_t s = 0; s + 1 < best->size(); ++s) {
-      StageCost stage;
-      stage.begin = (*best)[s];
-      stage.end = (*best)[s + 1];
-      out_.better.push_back(std::max<int64_t>(
-          0, stage.EndLayer(units_.layers) - stage.FirstLayer()));
+      out_.better.push_back(
+          LayersIn((*best)[s], (*best)[s + 1], units_.layers).count());
     }
   }
 

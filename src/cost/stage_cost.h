@@ -25,8 +25,10 @@ struct StageCost {
   double after = 0;            // seconds after the tasks: gradients, update
   bool timed = false;          // `times` are seconds
 
-  int64_t FirstLayer() const { return begin > 0 ? begin - 1 : 0; }
-  int64_t EndLayer(int64_t layers) const { return std::min(end - 1, layers); }
+  // The layers of the stage, in a model with so many layers.
+  LayerRange LayersOf(int64_t layers) const {
+    return LayersIn(begin, end, layers);
+  }
 };
 
 // Computes the cost of a stage. `work` are the inputs of the stage's own

@@ -17,11 +17,6 @@
 namespace shardc::cost {
 namespace {
 
-int64_t LayersIn(const StageUnits& units, int64_t begin, int64_t end) {
-  return std::max<int64_t>(
-      0, std::min(end, units.layers + 1) - std::max<int64_t>(begin, 1));
-}
-
 // The layers of a stack in a range of units.
 int64_t LayersOf(const LayerStackRange& stack, int64_t begin, int64_t end) {
   return std::max<int64_t>(0, std::min(end - 1, stack.first + stack.layers) -
@@ -74,7 +69,8 @@ CostInputs StageInputs(const Compiled& compiled, const CostInputs& all,
   }
   CostInputs out = MakeCostInputs(
       compiled,
-      StageModel(all.model, LayersIn(units, begin, end), units.layers),
+      StageModel(all.model, LayersIn(begin, end, units.layers).count(),
+                 units.layers),
       all.mode, &chosen, slices.empty() ? nullptr : &slices);
   out.mesh = StageMesh(all.mesh, stages.axis);
   if (!last) {

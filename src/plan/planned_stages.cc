@@ -235,7 +235,7 @@ class Planner {
       return false;
     }
     for (int32_t s = 0; s < table.stages; ++s) {
-      if (out_.EndLayer(s) - out_.FirstLayer(s) != shape[at + 2]) return false;
+      if (out_.LayersOf(s).count() != shape[at + 2]) return false;
     }
     return true;
   }
@@ -258,20 +258,13 @@ class Planner {
     return true;
   }
 
-  std::string LayersText(int32_t stage) const {
-    const int64_t first = out_.FirstLayer(stage), end = out_.EndLayer(stage);
-    if (first >= end) return "no layers";
-    if (end - first == 1) return "layer " + std::to_string(first);
-    return "layers " + std::to_string(first) + "-" + std::to_string(end - 1);
-  }
-
   void AddStacked(size_t param, const LayerStackRange& stack) {
     const schedule::Table& table = request_.table;
     std::string layers;
     int64_t own = 0;
     for (int32_t s = 0; s < table.stages && own < 2; ++s) {
       if (!table.Holds(0, s)) continue;
-      layers += (own++ > 0 ? " and " : "") + LayersText(s);
+      layers += (own++ > 0 ? " and " : "") + LayersText(out_.LayersOf(s));
     }
     const int64_t stages = table.stages / table.ranks();
     const int64_t each = stack.layers / table.stages;
@@ -325,21 +318,18 @@ class Planner {
 
 }  // namespace
 
-int64_t PlannedStages::FirstLayer(int32_t stage) const {
-  return std::max<int64_t>(cuts[AsIndex(stage)], 1) - 1;
-}
-
-int64_t PlannedStages::EndLayer(int32_t stage) const {
-  return std::max(std::min(cuts[AsIndex(stage) + 1] - 1, units.layers),
-                  FirstLayer(stage));
+LayerRange PlannedStages::LayersOf(int32_t stage) const {
+  const size_t s = AsIndex(stage);
+  return LayersIn(cuts[s], cuts[s + 1], units.layers);
 }
 
 std::vector<StageShare> PlannedStages::SharesOf(size_t param) const {
   std::vector<StageShare> out;
   if (const LayerStackRange* stack = units.StackOf(param)) {
     for (int32_t s = 0; s < stages(); ++s) {
-      const int64_t begin = std::max(FirstLayer(s), stack->first);
-      const int64_t end = std::min(EndLayer(s), stack->first + stack->layers);
+      const LayerRange own = LayersOf(s);
+      const int64_t begin = std::max(own.first, stack->first);
+      const int64_t end = std::min(own.end, stack->first + stack->layers);
       if (begin < end) {
         out.push_back({s, begin - stack->first, end - stack->first});
       }

@@ -42,9 +42,7 @@ struct PlannedStages {
   bool copies = true;
 
   int32_t stages() const { return table.stages; }
-  // The layers of a stage: from FirstLayer on, before EndLayer.
-  int64_t FirstLayer(int32_t stage) const;
-  int64_t EndLayer(int32_t stage) const;
+  LayerRange LayersOf(int32_t stage) const;
   // The stages that have a parameter, in ascending order. Both ends have a tied
   // embedding.
   std::vector<StageShare> SharesOf(size_t param) const;

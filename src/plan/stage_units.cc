@@ -310,6 +310,18 @@ class UnitReader {
 
 }  // namespace
 
+LayerRange LayersIn(int64_t begin, int64_t end, int64_t layers) {
+  const int64_t first = std::max<int64_t>(begin, 1) - 1;
+  return {first, std::max(std::min(end - 1, layers), first)};
+}
+
+std::string LayersText(const LayerRange& range) {
+  if (range.count() <= 0) return "no layers";
+  if (range.count() == 1) return "layer " + std::to_string(range.first);
+  return "layers " + std::to_string(range.first) + "-" +
+         std::to_string(range.end - 1);
+}
+
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
                                        const StageRequest& request,
                                        Findings& findings) {

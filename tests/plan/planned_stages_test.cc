@@ -86,7 +86,7 @@ std::string Model(int layers, int vocabulary = 8, bool head = true) {
 std::vector<int64_t> Layers(const PlannedStages& stages) {
   std::vector<int64_t> out;
   for (int32_t s = 0; s < stages.stages(); ++s) {
-    out.push_back(stages.EndLayer(s) - stages.FirstLayer(s));
+    out.push_back(stages.LayersOf(s).count());
   }
   return out;
 }
@@ -295,8 +295,9 @@ TEST_CASE("every parameter is in the stages of its layer, for any cut") {
           const auto shares = planned.stages->SharesOf(1 + l);
           REQUIRE(shares.size() == 1);
           const int32_t stage = shares[0].stage;
-          CHECK(planned.stages->FirstLayer(stage) <= static_cast<int64_t>(l));
-          CHECK(planned.stages->EndLayer(stage) > static_cast<int64_t>(l));
+          CHECK(planned.stages->LayersOf(stage).first <=
+                static_cast<int64_t>(l));
+          CHECK(planned.stages->LayersOf(stage).end > static_cast<int64_t>(l));
         }
         CHECK(planned.stages->SharesOf(1 + static_cast<size_t>(layers))
                   .front()

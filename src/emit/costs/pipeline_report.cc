@@ -41,7 +41,7 @@ std::string LayersText(const PipelineCost& cost,
   std::string out;
   for (const int32_t s : stages) {
     const StageCost& stage = cost.stages[static_cast<size_t>(s)];
-    const int64_t first = stage.FirstLayer(), end = stage.EndLayer(cost.layers);
+    const auto [first, end] = stage.LayersOf(cost.layers);
     std::string text;
     if (stage.begin == 0) text = "embedding";
     if (end > first) {
@@ -120,9 +120,8 @@ void WriteStage(JsonWriter& json, const PipelineCost& cost,
   json.BeginObject();
   json.Member("stage", number);
   json.Key("layers");
-  const int64_t first = stage.FirstLayer();
-  json.Array(std::vector<int64_t>{
-      first, std::max(first, stage.EndLayer(cost.layers))});
+  const auto [first, end] = stage.LayersOf(cost.layers);
+  json.Array(std::vector<int64_t>{first, end});
   json.Member("first", stage.begin == 0);
   json.Member("last", stage.end == cost.layers + 2);
   json.Member("parameters", stage.parameters);

@@ -25,11 +25,6 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
   return out;
 }
 
-std::string LayersText(int64_t begin, int64_t end) {
-  if (end - begin == 1) return "layer " + std::to_string(begin);
-  return "layers " + std::to_string(begin) + "-" + std::to_string(end - 1);
-}
-
 }  // namespace
 
 std::string StageLines(const PlannedStages& stages, size_t param) {
@@ -41,7 +36,7 @@ std::string StageLines(const PlannedStages& stages, size_t param) {
            "`, on " + RanksText(stages.RanksOf(share.stage));
     if (stack != nullptr) {
       out += ": " +
-             LayersText(stack->first + share.begin, stack->first + share.end);
+             LayersText({stack->first + share.begin, stack->first + share.end});
     }
     out += "\n";
   }

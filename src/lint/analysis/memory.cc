@@ -37,7 +37,7 @@ int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
   int64_t out = 0;
   for (int32_t s = 0; s < stages.stages(); ++s) {
     if (stages.table.Holds(rank, s)) {
-      out += stages.EndLayer(s) - stages.FirstLayer(s);
+      out += stages.LayersOf(s).count();
     }
   }
   return out;

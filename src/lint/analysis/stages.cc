@@ -100,12 +100,10 @@ std::optional<UnevenStages> UnevenStagesOf(const Facts& facts) {
   if (out.better_times > kShorter * out.times) return std::nullopt;
   out.stage = static_cast<int32_t>(
       std::max_element(times.begin(), times.end()) - times.begin());
-  out.layers = stages->EndLayer(out.stage) - stages->FirstLayer(out.stage);
-  PlannedStages other;
-  other.units.layers = stages->units.layers;
-  other.cuts = *best;
-  for (int32_t s = 0; s < count; ++s) {
-    out.better.push_back(other.EndLayer(s) - other.FirstLayer(s));
+  out.layers = stages->LayersOf(out.stage).count();
+  for (size_t s = 0; s + 1 < best->size(); ++s) {
+    out.better.push_back(
+        LayersIn((*best)[s], (*best)[s + 1], stages->units.layers).count());
   }
   return out;
 }
