@@ -127,14 +127,7 @@ class ProjectReader {
   // Reports errors; DeclaredStages reads the section again.
   void CheckStages(const YamlNode& node) {
     const auto stages = ReadStages(context_, node);
-    if (!stages || !stages->schedule_is_file ||
-        boundary_.Holds(stages->schedule)) {
-      return;
-    }
-    context_.findings.Add(code::kPath, stages->schedule_place,
-                          "`file` leads out of the project's repository: `" +
-                              stages->schedule + "`",
-                          std::string(kOutsideHelp));
+    if (stages) ScheduleIsInside(*stages, boundary_, context_.findings);
   }
 
   void ReadVerify(const Fields& fields, VerifyInput& verify) {

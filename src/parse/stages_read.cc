@@ -260,6 +260,16 @@ std::optional<StageDeclaration> ReadStages(const YamlContext& context,
   return StagesReader(context).Read(node, false);
 }
 
+bool ScheduleIsInside(const StageDeclaration& stages, const Boundary& boundary,
+                      Findings& findings) {
+  if (!stages.schedule_is_file || boundary.Holds(stages.schedule)) return true;
+  findings.Add(
+      code::kPath, stages.schedule_place,
+      "`file` leads out of the project's repository: `" + stages.schedule + "`",
+      std::string(kOutsideHelp));
+  return false;
+}
+
 std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
                                                 const YamlNode& node) {
   if (node.IsNull()) return std::nullopt;
@@ -275,13 +285,7 @@ std::optional<StageDeclaration> DeclaredStages(const Target& target,
   for (const SourceRef& source : rules.sources) {
     const auto of_rules = ReadAgain(source, {"stages"});
     if (!of_rules) continue;
-    if (of_rules->schedule_is_file && !boundary.Holds(of_rules->schedule)) {
-      findings.Add(code::kPath, of_rules->schedule_place,
-                   "`file` leads out of the project's repository: `" +
-                       of_rules->schedule + "`",
-                   std::string(kOutsideHelp));
-      return std::nullopt;
-    }
+    if (!ScheduleIsInside(*of_rules, boundary, findings)) return std::nullopt;
     if (out) {
       CompleteStages(*out, *of_rules);
     } else {

@@ -18,6 +18,11 @@ namespace shardc {
 std::optional<StageDeclaration> ReadStages(const YamlContext& context,
                                            const YamlNode& node);
 
+// Returns whether the schedule is no file, or one inside of `boundary`. Adds a
+// finding if not.
+bool ScheduleIsInside(const StageDeclaration& stages, const Boundary& boundary,
+                      Findings& findings);
+
 // Reads the section of a rules file, which names the axis.
 std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
                                                 const YamlNode& node);
