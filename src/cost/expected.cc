@@ -366,9 +366,19 @@ double SumOf(const std::vector<TimePart>& parts) {
       [](double sum, const TimePart& part) { return sum + part.seconds; });
 }
 
-bool HasTime(const CostInputs& work, const Settings& settings) {
-  return work.mode == Mode::kTrain && settings.profile != nullptr &&
-         settings.batch && settings.length;
+// Returns the step, or nullopt if what its time depends on is not known.
+std::optional<Step> StepOf(const CostInputs& work, const Settings& settings,
+                           const Memory& memory,
+                           const Communication& communication) {
+  const auto tokens = TokensOf(work, settings);
+  const auto hidden = work.Hidden();
+  if (work.mode != Mode::kTrain || settings.profile == nullptr || !tokens ||
+      !hidden || !settings.batch || !settings.length) {
+    return std::nullopt;
+  }
+  return std::optional<Step>(std::in_place, work, settings, memory,
+                             communication, StackOf(work, settings), *tokens,
+                             Real(*hidden));
 }
 
 }  // namespace
@@ -377,13 +387,10 @@ std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Settings& settings,
                                         const Memory& memory,
                                         const Communication& communication) {
-  const auto tokens = TokensOf(work, settings);
-  const auto hidden = work.Hidden();
-  if (!HasTime(work, settings) || !tokens || !hidden) return std::nullopt;
-  const Stack& stack = StackOf(work, settings);
-  const Step step(work, settings, memory, communication, stack, *tokens,
-                  Real(*hidden));
-  return SumOf(step.PartsAt(ExpectedRates(work, settings, stack)));
+  const auto step = StepOf(work, settings, memory, communication);
+  if (!step) return std::nullopt;
+  return SumOf(
+      step->PartsAt(ExpectedRates(work, settings, StackOf(work, settings))));
 }
 
 std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
@@ -391,18 +398,15 @@ std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
                                            const Memory& memory,
                                            const Communication& communication) {
   const DeviceProfile* profile = settings.profile;
-  const auto tokens = TokensOf(work, settings);
-  const auto hidden = work.Hidden();
-  if (!HasTime(work, settings) || !tokens || !hidden) return std::nullopt;
+  const auto step = StepOf(work, settings, memory, communication);
+  if (!step) return std::nullopt;
   const Stack& stack = StackOf(work, settings);
-  const Step step(work, settings, memory, communication, stack, *tokens,
-                  Real(*hidden));
   const Rates rates = ExpectedRates(work, settings, stack);
   ExpectedTime out;
-  out.parts = step.PartsAt(rates);
+  out.parts = step->PartsAt(rates);
   out.seconds = SumOf(out.parts);
-  out.least = SumOf(step.PartsAt(BestRates(settings)));
-  out.most = SumOf(step.PartsAt(WorstRates(rates)));
+  out.least = SumOf(step->PartsAt(BestRates(settings)));
+  out.most = SumOf(step->PartsAt(WorstRates(rates)));
   const auto flops = FlopsOf(work, settings, Memory{});
   const double per_chip = Real(profile->devices_per_chip);
   out.model_flops_share =

@@ -15,4 +15,11 @@ double ValueAt(const Curve& curve, double at) {
                             (next->at - before.at);
 }
 
+bool Ascends(const Curve& curve) {
+  return std::is_sorted(curve.begin(), curve.end(),
+                        [](const CurvePoint& a, const CurvePoint& b) {
+                          return a.value < b.value;
+                        });
+}
+
 }  // namespace shardc

@@ -143,9 +143,7 @@ cost::Communication Evaluator::MovesOf(Prepared& on, size_t setting,
 
 double Evaluator::SecondsOf(Prepared& on, size_t setting,
                             const cost::Memory& memory, int worker) {
-  return cost::ExpectedSecondsOf(on.work, grid_[setting], memory,
-                                 MovesOf(on, setting, worker))
-      .value_or(kForever);
+  return SecondsWith(on, setting, memory, MovesOf(on, setting, worker));
 }
 
 // Gradients are left out: the stage and the number of micro-batches decide how
@@ -168,16 +166,12 @@ cost::Communication Evaluator::LeastMovesOf(Prepared& on, int worker) {
 // Whether larger messages are sent at no lower rate.
 bool Evaluator::RatesAscend() const {
   const auto& curves = request_.settings.profile->efficiency.rate_curves;
-  return std::all_of(curves.begin(), curves.end(), [](const auto& curve) {
-    return std::is_sorted(
-        curve.begin(), curve.end(),
-        [](const auto& a, const auto& b) { return a.value < b.value; });
-  });
+  return std::all_of(curves.begin(), curves.end(), Ascends);
 }
 
-double Evaluator::LeastSecondsOf(const Prepared& on, size_t setting,
-                                 const cost::Memory& memory,
-                                 const cost::Communication& moves) const {
+double Evaluator::SecondsWith(const Prepared& on, size_t setting,
+                              const cost::Memory& memory,
+                              const cost::Communication& moves) const {
   return cost::ExpectedSecondsOf(on.work, grid_[setting], memory, moves)
       .value_or(kForever);
 }

@@ -78,9 +78,9 @@ class Evaluator {
   // for activations and parameters.
   cost::Communication LeastMovesOf(Prepared& on, int worker);
   // The seconds of a step with no other communication than this.
-  double LeastSecondsOf(const Prepared& on, size_t setting,
-                        const cost::Memory& memory,
-                        const cost::Communication& moves) const;
+  double SecondsWith(const Prepared& on, size_t setting,
+                     const cost::Memory& memory,
+                     const cost::Communication& moves) const;
   // The complete report, as `cost` makes it.
   cost::Report ReportOf(const Prepared& on, size_t setting, int worker);
 

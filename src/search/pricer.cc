@@ -23,13 +23,6 @@ namespace {
 // The relative error of a sum of seconds that the order of its terms can cause.
 constexpr double kRounding = 1e-9;
 
-bool Ascends(const Curve& curve) {
-  return std::is_sorted(curve.begin(), curve.end(),
-                        [](const CurvePoint& a, const CurvePoint& b) {
-                          return a.value < b.value;
-                        });
-}
-
 // Whether products of more rows run at no lower rate.
 bool RatesAscend(const cost::Settings& settings) {
   if (settings.profile == nullptr) return true;
@@ -127,7 +120,7 @@ double Pricer::LeastAt(Entry& entry, size_t setting, int worker) const {
     Evaluator& evaluator = *entry.evaluator;
     if (!entry.moves) entry.moves = evaluator.LeastMovesOf(*entry.on, worker);
     const auto memory = evaluator.MemoryOf(*entry.on, setting);
-    least = evaluator.LeastSecondsOf(*entry.on, setting, memory, *entry.moves) *
+    least = evaluator.SecondsWith(*entry.on, setting, memory, *entry.moves) *
             (1 - kRounding);
   }
   return *least;

@@ -100,7 +100,7 @@ TEST_CASE("a setting takes the same time whichever was priced before") {
       for (size_t k = 0; k < grid.size(); ++k) {
         const auto memory = one.MemoryOf(*on, k);
         ascending[k] = one.SecondsOf(*on, k, memory, 0);
-        CHECK(one.LeastSecondsOf(*on, k, memory, {}) <=
+        CHECK(one.SecondsWith(*on, k, memory, {}) <=
               ascending[k] * (1 + 1e-12));
       }
       for (size_t k = grid.size(); k-- > 0;) {
