@@ -32,12 +32,6 @@ constexpr std::string_view kNotSearched =
     "pipeline stages: one stage holds all layers";
 constexpr double kFar = 1.5;
 
-std::string PercentText(double ratio) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%+.1f %%", 100 * (ratio - 1));
-  return text.data();
-}
-
 std::string MemoryText(const Sharding& one) {
   std::string out = BytesText(one.Bytes());
   if (one.report.memory.capacity) {
@@ -96,14 +90,14 @@ std::string WinnerText(const SearchReport& report) {
   if (found.fastest) {
     table.Row({"fastest",
                ShardingText(*found.fastest) + ": " +
-                   PercentText(found.fastest->Seconds() / time.seconds) +
+                   ChangeText(found.fastest->Seconds() / time.seconds) +
                    ", a tie with the winner, which has fewer axes or needs "
                    "less memory"});
   }
   if (found.runner_up) {
     table.Row({"runner-up",
                ShardingText(*found.runner_up) + ": " +
-                   PercentText(found.runner_up->Seconds() / time.seconds) +
+                   ChangeText(found.runner_up->Seconds() / time.seconds) +
                    ", " + MemoryText(*found.runner_up)});
   }
   return table.Text();
@@ -147,9 +141,9 @@ std::string VerdictText(const WhyNot& one, double seconds) {
       break;
   }
   const double ratio = one.best->Seconds() / seconds;
-  return PercentText(ratio) + (one.verdict == Verdict::kTie ? ", a tie"
-                               : ratio > kFar               ? ", far"
-                                                            : "");
+  return ChangeText(ratio) + (one.verdict == Verdict::kTie ? ", a tie"
+                              : ratio > kFar               ? ", far"
+                                                           : "");
 }
 
 std::string WhyNotText(const search::Found& found) {

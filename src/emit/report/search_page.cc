@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,12 +64,6 @@ class Table {
 std::string Signed(double seconds) {
   if (seconds == 0) return "0";
   return (seconds < 0 ? "-" : "+") + SecondsText(std::abs(seconds));
-}
-
-std::string RatioText(double ratio) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%+.1f %%", 100 * (ratio - 1));
-  return text.data();
 }
 
 std::string PartName(std::string_view name) {
@@ -200,7 +193,7 @@ class SearchPage {
       Sentence("Fastest",
                SearchMeshText(found_.fastest->mesh) + ", " +
                    SearchSettingsText(found_.fastest->report.settings) + ": " +
-                   RatioText(found_.fastest->Seconds() / time.seconds) +
+                   ChangeText(found_.fastest->Seconds() / time.seconds) +
                    ", a tie with the winner, which has fewer axes or needs "
                    "less memory");
     }
@@ -269,7 +262,7 @@ class SearchPage {
                              ? static_cast<double>(other->Bytes()) /
                                    static_cast<double>(winner.Bytes())
                              : 1;
-    row("memory", memory, RatioText(ratio));
+    row("memory", memory, ChangeText(ratio));
     const auto& parts = winner.report.expected->parts;
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto seconds = [&](const Sharding& one) {
@@ -349,7 +342,7 @@ class SearchPage {
   static std::string VerdictText(const WhyNot& one, double seconds) {
     if (one.verdict == Verdict::kExceeds) return "too large";
     if (one.verdict == Verdict::kIllegal) return "illegal";
-    const std::string ratio = RatioText(one.best->Seconds() / seconds);
+    const std::string ratio = ChangeText(one.best->Seconds() / seconds);
     return one.verdict == Verdict::kTie ? ratio + ", a tie" : ratio;
   }
 
