@@ -29,8 +29,8 @@ ModelConfig WithFlags(std::optional<ModelConfig> model,
   return out;
 }
 
-// Returns the rings of the settings. Errors in the settings are reported by
-// `verify`, not here.
+// Returns the rings of ring attention that a target's settings file configures
+// with zig-zag order. Errors in that file are reported by `verify`, not here.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
   Findings ignored;
   const auto operations = exec::KnownOperations();

@@ -27,8 +27,8 @@ constexpr int64_t kMostDevices = 1 << 20;
 constexpr int64_t kMostProved = 64;
 constexpr int64_t kUsualLength = 8192;
 
-// Returns whether an option of `cost` concerns serving or pipelines; `search`
-// does not have it.
+// Returns whether an option of `cost` concerns serving or pipelines. `search`
+// leaves out these options.
 bool IsOfServing(const Option& option) {
   return option.name == "--mode" || option.name == "--modes" ||
          option.name == "--kv-len" || option.name == "--kv-dtype" ||

@@ -17,10 +17,11 @@ struct ExpertStyles {
   bool by_expert = false;  // each device has some of the experts
 };
 
-// Returns whether some experts return their input and have no tensors: in
-// LongCat-Flash all projections but `down_proj` have rows for them. Their
-// module, which is inside the module of all experts, gets a style of its own,
-// because the hook of the outer module would add the results of all devices.
+// Returns whether some experts return their input and have no tensors, as in
+// LongCat-Flash. There, all projections except `down_proj` have rows for these
+// experts too. The module of these experts, which is inside the module of all
+// experts, gets a style of its own, because the hook of the outer module would
+// add the results of all devices.
 bool HasIdentityExperts(const HfModule& experts);
 
 // `packed`: whether the version of transformers has styles for tensors that

@@ -5,7 +5,7 @@
 //
 // A search for it has no nodes at first, and the nodes {1, 3} after every `a`,
 // since a match may begin at any position. That beginning is not kept in the
-// sets of nodes: `begun` has the nodes after the first symbol.
+// sets of nodes: `after_first` has the nodes after the first symbol.
 //
 // A hundred rules for `layers/\d+/` would have a hundred nodes at each position
 // of it, so patterns share the nodes of a common prefix.
@@ -24,7 +24,7 @@ namespace {
 // A pattern above the first limit, or beyond the totals, is left to RE2.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;
-constexpr size_t kAllBegun = 4'000'000;
+constexpr size_t kMostBeginnings = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
 // Depth of nested branchings after common prefixes.
@@ -280,13 +280,13 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   return rests;
 }
 
-// Fills `begun` and the other lists of beginnings (nfa.h) from the nodes that
-// the entries reach without reading a character. Returns false if there are too
-// many.
+// Fills `after_first` and the other lists of beginnings (nfa.h) from the nodes
+// that the entries reach without reading a character. Returns false if there
+// are too many.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
-  nfa_.begun.resize(alphabet.symbols());
-  size_t begun = 0;
+  nfa_.after_first.resize(alphabet.symbols());
+  size_t beginnings = 0;
   std::vector<bool> seen(nfa_.nodes.size());
   std::vector<uint32_t> stack(entries.rbegin(), entries.rend());
   while (!stack.empty()) {
@@ -311,8 +311,8 @@ bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
       case NodeKind::kSet:
         for (uint32_t symbol = 0; symbol < alphabet.symbols(); ++symbol) {
           if (!alphabet.Holds(node.set, symbol)) continue;
-          nfa_.begun[symbol].push_back(node.next);
-          if (++begun > kAllBegun) return false;
+          nfa_.after_first[symbol].push_back(node.next);
+          if (++beginnings > kMostBeginnings) return false;
         }
         break;
     }

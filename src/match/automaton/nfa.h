@@ -44,10 +44,10 @@ struct Nfa {
   std::vector<bool> begins_at_start;  // by pattern: anchored there
   std::vector<uint8_t> asserts;       // by Node::pattern: assertion bits
   Alphabet alphabet;
-  // A search may begin at every position. `begun` has the nodes after the first
-  // symbol; patterns that begin with an assertion are listed apart: those
+  // A search may begin at every position. `after_first` has the nodes after the
+  // first symbol; patterns that begin with an assertion are listed apart: those
   // anchored at the text's beginning, which are tried once, and the others.
-  std::vector<std::vector<uint32_t>> begun;  // by symbol: nodes
+  std::vector<std::vector<uint32_t>> after_first;  // by symbol: nodes
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;
   std::vector<uint32_t> everywhere;  // patterns that match every text

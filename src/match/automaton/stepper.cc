@@ -106,7 +106,7 @@ void Stepper::Step(NfaPlaceView from, uint32_t symbol,
   std::for_each(from.nodes.begin(), from.nodes.end(), move);
   std::for_each(here_.begin(), here_.end(), move);
   if (begin_ == Begin::kEverywhere) {
-    for (uint32_t at : nfa_.begun[symbol]) {
+    for (uint32_t at : nfa_.after_first[symbol]) {
       if (!dead[nfa_.nodes[at].pattern]) Visit(at, kLater, to.nodes, found);
     }
   }
