@@ -158,7 +158,7 @@ Option StackOption(std::string* to) {
       .to = to,
       .value = "NAME",
       .help =
-          "training software: compiled, megatron, xla, eager, eager-bf16, "
+          "training software: compiled, megatron, xla, eager, eager-bf16, hf, "
           "megatron-2021 or deepspeed-2021 (default: xla for TPUs and "
           "parameters of JAX, else compiled)",
       .words = {},

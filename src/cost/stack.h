@@ -64,8 +64,8 @@ struct Stack {
 };
 
 std::span<const Stack> Stacks();
-// Returns null for an unknown name. `torchtitan`, `hf` and `xla-tpu` are other
-// names of `compiled`, `eager` and `xla`.
+// Returns null for an unknown name. `torchtitan` and `xla-tpu` are other names
+// of `compiled` and `xla`.
 const Stack* FindStack(std::string_view name);
 std::vector<std::string_view> StackNames();
 

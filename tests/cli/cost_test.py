@@ -348,7 +348,7 @@ class Cost(DescribedCase):
         base = ["--profile", "h100-sxm", "--stack"]
         times = {name: self.expected(*base, name) for name in
                  ("compiled", "megatron", "xla", "eager", "eager-bf16",
-                  "megatron-2021", "deepspeed-2021")}
+                  "hf", "megatron-2021", "deepspeed-2021")}
         self.assertGreater(times["eager"], times["eager-bf16"])
         self.assertGreater(times["eager-bf16"], times["compiled"])
         self.assertLess(self.expected(*base, "compiled", "--overlap-tp"),
