@@ -212,7 +212,8 @@ Options OptionsOfSearch(SearchFlags& flags) {
           {.name = "--seconds",
            .to = &flags.seconds,
            .value = "N",
-           .help = "evaluate no further mesh after so many seconds"},
+           .help = "evaluate nothing further after so many seconds, and print "
+                   "what is unfinished"},
           {.name = "--prove",
            .to = &flags.prove,
            .value = "N",

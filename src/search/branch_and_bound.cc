@@ -18,31 +18,13 @@
 namespace shardc::search {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kFirstBlock = 2, kMostBlock = 8;
-
-class Deadline {
- public:
-  explicit Deadline(std::optional<double> seconds)
-      : start_(Clock::now()), seconds_(seconds) {}
-  bool IsOver() const {
-    return seconds_ &&
-           std::chrono::duration<double>(Clock::now() - start_).count() >=
-               *seconds_;
-  }
-
- private:
-  const Clock::time_point start_;
-  const std::optional<double> seconds_;
-};
 
 }  // namespace
 
 Searched BranchAndBound(const Request& request, const Pricer& pricer,
                         const std::vector<Candidate>& candidates,
-                        ThreadPool& threads) {
-  const Deadline deadline(request.seconds);
+                        const Deadline& deadline, ThreadPool& threads) {
   Searched out;
   out.bounds.resize(candidates.size());
   threads.Run(static_cast<int64_t>(candidates.size()),

@@ -3,12 +3,12 @@
 #ifndef SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 #define SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "search/candidates.h"
+#include "search/deadline.h"
 #include "search/pricer.h"
 #include "search/request.h"
 #include "source/thread_pool.h"
@@ -31,7 +31,7 @@ struct Searched {
 // number of threads, unless time is over.
 Searched BranchAndBound(const Request& request, const Pricer& pricer,
                         const std::vector<Candidate>& candidates,
-                        ThreadPool& threads);
+                        const Deadline& deadline, ThreadPool& threads);
 
 // Evaluates all points of all legal candidates, without bounds; for tests.
 std::vector<Point> AllPoints(const Pricer& pricer,

@@ -62,7 +62,9 @@ struct Request {
   // Whether choices that no measured run supports may win.
   bool unmeasured = false;
   int threads = 1;
-  std::optional<double> seconds;  // after which no further mesh is evaluated
+  // After which nothing further is evaluated: no mesh, no runner-up and no
+  // alternative. Found::unfinished lists what is incomplete.
+  std::optional<double> seconds;
 
   // Reads a file as the commands read it; nullopt if it is invalid.
   std::function<std::optional<RuleSet>(const RulesFile&)> read;

@@ -16,8 +16,10 @@
 
 #include "search/branch_and_bound.h"
 #include "search/candidates.h"
+#include "search/deadline.h"
 #include "search/front.h"
 #include "search/why_not.h"
+#include "source/wording.h"
 
 namespace shardc::search {
 namespace {
@@ -65,12 +67,14 @@ std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
 
 // The time of the fastest sharding that needs no search: rules as they are,
 // with the settings of `fit` or those of `suggest`. Infinite if it takes longer
-// than `most_seconds`.
-double UsualSeconds(const Pricer& pricer,
-                    const std::vector<Candidate>& candidates,
-                    const std::vector<Bound>& bounds,
-                    const RuleOptions& options, const cost::Settings& usual,
-                    double most_seconds) {
+// than `most_seconds`. Nullopt if the deadline passes before.
+std::optional<double> UsualSeconds(const Pricer& pricer,
+                                   const std::vector<Candidate>& candidates,
+                                   const std::vector<Bound>& bounds,
+                                   const RuleOptions& options,
+                                   const cost::Settings& usual,
+                                   double most_seconds,
+                                   const Deadline& deadline) {
   double out = kForever;
   const auto order = OrderOf(candidates, bounds, [&](uint32_t i) {
     RuleChanges changes = options[candidates[i].option].changes;
@@ -81,6 +85,7 @@ double UsualSeconds(const Pricer& pricer,
     for (const uint32_t i : order) {
       filter.most_seconds = std::min(most_seconds, out);
       if (bounds[i].seconds > filter.most_seconds) break;
+      if (deadline.IsOver()) return std::nullopt;
       const auto one = pricer.BestOf(candidates[i], i, filter, 0);
       if (one) out = std::min(out, one->seconds);
     }
@@ -88,11 +93,13 @@ double UsualSeconds(const Pricer& pricer,
   return out;
 }
 
-// The fastest point on another mesh than the winner's.
+// The fastest point on another mesh than the winner's. Sets `finished` to false
+// if the deadline passes before it is known to be the fastest.
 std::optional<Point> RunnerUp(const Pricer& pricer,
                               const std::vector<Candidate>& candidates,
                               const std::vector<Bound>& bounds,
-                              const Point& winner) {
+                              const Point& winner, const Deadline& deadline,
+                              bool& finished) {
   std::optional<Point> out;
   const std::string mesh = MeshText(candidates[winner.candidate].mesh);
   Filter filter;
@@ -100,6 +107,10 @@ std::optional<Point> RunnerUp(const Pricer& pricer,
          return MeshText(candidates[i].mesh) != mesh;
        })) {
     if (bounds[i].seconds > filter.most_seconds) break;
+    if (deadline.IsOver()) {
+      finished = false;
+      break;
+    }
     const auto one = pricer.BestOf(candidates[i], i, filter, 0);
     if (!one || (out && !Before(*one, *out))) continue;
     out = one;
@@ -137,6 +148,7 @@ void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
 }  // namespace
 
 Found Search(const Request& request) {
+  const Deadline deadline(request.seconds);
   const SettingsGrid grid(request);
   RuleOptions options(request, grid);
   const std::vector<Candidate> candidates = AllCandidates(request, options);
@@ -146,7 +158,7 @@ Found Search(const Request& request) {
   Searched searched;
   for (const bool may : {false, true}) {
     pricer = std::make_unique<Pricer>(request, grid, options, may);
-    searched = BranchAndBound(request, *pricer, candidates, threads);
+    searched = BranchAndBound(request, *pricer, candidates, deadline, threads);
     out.may_fit = may && !searched.points.empty();
     if (!searched.points.empty()) break;
   }
@@ -167,18 +179,25 @@ Found Search(const Request& request) {
     return Described(candidates[one.candidate], one.setting, options, 0);
   };
   const Point fastest = *std::min_element(points.begin(), points.end(), Before);
-  const Point winner = WinnerOf(
-      points, candidates, grid,
-      UsualSeconds(*pricer, candidates, searched.bounds, options,
-                   request.settings, fastest.seconds * (1 + kTieOther)));
+  const auto usual = UsualSeconds(*pricer, candidates, searched.bounds, options,
+                                  request.settings,
+                                  fastest.seconds * (1 + kTieOther), deadline);
+  if (!usual) {
+    out.unfinished.emplace_back(
+        "the comparison with what `fit` and `suggest` choose");
+  }
+  const Point winner =
+      WinnerOf(points, candidates, grid, usual.value_or(kForever));
   out.winner = describe(winner);
   out.winner->file =
       options.FileFor(candidates[winner.candidate].option, out.winner->mesh);
   if (Before(fastest, winner)) out.fastest = describe(fastest);
-  if (const auto other =
-          RunnerUp(*pricer, candidates, searched.bounds, winner)) {
+  bool finished = true;
+  if (const auto other = RunnerUp(*pricer, candidates, searched.bounds, winner,
+                                  deadline, finished)) {
     out.runner_up = describe(*other);
   }
+  if (!finished) out.unfinished.emplace_back("the runner-up");
   const std::vector<Point> front = FrontOf(points);
   for (const Point& one : front) out.front.push_back(describe(one));
   const int64_t capacity = out.winner->report.memory.capacity.value_or(0);
@@ -189,8 +208,15 @@ Found Search(const Request& request) {
         {KindOf(candidates[one.candidate], grid[one.setting].zero),
          describe(one)});
   }
-  out.why_not = WhyNotOf(request, grid, options, *pricer, candidates,
-                         searched.bounds, winner, threads);
+  Alternatives others = WhyNotOf(request, grid, options, *pricer, candidates,
+                                 searched.bounds, winner, deadline, threads);
+  out.why_not = std::move(others.all);
+  if (others.unfinished > 0) {
+    out.unfinished.push_back(
+        CountText(static_cast<int64_t>(others.unfinished)) + " of " +
+        Counted(static_cast<int64_t>(others.tried), "alternative",
+                "alternatives"));
+  }
   return out;
 }
 

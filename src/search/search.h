@@ -69,6 +69,9 @@ struct Found {
   std::vector<Tie> ties;
   std::vector<WhyNot> why_not;
   Counts counts;
+  // What is incomplete because Request::seconds were over: "3 of 20
+  // alternatives".
+  std::vector<std::string> unfinished;
   // If nothing fits: the least memory, and why the first mesh is illegal.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;

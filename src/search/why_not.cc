@@ -58,15 +58,21 @@ struct Outcome {
   int64_t least_bytes = INT64_MAX;  // of the legal ones
   std::optional<Point> best;
   size_t candidate = 0;
+  bool unfinished = false;  // the deadline left no time
 };
 
 // Finds the best point of `pin`'s candidates and lowers `out` to it.
 void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
-              bool measured, int worker, Outcome& out) {
+              bool measured, const Deadline& deadline, int worker,
+              Outcome& out) {
   std::vector<std::pair<double, size_t>> order;
   for (size_t i = 0; i < pin.candidates.size(); ++i) {
     const Candidate& candidate = pin.candidates[i];
     if (candidate.unmeasured.empty() != measured) continue;
+    if (deadline.IsOver()) {
+      out.unfinished = true;
+      return;
+    }
     const Bound* const computed = known.Find(candidate);
     const Bound bound =
         computed ? *computed : pricer.BoundOf(candidate, worker);
@@ -81,6 +87,10 @@ void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
   Filter filter = pin.filter;
   for (const auto& [seconds, i] : order) {
     if (seconds > filter.most_seconds) break;
+    if (deadline.IsOver()) {
+      out.unfinished = true;
+      return;
+    }
     const auto one = pricer.BestOf(pin.candidates[i], static_cast<uint32_t>(i),
                                    filter, worker);
     if (!one || (out.best && !Before(*one, *out.best))) continue;
@@ -91,11 +101,11 @@ void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
 
 // An alternative that a measured run supports comes before one that none does.
 Outcome Best(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
-             int worker) {
+             const Deadline& deadline, int worker) {
   Outcome out;
   if (!pin.excluded.empty()) return out;
-  TakeBest(pricer, known, pin, true, worker, out);
-  if (!out.best) TakeBest(pricer, known, pin, false, worker, out);
+  TakeBest(pricer, known, pin, true, deadline, worker, out);
+  if (!out.best) TakeBest(pricer, known, pin, false, deadline, worker, out);
   if (out.best) out.candidate = out.best->candidate;
   return out;
 }
@@ -353,11 +363,11 @@ Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
   return Described(candidate, static_cast<uint32_t>(least), options, 0);
 }
 
-std::vector<WhyNot> WhyNotOf(const Request& request, const SettingsGrid& grid,
-                             RuleOptions& options, const Pricer& pricer,
-                             const std::vector<Candidate>& candidates,
-                             const std::vector<Bound>& bounds,
-                             const Point& point, ThreadPool& threads) {
+Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
+                      RuleOptions& options, const Pricer& pricer,
+                      const std::vector<Candidate>& candidates,
+                      const std::vector<Bound>& bounds, const Point& point,
+                      const Deadline& deadline, ThreadPool& threads) {
   const Candidate& winner = candidates[point.candidate];
   const KnownBounds known(candidates, bounds);
   const std::vector<Pin> pins =
@@ -365,13 +375,20 @@ std::vector<WhyNot> WhyNotOf(const Request& request, const SettingsGrid& grid,
   std::vector<Outcome> outcomes(pins.size());
   threads.Run(static_cast<int64_t>(pins.size()), [&](int64_t task, int worker) {
     const auto i = static_cast<size_t>(task);
-    outcomes[i] = Best(pricer, known, pins[i], worker);
+    outcomes[i] = Best(pricer, known, pins[i], deadline, worker);
   });
   const Sharding best = Described(winner, point.setting, options, 0);
-  std::vector<WhyNot> out;
+  Alternatives found;
+  found.tried = pins.size();
+  std::vector<WhyNot>& out = found.all;
   std::map<std::string, size_t> same;  // by the completion
   for (size_t i = 0; i < pins.size(); ++i) {
     const Outcome& outcome = outcomes[i];
+    // The best of some candidates could look worse than the alternative is.
+    if (outcome.unfinished) {
+      ++found.unfinished;
+      continue;
+    }
     if (!outcome.best) {
       out.push_back(Impossible(pins[i], outcome));
       continue;
@@ -404,7 +421,7 @@ std::vector<WhyNot> WhyNotOf(const Request& request, const SettingsGrid& grid,
     }
     out.push_back(std::move(one));
   }
-  return out;
+  return found;
 }
 
 }  // namespace shardc::search

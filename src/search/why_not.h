@@ -2,10 +2,12 @@
 #ifndef SHARDC_SEARCH_WHY_NOT_H_
 #define SHARDC_SEARCH_WHY_NOT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "search/candidates.h"
+#include "search/deadline.h"
 #include "search/pricer.h"
 #include "search/search.h"
 #include "source/thread_pool.h"
@@ -23,12 +25,17 @@ Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
 // Changes one choice of the winner `point` at a time and optimises the others
 // again: the size of an axis, the policy, the number of micro-batches, the ZeRO
 // stage, the rules, the order of the axes. Alternatives that no measured run
-// supports are among them. `bounds` are those of the candidates.
-std::vector<WhyNot> WhyNotOf(const Request& request, const SettingsGrid& grid,
-                             RuleOptions& options, const Pricer& pricer,
-                             const std::vector<Candidate>& candidates,
-                             const std::vector<Bound>& bounds,
-                             const Point& point, ThreadPool& threads);
+// supports are among them. `bounds` are those of the candidates. Alternatives
+// for which the deadline leaves no time are not in the result.
+struct Alternatives {
+  std::vector<WhyNot> all;
+  size_t tried = 0, unfinished = 0;  // choices that were to be changed
+};
+Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
+                      RuleOptions& options, const Pricer& pricer,
+                      const std::vector<Candidate>& candidates,
+                      const std::vector<Bound>& bounds, const Point& point,
+                      const Deadline& deadline, ThreadPool& threads);
 
 }  // namespace shardc::search
 

@@ -11,9 +11,11 @@
 #include "draws.h"
 #include "search/branch_and_bound.h"
 #include "search/candidates.h"
+#include "search/deadline.h"
 #include "search/front.h"
 #include "search/pricer.h"
 #include "search/requests.h"
+#include "search/why_not.h"
 
 namespace shardc::search {
 namespace {
@@ -44,7 +46,7 @@ TEST_CASE("branch and bound finds what an enumeration finds") {
     const Pricer pricer(*request, grid, options, false);
     ThreadPool threads(1);
     const Searched searched =
-        BranchAndBound(*request, pricer, candidates, threads);
+        BranchAndBound(*request, pricer, candidates, Deadline({}), threads);
     const auto points = AllPoints(pricer, candidates);
     REQUIRE(searched.points.empty() == points.empty());
     // The bounds of a candidate are at most the time and the memory of each of
@@ -193,6 +195,40 @@ TEST_CASE("if nothing fits, the least memory is reported") {
   CHECK_FALSE(found.winner.has_value());
   REQUIRE(found.least.has_value());
   CHECK(found.least->Bytes() > int64_t{1} << 30);
+}
+
+TEST_CASE("a deadline also ends the alternatives") {
+  const auto request =
+      RequestFor({.layers = 4}, 16, "h100-sxm", 64, 8192, int64_t{40} << 30);
+  const SettingsGrid grid(*request);
+  RuleOptions options(*request, grid);
+  const auto candidates = AllCandidates(*request, options);
+  const Pricer pricer(*request, grid, options, false);
+  ThreadPool threads(1);
+  const Searched searched =
+      BranchAndBound(*request, pricer, candidates, Deadline({}), threads);
+  REQUIRE_FALSE(searched.points.empty());
+  const auto others = [&](const Deadline& deadline) {
+    return WhyNotOf(*request, grid, options, pricer, candidates,
+                    searched.bounds, searched.points.front(), deadline,
+                    threads);
+  };
+  const Alternatives all = others(Deadline({}));
+  CHECK(all.unfinished == 0);
+  const Alternatives none = others(Deadline(0.0));
+  CHECK(none.tried == all.tried);
+  CHECK(none.unfinished == none.tried);
+  CHECK(none.all.empty());
+}
+
+TEST_CASE("a search that has no time leaves all shardings") {
+  auto request =
+      RequestFor({.layers = 4}, 16, "h100-sxm", 64, 8192, int64_t{40} << 30);
+  request->seconds = 1e-9;
+  const Found found = Search(*request);
+  CHECK_FALSE(found.winner.has_value());
+  CHECK(found.counts.left == found.counts.shardings);
+  CHECK(found.counts.left > 0);
 }
 
 TEST_CASE("sizes that do not fit in 64 bits fit no device") {

@@ -178,9 +178,22 @@ std::string CountsText(const search::Counts& counts) {
          "\n";
 }
 
+std::string UnfinishedText(const search::Found& found) {
+  std::string out;
+  for (const std::string& one : found.unfinished) {
+    out += (out.empty() ? "" : ", ") + one;
+  }
+  return out.empty()
+             ? ""
+             : "unfinished  because `--seconds` are over: " + out + "\n";
+}
+
 std::string NothingText(const SearchReport& report) {
   const search::Found& found = report.found;
-  std::string out = "nothing fits " + CountText(report.devices) + " devices\n";
+  std::string out =
+      (found.counts.left > 0 ? "nothing that fits was found in time on "
+                             : "nothing fits ") +
+      Counted(report.devices, "device") + "\n";
   if (found.least) {
     out += "least       " + ShardingText(*found.least) + ": " +
            MemoryText(*found.least) + "\n";
@@ -313,7 +326,7 @@ std::string SearchReportText(const SearchReport& report) {
   } else {
     out = NothingText(report);
   }
-  out += CountsText(found.counts);
+  out += CountsText(found.counts) + UnfinishedText(found);
   out += "not searched: " + std::string(kNotSearched) + "\n";
   if (!report.assumed.empty()) {
     out += "assumed:";
@@ -376,6 +389,8 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
   json.Key("reasons");
   json.Array(found.reasons);
   WriteCounts(json, found.counts);
+  json.Key("unfinished");
+  json.Array(found.unfinished);
   json.Key("not_searched");
   json.Array(NotSearched());
   json.Key("assumed");

@@ -377,7 +377,8 @@ class SearchPage {
   }
 
   void WriteMisfit() {
-    Begin("Nothing fits");
+    Begin(found_.counts.left > 0 ? "Nothing that fits was found in time"
+                                 : "Nothing fits");
     if (found_.least) {
       Sentence("Least memory",
                SearchMeshText(found_.least->mesh) + ", " +
@@ -405,6 +406,9 @@ class SearchPage {
       html_.Raw(", ").Count(counts.left).Raw(" left because time was over");
     }
     html_.Raw(".</p>\n");
+    for (const std::string& text : found_.unfinished) {
+      Sentence("Unfinished because time was over", text);
+    }
     for (const std::string& text : NotSearched()) {
       Sentence("Not searched", text);
     }
