@@ -15,6 +15,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cost/signature.h"
 #include "search/front.h"
 
 namespace shardc::search {
@@ -53,7 +54,6 @@ bool IsBeaten(const std::vector<Point>& front, double seconds, int64_t bytes) {
 struct Pricer::Entry {
   Evaluator* evaluator = nullptr;
   std::mutex mutex;
-  bool prepared = false;
   std::optional<Prepared> on;  // nullopt: the rules do not compile
   std::optional<cost::Communication> moves;  // that every setting has
   // By setting, made when they are first needed.
@@ -88,24 +88,34 @@ bool Incumbents::Exclude(double seconds, int64_t bytes,
 Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
   const std::string key =
       std::to_string(candidate.option) + " " + MeshText(candidate.mesh);
-  const std::lock_guard lock(mutex_);
-  auto& entry = entries_[key];
-  if (entry == nullptr) {
-    entry = std::make_unique<Entry>();
-    entry->evaluator = options_[candidate.option].evaluator.get();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = by_candidate_.find(key);
+    if (at != by_candidate_.end()) return *at->second;
   }
-  return *entry;
-}
-
-bool Pricer::Prepare(const Candidate& candidate, Entry& entry) const {
-  if (entry.prepared) return entry.on.has_value();
-  entry.prepared = true;
-  entry.on = entry.evaluator->On(candidate.mesh);
-  if (!entry.on) return false;
-  entry.rooms.resize(grid_.size());
-  entry.least.resize(grid_.size());
-  entry.seconds.resize(grid_.size());
-  return true;
+  auto fresh = std::make_unique<Entry>();
+  fresh->evaluator = options_[candidate.option].evaluator.get();
+  fresh->on = fresh->evaluator->On(candidate.mesh);
+  std::optional<std::string> signature;
+  if (fresh->on) {
+    signature = cost::SignatureOf(*fresh->on->compiled, fresh->on->work);
+  }
+  const std::lock_guard lock(mutex_);
+  Entry*& of_candidate = by_candidate_[key];
+  if (of_candidate != nullptr) return *of_candidate;
+  if (signature) {
+    Entry*& same = by_signature_[*signature];
+    if (same != nullptr) return *(of_candidate = same);
+    same = fresh.get();
+  }
+  if (fresh->on) {
+    fresh->rooms.resize(grid_.size());
+    fresh->least.resize(grid_.size());
+    fresh->seconds.resize(grid_.size());
+  }
+  of_candidate = fresh.get();
+  entries_.push_back(std::move(fresh));
+  return *of_candidate;
 }
 
 const Room& Pricer::RoomAt(Entry& entry, size_t setting) const {
@@ -164,7 +174,7 @@ Bound Pricer::BoundOf(const Candidate& candidate, int worker) const {
   Bound out;
   Entry& entry = EntryOf(candidate);
   const std::lock_guard lock(entry.mutex);
-  if (!Prepare(candidate, entry)) {
+  if (!entry.on) {
     out.reasons = {"the rules do not compile for it"};
     return out;
   }
@@ -213,7 +223,7 @@ std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
   std::vector<Point> out;
   Entry& entry = EntryOf(candidate);
   const std::lock_guard lock(entry.mutex);
-  if (!Prepare(candidate, entry)) return out;
+  if (!entry.on) return out;
   const Axes axes = AxesOf(entry, filter);
   Incumbents own;
   for (const size_t zero : axes.zeros) {
@@ -251,7 +261,7 @@ std::optional<Point> Pricer::BestOf(const Candidate& candidate, uint32_t index,
   std::optional<Point> out;
   Entry& entry = EntryOf(candidate);
   const std::lock_guard lock(entry.mutex);
-  if (!Prepare(candidate, entry)) return out;
+  if (!entry.on) return out;
   const Axes axes = AxesOf(entry, filter);
   std::vector<std::pair<double, size_t>> order;
   for (const size_t zero : axes.zeros) {

@@ -93,9 +93,9 @@ class Pricer {
   struct Axes {
     std::vector<size_t> zeros, remats, micros;
   };
+  // Compiles the candidate if it is new. Candidates whose rules give the same
+  // shardings share an entry.
   Entry& EntryOf(const Candidate& candidate) const;
-  // Compiles the candidate; false if that fails. The caller has the lock.
-  bool Prepare(const Candidate& candidate, Entry& entry) const;
   // The indices of the settings that a candidate can have.
   Axes AxesOf(const Entry& entry, const Filter& filter) const;
   const Room& RoomAt(Entry& entry, size_t setting) const;
@@ -116,8 +116,9 @@ class Pricer {
   // Whether a step without communication takes no less time in more
   // micro-batches.
   const bool ascends_;
-  mutable std::mutex mutex_;  // of `entries_`
-  mutable std::map<std::string, std::unique_ptr<Entry>> entries_;
+  mutable std::mutex mutex_;  // of the following three
+  mutable std::vector<std::unique_ptr<Entry>> entries_;
+  mutable std::map<std::string, Entry*> by_candidate_, by_signature_;
 };
 
 }  // namespace shardc::search

@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "cost/signature.h"
 #include "draws.h"
 #include "search/branch_and_bound.h"
 #include "search/candidates.h"
@@ -112,6 +114,41 @@ TEST_CASE("a setting takes the same time whichever was priced before") {
       CHECK(ascending == descending);
     }
   }
+}
+
+TEST_CASE("shardings with the same signature have the same figures") {
+  int64_t same = 0;
+  for (const uint64_t seed : {0, 1, 2, 4, 6, 9, 12, 14, 20, 21}) {
+    CAPTURE(seed);
+    Draws draws(seed);
+    const auto request = DrawRequest(draws);
+    const SettingsGrid grid(*request);
+    RuleOptions options(*request, grid);
+    const auto candidates = AllCandidates(*request, options);
+    std::map<std::string, size_t> first;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      Evaluator& own = *options[candidates[i].option].evaluator;
+      auto on = own.On(candidates[i].mesh);
+      if (!on) continue;
+      const auto text = cost::SignatureOf(*on->compiled, on->work);
+      if (!text) continue;
+      const auto [at, fresh] = first.try_emplace(*text, i);
+      if (fresh || ++same % 3 != 0) continue;
+      Evaluator& other = *options[candidates[at->second].option].evaluator;
+      auto before = other.On(candidates[at->second].mesh);
+      CHECK(own.ReasonsAgainst(*on) == other.ReasonsAgainst(*before));
+      CHECK(own.HasReplicas(*on) == other.HasReplicas(*before));
+      for (size_t k = 0; k < grid.size(); k += 5) {
+        const cost::Memory memory = own.MemoryOf(*on, k);
+        const cost::Memory known = other.MemoryOf(*before, k);
+        CHECK(Evaluator::RoomOf(memory).bytes ==
+              Evaluator::RoomOf(known).bytes);
+        CHECK(own.SecondsOf(*on, k, memory, 0) ==
+              other.SecondsOf(*before, k, known, 0));
+      }
+    }
+  }
+  CHECK(same > 20);
 }
 
 TEST_CASE("rates that fall with the rows of a product leave bounds below") {

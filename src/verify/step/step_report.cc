@@ -29,8 +29,6 @@ using step::Graph;
 using step::Op;
 using step::Phase;
 
-constexpr int64_t kMostDevices = 64;
-
 class Reporter {
  public:
   Reporter(const StepRequest& request, Findings& findings)
@@ -178,7 +176,7 @@ class Reporter {
       out_.reduced_mesh = OwnMesh();
       return FullSizes(small);
     }
-    out_.reduced_mesh = ReducedMesh(OwnMesh(), kMostDevices);
+    out_.reduced_mesh = ReducedMesh(OwnMesh(), request_.most_devices);
     const step::Axes axes = step::AxesOf(out_.reduced_mesh);
     if (axes.names != small.program->axes.names) {
       why = "the mesh has no small one";
@@ -202,12 +200,12 @@ class Reporter {
 
   bool Fits(const StepCase& test) {
     if (!request_.full) return true;
-    if (compiled_.mesh.devices > kMostDevices) {
-      findings_.Add(code::kLimit, {},
-                    "a run in full is for " + std::to_string(kMostDevices) +
-                        " devices at most, not " +
-                        std::to_string(compiled_.mesh.devices),
-                    "give a smaller mesh, or leave out `--full`");
+    if (compiled_.mesh.devices > kMostProofDevices) {
+      findings_.Add(
+          code::kLimit, {},
+          "a run in full is for " + std::to_string(kMostProofDevices) +
+              " devices at most, not " + std::to_string(compiled_.mesh.devices),
+          "give a smaller mesh, or leave out `--full`");
       return false;
     }
     const int64_t need = ProofBytes(test);
@@ -248,7 +246,7 @@ class Reporter {
     // mesh is reduced before the graph is built.
     const bool as_it_is = request_.full || full.ring.turns < 0;
     const Mesh mesh =
-        as_it_is ? OwnMesh() : ReducedMesh(OwnMesh(), kMostDevices);
+        as_it_is ? OwnMesh() : ReducedMesh(OwnMesh(), request_.most_devices);
     const auto form = FormOf(request_, mesh, out_.reason);
     if (!form) return Unsupported(out_.reason);
     StepRequest own = request_;

@@ -128,12 +128,18 @@ struct StepReport {
   int64_t Sent(step::Phase phase) const;
 };
 
+// The most devices on which a step is proved.
+inline constexpr int64_t kMostProofDevices = 64;
+
 struct StepRequest : StepInputs {
   const exec::Operation* operation = nullptr;  // null: attention as described
   Dtype dtype = Dtype::kF64;                   // of the proof
   bool numbers = true;  // run the proof; else static checks and bytes only
   uint64_t seed = 0;
   int threads = 1;
+  // A mesh of more devices is reduced for the proof; the program stays that of
+  // the mesh, and axes of several devices keep at least two.
+  int64_t most_devices = kMostProofDevices;
   // Limits rows, conflicts and totals to "layer 3", "model" or "optimizer". A
   // layer is proved alone, between the first and the last ops of the model.
   std::string part = {};
