@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cost/settings.h"
 #include "model/axis_rules.h"
@@ -24,6 +25,15 @@ AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules);
 std::string WhyUnmeasured(const AxisSizes& sizes,
                           const cost::Settings& settings);
 std::string WhyUnmeasuredSettings(const cost::Settings& settings);
+
+// What measured runs say about the figures that decide one choice.
+struct Known {
+  std::string choice;  // "mesh"
+  std::string text;
+};
+// Returns it for each choice of a search, and for the experts of a model that
+// has some: whether the winner divides them or not is not supported by a run.
+std::vector<Known> KnownChoices(bool has_experts);
 
 }  // namespace shardc::search
 

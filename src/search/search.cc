@@ -170,6 +170,7 @@ Found Search(const Request& request) {
                 searched.illegal,
                 searched.too_large,
                 searched.left};
+  out.known = KnownChoices(request.model && request.model->experts);
   const std::vector<Point>& points = searched.points;
   if (points.empty()) {
     DescribeMisfit(grid, options, candidates, searched, out);

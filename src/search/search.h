@@ -11,6 +11,7 @@
 #include "cost/expected.h"
 #include "cost/report.h"
 #include "model/mesh.h"
+#include "search/evidence.h"
 #include "search/request.h"
 #include "search/rule_changes.h"
 #include "search/rule_options.h"
@@ -72,6 +73,7 @@ struct Found {
   // What is incomplete because Request::seconds were over: "3 of 20
   // alternatives".
   std::vector<std::string> unfinished;
+  std::vector<Known> known;  // about the choices of the search
   // If nothing fits: the least memory, and why the first mesh is illegal.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;

@@ -178,6 +178,16 @@ std::string CountsText(const search::Counts& counts) {
          "\n";
 }
 
+std::string KnownText(const search::Found& found) {
+  if (!found.winner) return "";
+  Columns table;
+  table.Row({"how far published runs support each choice"});
+  for (const search::Known& one : found.known) {
+    table.Row({"  " + one.choice, one.text});
+  }
+  return table.Text();
+}
+
 std::string UnfinishedText(const search::Found& found) {
   std::string out;
   for (const std::string& one : found.unfinished) {
@@ -322,7 +332,7 @@ std::string SearchReportText(const SearchReport& report) {
   std::string out;
   if (found.winner) {
     out = WinnerText(report) + FrontText(found) + TiesText(found) +
-          WhyNotText(found);
+          WhyNotText(found) + KnownText(found);
   } else {
     out = NothingText(report);
   }
@@ -389,6 +399,15 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
   json.Key("reasons");
   json.Array(found.reasons);
   WriteCounts(json, found.counts);
+  json.Key("known");
+  json.BeginArray(JsonLayout::kLines);
+  for (const search::Known& one : found.known) {
+    json.BeginObject();
+    json.Member("choice", one.choice);
+    json.Member("text", one.text);
+    json.EndObject();
+  }
+  json.EndArray();
   json.Key("unfinished");
   json.Array(found.unfinished);
   json.Key("not_searched");

@@ -151,6 +151,7 @@ class SearchPage {
       WriteTies();
       WriteWhyNot();
     }
+    if (found_.winner) WriteKnown();
     WriteSpace();
   }
 
@@ -387,6 +388,14 @@ class SearchPage {
     }
     for (const std::string& reason : found_.reasons) {
       html_.Raw("<p>").Message(reason).Raw("</p>\n");
+    }
+    End();
+  }
+
+  void WriteKnown() {
+    Begin("What published runs support");
+    for (const search::Known& one : found_.known) {
+      Sentence(one.choice, one.text);
     }
     End();
   }
