@@ -58,19 +58,29 @@ def partition_spec(spec: Sequence[Any]) -> PartitionSpec:
 
 
 def sharding(parameter: Parameter, mesh: Mesh, mode: str = "train") -> NamedSharding:
-    """The parameter's; of a placed one, over the devices at its coordinate."""
+    """The parameter's; of a placed one, over the devices at its coordinate, and
+    of one of some stages, over the devices of their ranks."""
     check_mesh(mesh, parameter.mesh.sizes, PlanError)
-    return NamedSharding(_part(parameter, mesh), partition_spec(parameter.spec(mode)))
+    spec = partition_spec(parameter.mesh_spec(mode))
+    return NamedSharding(_part(parameter, mesh), spec)
 
 
 def _part(parameter: Parameter, mesh: Mesh) -> Mesh:
-    """The devices that hold the parameter: all unless it is placed."""
+    """The devices that hold the parameter: all unless it is placed, or in stages
+    of some ranks."""
+    devices = mesh.devices
     placed = parameter.placement
-    if not placed:
+    if placed:
+        at = mesh.axis_names.index(placed.axis)
+        devices = np.take(devices, [placed.coordinate], axis=at)
+    axis, ranks = parameter.stage_axis, parameter.ranks
+    # A tensor that holds layers is on all ranks, split by its spec.
+    if axis is not None and ranks is not None and parameter.layer_slices is None:
+        at = mesh.axis_names.index(axis)
+        devices = np.take(devices, list(ranks), axis=at)
+    if devices is mesh.devices:
         return mesh
-    axis = mesh.axis_names.index(placed.axis)
-    part = np.take(mesh.devices, [placed.coordinate], axis=axis)
-    return Mesh(part, mesh.axis_names, axis_types=mesh.axis_types)
+    return Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types)
 
 
 def named_shardings(
@@ -130,8 +140,8 @@ def _mapped(
         if owner is None:
             return replicated
         parameter = plan[owner.name]
-        spec = owner.spec(parameter.spec(mode))
-        key = (parameter.placement, spec)
+        spec = owner.spec(parameter.mesh_spec(mode))
+        key = (parameter.placement, parameter.ranks, spec)
         if key not in made:
             made[key] = NamedSharding(_part(parameter, mesh), partition_spec(spec))
         return made[key]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from shardc.mesh import Entry, Mesh, PlanError, Spec
+from shardc.stages import Slices, Stages, held_stages
 
 MODES = ("train", "prefill", "decode", "insert")
 
@@ -39,7 +40,7 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
 class Parameter:
     """One parameter of a plan, with its sharding in each mode."""
 
-    __slots__ = ("_data", "_mesh", "_modes", "name")
+    __slots__ = ("_data", "_mesh", "_modes", "_stages", "name")
 
     def __init__(
         self,
@@ -47,11 +48,13 @@ class Parameter:
         data: Mapping[str, Any],
         mesh: Mesh,
         modes: tuple[str, ...] = MODES,
+        stages: Stages | None = None,
     ) -> None:
         self.name = name
         self._data = data
         self._mesh = mesh
         self._modes = modes
+        self._stages = stages
 
     def __repr__(self) -> str:
         return f"Parameter({self.name!r}, {self.shape}, {self.dtype}, {self.spec()})"
@@ -80,6 +83,74 @@ class Parameter:
     def placement(self) -> Placement | None:
         placed = self._data.get("placement")
         return Placement(placed["axis"], placed["coordinate"]) if placed else None
+
+    @property
+    def stages(self) -> tuple[int, ...] | None:
+        """The stages of the pipeline that have it; None in a plan without."""
+        return None if self._stages is None else held_stages(self._data)
+
+    @property
+    def stage_axis(self) -> str | None:
+        """The axis whose coordinates are the ranks of the pipeline."""
+        return None if self._stages is None else self._stages.axis
+
+    @property
+    def ranks(self) -> tuple[int, ...] | None:
+        """The ranks of the pipeline that hold it; None in a plan without."""
+        if self._stages is None:
+            return None
+        return self._stages.ranks_of(held_stages(self._data))
+
+    @property
+    def layer_slices(self) -> Slices | None:
+        """Of a tensor that holds layers in a plan with stages: which of them
+        each stage has."""
+        data = self._data.get("slices")
+        if data is None:
+            return None
+        of = tuple(range(*one) for one in data["of"])
+        return Slices(data["dim"], data.get("dims", 1), of)
+
+    def _layers_on(self, rank: int) -> tuple[int, range] | None:
+        """The dimension that the stages split, and what the rank has of it: all
+        but a tensor that holds layers has no such dimension."""
+        layers = self.layer_slices
+        if layers is None or self._stages is None:
+            return None
+        if layers.dims > 1:
+            return layers.dim + 1, range(rank, rank + 1)
+        own = [
+            layers.of[stage.number]
+            for stage in self._stages.of
+            if rank in stage.ranks and layers.of[stage.number]
+        ]
+        if len(own) != 1:
+            raise PlanError(f"rank {rank} has several ranges of layers of {self.name}")
+        return layers.dim, own[0]
+
+    def mesh_spec(self, mode: str = "train") -> Spec:
+        """The spec on the whole mesh: of a tensor that holds layers, with the
+        axis of the stages on the dimension that counts them. Uneven layers have
+        no such spec, which is a PlanError."""
+        spec = self.spec(mode)
+        layers = self.layer_slices
+        if layers is None or self._stages is None:
+            return spec
+        dim = layers.dim + (1 if layers.dims > 1 else 0)
+        even = layers.dims > 1 or (
+            len({len(one) for one in layers.of}) == 1
+            and [stage.ranks for stage in self._stages.of]
+            == [(rank,) for rank in range(self._mesh.size(self._stages.axis))]
+        )
+        if not even:
+            raise PlanError(
+                f"the stages have different numbers of layers of {self.name},"
+                " which no spec states"
+            )
+        entry = spec[dim] if dim < len(spec) else None
+        others = (entry,) if isinstance(entry, str) else tuple(entry or ())
+        group: Entry = (self._stages.axis, *others) if others else self._stages.axis
+        return (*spec[:dim], group, *spec[dim + 1 :])
 
     @property
     def weight_decay(self) -> bool | None:
@@ -124,18 +195,28 @@ class Parameter:
 
     def slices(self, device: int, mode: str = "train") -> tuple[slice, ...] | None:
         """What the device holds, a slice for each dimension; None where the
-        parameter is placed on other devices."""
+        parameter is placed on other devices, or in stages of other ranks."""
         at = self._mesh.coordinates(device)
         placed = self.placement
         if placed and at[placed.axis] != placed.coordinate:
             return None
+        layers = None
+        if self._stages is not None:
+            rank = at[self._stages.axis]
+            if rank not in (self.ranks or ()):
+                return None
+            layers = self._layers_on(rank)
         shard = self.shard_shape_in(mode)
         if shard is None:
             raise PlanError(f"the plan knows no shape of {self.name}")
         out = []
-        for length, entry in zip(shard, self.spec(mode)):
-            index = 0
+        for dim, (length, entry) in enumerate(zip(shard, self.spec(mode))):
+            index, parts = 0, 1
             for axis in (entry,) if isinstance(entry, str) else entry or ():
                 index = index * self._mesh.size(axis) + at[axis]
-            out.append(slice(index * length, (index + 1) * length))
+                parts *= self._mesh.size(axis)
+            begin = 0
+            if layers is not None and layers[0] == dim:
+                begin, length = layers[1].start, len(layers[1]) // parts
+            out.append(slice(begin + index * length, begin + (index + 1) * length))
         return tuple(out)

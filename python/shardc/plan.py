@@ -20,6 +20,8 @@ from shardc.names import Names, fold
 from shardc.parameter import Parameter, not_planned, shape_of, spec_of
 from shardc.schema import Misfit, path_text, position
 from shardc.seal import check_form, check_seal
+from shardc.stages import Stages
+from shardc.stages import read as read_stages
 from shardc.tree import Leaf, leaves, other_leaves, parameters_of
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from shardc.results import Result
 
 SCHEMA = "shardc.plan/v1"
+SCHEMA_WITH_STAGES = "shardc.plan/v2"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +110,8 @@ class Plan(Mapping[str, Parameter]):
     `load` and `loads` also check that the plan is as `shardc` wrote it."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+        known = (SCHEMA, SCHEMA_WITH_STAGES)
+        if not isinstance(data, Mapping) or data.get("schema") not in known:
             raise PlanError(f"this is no plan: its schema is not {SCHEMA!r}")
         try:
             check_form(data)
@@ -132,6 +136,10 @@ class Plan(Mapping[str, Parameter]):
         )
         self.modes: tuple[str, ...] = tuple(data["modes"])
         self.fingerprint: str = data["fingerprint"]
+        # The stages of a pipeline; None in a plan without.
+        self.stages: Stages | None = (
+            read_stages(data["stages"]) if "stages" in data else None
+        )
         self.rules: tuple[dict[str, Any], ...] = tuple(data["rules"])
         self.summary = Summary(
             **{
@@ -189,7 +197,9 @@ class Plan(Mapping[str, Parameter]):
 
     def __getitem__(self, name: str) -> Parameter:
         try:
-            return Parameter(name, self._params[name], self.mesh, self.modes)
+            return Parameter(
+                name, self._params[name], self.mesh, self.modes, self.stages
+            )
         except KeyError:
             near = self._names.near(str(name))
             raise KeyError(f"{name} (did you mean {near}?)" if near else name) from None

@@ -97,7 +97,9 @@ def _check(
         _check_object(value, schema, root, path)
     elif isinstance(value, (list, tuple)):
         if len(value) < schema.get("minItems", 0):
-            raise Misfit(path, "is an empty list")
+            raise Misfit(path, "has too few items")
+        if len(value) > schema.get("maxItems", len(value)):
+            raise Misfit(path, "has too many items")
         if "items" in schema:
             for number, item in enumerate(value):
                 _check(item, schema["items"], root, (*path, number))

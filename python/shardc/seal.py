@@ -1,8 +1,8 @@
 """Whether a plan is as the compiler wrote it.
 
-The fingerprint covers a plan's meaning: mesh, modes, attention specs, and the
-shape, dtype, specs, placement and weight decay of each parameter. What it does
-not cover, such as shard shapes, follows from those and is computed again:
+The fingerprint covers a plan's meaning: mesh, modes, attention specs, stages, and
+the shape, dtype, specs, placement, stages and weight decay of each parameter. What
+it does not cover, such as shard shapes, follows from those and is computed again:
 
     "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
       ->  shard_shape is [4], and the rest of the plan gives [2]
@@ -112,6 +112,7 @@ def check_form(data: Any) -> None:
         check(data, schema, schema)
     check({**data, "params": {}}, schema, schema)
     sizes = _mesh_sizes(data["mesh"])
+    stages = _checked_stages(data, sizes)
     known: dict[str, None] = {}
     for name, param in params.items():  # type: ignore[union-attr]
         if not isinstance(name, str):
@@ -122,6 +123,8 @@ def check_form(data: Any) -> None:
                 continue
             check(param, schema["definitions"]["param"], schema)
             _check_names(param, sizes)
+            if stages is not None:
+                _check_stages(param, stages)
         except Misfit as error:
             raise Misfit(("params", name, *error.path), error.message) from None
         except (TypeError, ValueError, RecursionError) as error:
@@ -148,6 +151,66 @@ def _mesh_sizes(mesh: Mapping[str, Any]) -> dict[str, int]:
         if not fits or mesh.get("slices") != _product(dcn):
             raise Misfit(("mesh",), "has `slices` and `dcn` that do not agree")
     return sizes
+
+
+def _checked_stages(
+    data: Mapping[str, Any], sizes: Mapping[str, int]
+) -> Mapping[str, Any] | None:
+    stages: Mapping[str, Any] | None = data.get("stages")
+    if (stages is not None) != (data["schema"] == "shardc.plan/v2"):
+        raise Misfit((), "has `stages` exactly if its schema is shardc.plan/v2")
+    if stages is None:
+        return None
+    if stages["axis"] not in sizes:
+        raise Misfit(("stages", "axis"), f"is no axis of the mesh: {stages['axis']!r}")
+    ranks, end = sizes[stages["axis"]], 0
+    for number, stage in enumerate(stages["of"]):
+        path = ("stages", "of", number)
+        if any(rank >= ranks for rank in stage["ranks"]):
+            raise Misfit((*path, "ranks"), f"has a rank beyond the {ranks} of the axis")
+        begin, after = stage["layers"]
+        if begin != end or after < begin:
+            raise Misfit((*path, "layers"), "does not follow the stage before")
+        end = after
+    if not stages["of"]:
+        raise Misfit(("stages", "of"), "has no stage")
+    for number, copy in enumerate(stages.get("copies", ())):
+        path = ("stages", "copies", number)
+        if any(stage >= len(stages["of"]) for stage in copy["stages"]):
+            raise Misfit((*path, "stages"), "has a stage that is none")
+        if any(rank >= ranks for rank in copy["ranks"]):
+            raise Misfit((*path, "ranks"), f"has a rank beyond the {ranks} of the axis")
+    return stages
+
+
+def _check_stages(param: Mapping[str, Any], stages: Mapping[str, Any]) -> None:
+    if ("stages" in param) == ("slices" in param):
+        raise Misfit((), "has `stages` or `slices`, one of them")
+    for path, layout in _layouts(param):
+        if any(stages["axis"] in _axes(entry) for entry in layout["spec"]):
+            raise Misfit((*path, "spec"), f"uses {stages['axis']!r}, the axis of the stages")
+    if "stages" in param:
+        own = param["stages"]
+        ascends = all(a < b for a, b in zip(own, own[1:]))
+        if not own or not ascends or own[-1] >= len(stages["of"]):
+            raise Misfit(("stages",), "is no list of stages, ascending")
+        return
+    slices = param["slices"]
+    dims, shape = slices.get("dims", 1), param["shape"]
+    if dims not in (1, 3):
+        raise Misfit(("slices", "dims"), "is neither 1 nor 3")
+    if len(slices["of"]) != len(stages["of"]):
+        raise Misfit(("slices", "of"), "has no range for each stage")
+    if shape is None or slices["dim"] + dims > len(shape):
+        raise Misfit(("slices", "dim"), "is no dimension of the shape")
+    end = 0
+    for begin, after in slices["of"]:
+        if begin < after and begin == end:
+            end = after
+        elif begin != after:
+            raise Misfit(("slices", "of"), "does not have all layers, one after the other")
+    if end != _product(shape[slices["dim"] : slices["dim"] + dims]) or not end:
+        raise Misfit(("slices", "of"), "does not have all layers, one after the other")
 
 
 def _layouts(param: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -211,7 +274,7 @@ def fullest(everywhere: int, placed: Mapping[tuple[str, int], int]) -> int | Non
 
 def _entry(param: Mapping[str, Any]) -> str:
     """The members of a parameter that the fingerprint covers."""
-    keys = ("dtype", "placement", "shape", "spec", "weight_decay")
+    keys = ("dtype", "placement", "shape", "slices", "spec", "stages", "weight_decay")
     out = {key: param[key] for key in keys if param.get(key) is not None}
     modes = {mode: of["spec"] for mode, of in param.get("modes", {}).items()}
     return _canonical({**out, "modes": modes} if modes else out)
@@ -231,6 +294,10 @@ def _fingerprint(data: Mapping[str, Any], params: list[str]) -> str:
         if key != "attention" or data[key]
     ]
     members.append(f'"params":{{{",".join(params)}}}')
+    if "stages" in data:
+        # The schedule is covered by its table.
+        stages = {key: of for key, of in data["stages"].items() if key != "schedule"}
+        members.append(f'"stages":{_canonical(stages)}')
     whole = "{" + ",".join(members) + "}"
     return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
 
@@ -244,6 +311,7 @@ def check_seal(data: Mapping[str, Any]) -> None:
     won = [0] * len(data["rules"])
     totals: dict[str, int | None] = {"elements": 0, "bytes": 0}
     everywhere, placed = 0, {}  # type: ignore[var-annotated]
+    ranks = _Ranks(data["stages"], sizes) if "stages" in data else None
     unmatched = corrected = 0
     known = True
     canonical = []
@@ -268,6 +336,8 @@ def check_seal(data: Mapping[str, Any]) -> None:
         add("elements", elements)
         add("bytes", None if elements is None or dtype is None else _bytes(elements, dtype))
         known = known and size is not None
+        if ranks is not None:
+            ranks.add(param, size or 0)
         if "placement" in param:
             place = (param["placement"]["axis"], param["placement"]["coordinate"])
             placed[place] = placed.get(place, 0) + (size or 0)
@@ -289,6 +359,10 @@ def check_seal(data: Mapping[str, Any]) -> None:
     for key, total in totals.items():
         _equal(summary[key], total, ("summary", key))
     most = fullest(everywhere, placed) if known else None
+    if ranks is not None:
+        by_rank = ranks.summary(known)
+        _equal(summary.get("bytes_by_rank"), by_rank, ("summary", "bytes_by_rank"))
+        most = by_rank["most"]
     _equal(summary["bytes_per_device"], most, ("summary", "bytes_per_device"))
     _equal(summary["unmatched"], unmatched, ("summary", "unmatched"))
     # It counts corrections of modes that are not listed, too.
@@ -300,6 +374,47 @@ def check_seal(data: Mapping[str, Any]) -> None:
         raise Misfit(
             ("fingerprint",), f"is not that of the plan's content, which is {now}"
         )
+
+
+class _Ranks:
+    """Adds up the bytes on the fullest device of each rank of a pipeline."""
+
+    def __init__(self, stages: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        self._of = [frozenset(stage["ranks"]) for stage in stages["of"]]
+        count = sizes[stages["axis"]]
+        self._everywhere = [0] * count
+        self._placed: list[dict[tuple[str, int], int]] = [{} for _ in range(count)]
+
+    def add(self, param: Mapping[str, Any], size: int) -> None:
+        shares: dict[int, int] = {}
+        if "slices" in param:
+            ranges = param["slices"]["of"]
+            of_layer = size // max((end for begin, end in ranges if begin < end), default=1)
+            for stage, (begin, end) in enumerate(ranges):
+                for rank in self._of[stage] if begin < end else ():
+                    shares[rank] = shares.get(rank, 0) + (end - begin) * of_layer
+        else:
+            shares = {rank: size for stage in param["stages"] for rank in self._of[stage]}
+        for rank, share in shares.items():
+            if "placement" in param:
+                place = (param["placement"]["axis"], param["placement"]["coordinate"])
+                placed = self._placed[rank]
+                placed[place] = placed.get(place, 0) + share
+            else:
+                self._everywhere[rank] += share
+
+    def summary(self, known: bool) -> dict[str, Any]:
+        of = [
+            fullest(everywhere, placed) if known else None
+            for everywhere, placed in zip(self._everywhere, self._placed)
+        ]
+        sums = [size for size in of if size is not None]
+        complete = known and len(sums) == len(of)
+        return {
+            "most": max(sums) if complete else None,
+            "least": min(sums) if complete else None,
+            "of": of,
+        }
 
 
 def _check_sizes(param: Mapping[str, Any], sizes: Mapping[str, int]) -> int | None:

@@ -55,7 +55,30 @@ def placements(plan: Plan, name: str, mode: str = "train") -> list[Any]:
             f"{name} is placed at one coordinate of {parameter.placement.axis}, "
             "which DTensor has no placement for"
         )
-    return placements_of(parameter.spec(mode), plan.mesh)
+    of = placements_of(parameter.spec(mode), plan.mesh)
+    return [of[number] for number in _numbers_of_stage(plan)]
+
+
+def _numbers_of_stage(plan: Plan) -> list[int]:
+    """The mesh dimensions over which a stage's parameters are distributed: all
+    but the one of the pipeline, whose ranks hold other parameters."""
+    stages = plan.stages
+    return [
+        number
+        for number, axis in enumerate(plan.mesh.axes)
+        if stages is None or axis.name != stages.axis
+    ]
+
+
+def stage_mesh(plan: Plan, mesh: DeviceMesh) -> DeviceMesh:
+    """The part of the plan's mesh that this process's stages are distributed
+    over; the mesh itself in a plan without stages."""
+    names = tuple(plan.mesh.axes[n].name for n in _numbers_of_stage(plan))
+    if len(names) == len(plan.mesh.axes):
+        return mesh
+    if not names:
+        raise PlanError("the mesh has no axis but that of the stages")
+    return mesh[names]
 
 
 def distribute(
@@ -68,7 +91,8 @@ def distribute(
     replicated, where the plan does not have it. A parameter that the plan lacks,
     or has in another shape, is an error before any is replaced, and so is a mesh
     that is not the plan's; a parameter in several places (tied embeddings) is
-    there afterwards."""
+    there afterwards. Of a plan with stages the module is that of the process's
+    own stages, and its parameters are distributed over `stage_mesh`."""
     if mesh is not None:
         check_device_mesh(plan, mesh)
     wrong = [str(d) for d in plan.check(module, dtypes=False) if d.kind != "missing"]
@@ -79,6 +103,8 @@ def distribute(
     where = {name: _placements_at(plan, name, mode) for name in (*tensors, *buffers)}
     for tensor in (*tensors.values(), *buffers.values()):
         mesh = mesh or device_mesh(plan, tensor.device.type)
+    if mesh is not None:
+        mesh = stage_mesh(plan, mesh)
     made: dict[torch.Tensor, torch.Tensor] = {}
     for path, child in module.named_modules():
         for key, parameter in list(child.named_parameters(recurse=False)):
@@ -104,5 +130,5 @@ def _joined(path: str, key: str) -> str:
 def _placements_at(plan: Plan, name: str, mode: str) -> list[Any]:
     known = plan.name_of(tuple(name.split(".")))
     if known is None:
-        return [Replicate() for _ in plan.mesh.axes]
+        return [Replicate() for _ in _numbers_of_stage(plan)]
     return placements(plan, known, mode)

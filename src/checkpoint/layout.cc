@@ -29,19 +29,13 @@ std::string FileName(std::string_view series, size_t number) {
 
 using Coordinates = std::vector<std::vector<int64_t>>;  // by device
 
-bool Holds(const LaidTensor& tensor, const std::vector<int64_t>& at) {
-  return !tensor.placement ||
-         at[tensor.placement->first] == tensor.placement->second;
-}
-
 // Returns the devices that hold each part.
 std::vector<std::vector<int64_t>> Holders(const LaidTensor& tensor,
                                           const Coordinates& coordinates) {
-  std::vector<std::vector<int64_t>> out(AsIndex(tensor.cut.parts()));
+  std::vector<std::vector<int64_t>> out(AsIndex(tensor.parts()));
   for (size_t device = 0; device < coordinates.size(); ++device) {
-    if (!Holds(tensor, coordinates[device])) continue;
-    out[AsIndex(tensor.cut.PartOf(coordinates[device]))].push_back(
-        static_cast<int64_t>(device));
+    const auto part = tensor.PartOn(coordinates[device]);
+    if (part) out[AsIndex(*part)].push_back(static_cast<int64_t>(device));
   }
   return out;
 }
@@ -53,11 +47,10 @@ std::vector<LaidFile> PerDevice(const std::vector<LaidTensor>& tensors,
     LaidFile file{
         FileName("device-", device), {static_cast<int64_t>(device)}, {}};
     for (size_t t = 0; t < tensors.size(); ++t) {
-      if (!Holds(tensors[t], coordinates[device])) continue;
+      const auto part = tensors[t].PartOn(coordinates[device]);
+      if (!part) continue;
       file.parts.push_back(
-          {static_cast<uint32_t>(t),
-           static_cast<uint32_t>(tensors[t].cut.PartOf(coordinates[device])),
-           {}});
+          {static_cast<uint32_t>(t), static_cast<uint32_t>(*part), {}});
     }
     files.push_back(std::move(file));
   }
@@ -115,6 +108,24 @@ std::vector<LaidFile> PerShard(const std::vector<LaidTensor>& tensors,
 }
 
 }  // namespace
+
+int64_t LaidTensor::parts() const {
+  return slices.back().first_part + slices.back().cut.parts();
+}
+
+std::optional<int64_t> LaidTensor::PartOn(
+    const std::vector<int64_t>& coordinates) const {
+  if (placement && coordinates[placement->first] != placement->second) {
+    return std::nullopt;
+  }
+  for (const LaidSlice& slice : slices) {
+    const bool holds = slice.ranks.empty() ||
+                       std::find(slice.ranks.begin(), slice.ranks.end(),
+                                 coordinates[stage_axis]) != slice.ranks.end();
+    if (holds) return slice.first_part + slice.cut.PartOf(coordinates);
+  }
+  return std::nullopt;
+}
 
 std::vector<LaidFile> LayOut(const std::vector<LaidTensor>& tensors,
                              const Mesh& mesh, Per per) {

@@ -15,11 +15,24 @@
 
 namespace shardc {
 
+// Parts of a tensor that are divided by one spec: all of it, or the layers of
+// one stage.
+struct LaidSlice {
+  Partition cut;
+  int64_t first_part = 0;      // number in the tensor of the slice's first part
+  std::vector<int32_t> ranks;  // of the pipeline, that hold it; empty: all
+};
+
 // The parts of one tensor. A tensor that exists at one coordinate of an axis
 // only has that coordinate.
 struct LaidTensor {
-  Partition cut;
-  std::optional<std::pair<size_t, int64_t>> placement;  // axis, coordinate
+  std::vector<LaidSlice> slices;
+  std::optional<std::pair<size_t, int64_t>> placement = {};  // axis, coordinate
+  size_t stage_axis = 0;  // of the mesh, if slices have ranks
+
+  int64_t parts() const;
+  // The part that a device with these coordinates holds; nullopt: none.
+  std::optional<int64_t> PartOn(const std::vector<int64_t>& coordinates) const;
 };
 
 struct LaidPart {

@@ -6,6 +6,7 @@
 //   device-00001: `w` is rows 2 to 4     per process: `w[2:4,0:4]`
 #include "checkpoint/shard_plan.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "checkpoint/tree_record.h"
 #include "floats/convert.h"
 #include "model/safetensors_header.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -162,17 +164,85 @@ class Planner {
     }
   }
 
+  void RefuseSpec(const Spec& spec, const Shape& shape,
+                  const ReadParam& param) {
+    findings_.Add(code::kSpec, param.place,
+                  "the spec " + SpecText(spec) + " of `" + param.name +
+                      "` does not divide " + ShapeText(shape) + " over " +
+                      MeshText(job_.index.mesh));
+  }
+
+  // Appends the parts of one slice of the tensor to `boxes`. The slice begins
+  // at `begin` of dimension `dim`.
+  bool AddSlice(const Spec& spec, const Shape& shape, const ReadParam& param,
+                size_t dim, int64_t begin, std::vector<int32_t> ranks,
+                LaidTensor& laid, std::vector<Box>& boxes) {
+    auto cut = Partition::Make(spec, shape, job_.index.mesh);
+    if (!cut) {
+      RefuseSpec(spec, shape, param);
+      return false;
+    }
+    const auto first = static_cast<int64_t>(boxes.size());
+    for (int64_t i = 0; i < cut->parts(); ++i) {
+      Box box = cut->BoxOf(i);
+      if (begin > 0) box.offset[dim] += begin;
+      boxes.push_back(std::move(box));
+    }
+    laid.slices.push_back({std::move(*cut), first, std::move(ranks)});
+    return true;
+  }
+
+  // Divides a tensor by its spec, and one that holds layers by its stages
+  // first.
+  std::optional<LaidTensor> LaidOf(const StoredTensor& tensor,
+                                   const ReadParam& param,
+                                   std::vector<Box>& boxes) {
+    Spec spec = param.SpecOf(mode_);
+    LaidTensor laid;
+    const bool sliced = plan_.stages && param.stages.dim;
+    const size_t dim = sliced ? AsIndex(*param.stages.dim) : 0;
+    if (plan_.stages)
+      laid.stage_axis = *job_.index.mesh.Find(plan_.stages->axis);
+    if (!sliced || param.stages.dims > 1) {
+      std::vector<int32_t> ranks;
+      if (sliced) {
+        spec.resize(std::max(spec.size(), dim + 2));
+        spec[dim + 1].insert(spec[dim + 1].begin(), plan_.stages->axis);
+      } else if (plan_.stages) {
+        ranks = RanksOf(*plan_.stages, param.stages);
+      }
+      if (!AddSlice(spec, tensor.shape, param, 0, 0, std::move(ranks), laid,
+                    boxes)) {
+        return std::nullopt;
+      }
+      return laid;
+    }
+    std::set<int32_t> taken;
+    for (const StageShare& share : param.stages.of) {
+      Shape shape = tensor.shape;
+      shape[dim] = share.end - share.begin;
+      const auto& ranks = plan_.stages->of[AsIndex(share.stage)].ranks;
+      for (const int32_t rank : ranks) {
+        if (taken.insert(rank).second) continue;
+        findings_.Add(code::kSpec, param.place,
+                      "rank " + std::to_string(rank) +
+                          " has several ranges of layers of `" + param.name +
+                          "`, and a file holds one part of a tensor",
+                      "take a schedule with one stage on a rank, such as 1f1b");
+        return std::nullopt;
+      }
+      if (!AddSlice(spec, shape, param, dim, share.begin, ranks, laid, boxes)) {
+        return std::nullopt;
+      }
+    }
+    return laid;
+  }
+
   void AddTensor(const StoredTensor& tensor, const ReadParam& param) {
     const Spec& spec = param.SpecOf(mode_);
-    auto cut = Partition::Make(spec, tensor.shape, job_.index.mesh);
-    if (!cut) {
-      findings_.Add(code::kSpec, param.place,
-                    "the spec " + SpecText(spec) + " of `" + param.name +
-                        "` does not divide " + ShapeText(tensor.shape) +
-                        " over " + MeshText(job_.index.mesh));
-      return;
-    }
     TransferTensor moved;
+    auto laid = LaidOf(tensor, param, moved.parts);
+    if (!laid) return;
     moved.name = tensor.name;
     moved.shape = tensor.shape;
     moved.from = tensor.dtype;
@@ -181,23 +251,24 @@ class Planner {
     moved.array = tensor.array;
     moved.places = tensor.places;
     moved.in_tree = tensor.in_tree;
-    for (int64_t i = 0; i < cut->parts(); ++i) {
-      moved.parts.push_back(cut->BoxOf(i));
-    }
     if (const auto fault = CheckByteCuts(moved)) {
       findings_.Add(
           code::kSpec, param.place, *fault,
           "its elements are packed: split it along another dimension");
       return;
     }
-    LaidTensor laid{std::move(*cut), {}};
     if (param.placement) {
-      laid.placement = {*job_.index.mesh.Find(param.placement->axis),
-                        param.placement->coordinate};
+      laid->placement = {*job_.index.mesh.Find(param.placement->axis),
+                         param.placement->coordinate};
     }
-    laid_.push_back(std::move(laid));
-    job_.index.params.push_back(
-        {moved.name, moved.shape, moved.to, spec, param.placement});
+    laid_.push_back(std::move(*laid));
+    IndexedParam indexed{moved.name, moved.shape,     moved.to,
+                         spec,       param.placement, {}};
+    if (plan_.stages) {
+      indexed.ranks = {plan_.stages->axis,
+                       RanksOf(*plan_.stages, param.stages)};
+    }
+    job_.index.params.push_back(std::move(indexed));
     job_.transfer.tensors.push_back(std::move(moved));
   }
 

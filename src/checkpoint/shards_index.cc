@@ -30,6 +30,14 @@ void WriteParam(JsonWriter& json, const IndexedParam& param) {
   if (param.placement) {
     WritePlacement(json, param.placement->axis, param.placement->coordinate);
   }
+  if (param.ranks) {
+    json.Key("ranks");
+    json.BeginObject();
+    json.Member("axis", param.ranks->axis);
+    json.Key("of");
+    json.Array(param.ranks->of);
+    json.EndObject();
+  }
   json.EndObject();
 }
 

@@ -30,6 +30,12 @@ struct IndexedParam {
   Dtype dtype = Dtype::kF32;
   Spec spec;
   std::optional<ReadPlacement> placement;
+  // Of a plan with stages: the coordinates of an axis that hold the parameter.
+  struct Ranks {
+    std::string axis;
+    std::vector<int32_t> of;
+  };
+  std::optional<Ranks> ranks;
 };
 
 struct IndexedPiece {

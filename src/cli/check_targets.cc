@@ -99,14 +99,11 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
                                     selection, out.errors);
     std::move(more.begin(), more.end(), std::back_inserter(extra));
   }
-  TargetStages stages = StagesOfTarget(target, options.inputs.asked, *compiled,
-                                       config, selection, out.errors);
-  std::move(stages.refused.begin(), stages.refused.end(),
-            std::back_inserter(extra));
+  FindingSink refused = RefusedStages(*compiled, selection, out.errors);
+  std::move(refused.begin(), refused.end(), std::back_inserter(extra));
   out.result =
       LintTarget(target, *compiled, std::move(config), options.lint, selection,
-                 std::move(extra), options.fix ? &out.fixes : nullptr,
-                 stages.planned ? &*stages.planned : nullptr);
+                 std::move(extra), options.fix ? &out.fixes : nullptr);
   for (const SourceRef& source : compiled->rules.sources) {
     out.rule_files.push_back(source->name());
   }

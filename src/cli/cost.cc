@@ -43,6 +43,13 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
   std::optional<ModelConfig> config;
   if (!model.empty()) config = ReadModelConfig(model, findings);
   if (!view || (!model.empty() && !config)) return std::nullopt;
+  if (view->plan.stages) {
+    findings.Add(code::kUsage, view->plan.mesh_place,
+                 "the plan has stages, and a plan file does not say how the "
+                 "names of layers are read",
+                 "give the inputs in place of `--plan`");
+    return std::nullopt;
+  }
   return cost::MakeCostInputs(*view, std::move(config), mode);
 }
 
@@ -96,9 +103,9 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
       {work.mode, own.batch, own.length, microbatches}, findings);
   if (!request) return StageStatus(findings);
   own.microbatches = request->table.microbatches;
-  const auto planned =
-      PlanStages(*inputs.compiled, inputs.model ? &*inputs.model : nullptr,
-                 *request, findings);
+  const auto planned = DivideIntoStages(*inputs.compiled,
+                                        inputs.model ? &*inputs.model : nullptr,
+                                        *request, findings);
   if (!planned) return StageStatus(findings);
   if (own.profile == nullptr && work.mesh.device) {
     own.profile = FindDeviceProfile(work.mesh.device->profile);

@@ -21,7 +21,6 @@
 #include "lint/rules/lint.h"
 #include "source/wording.h"
 #include "target/choose.h"
-#include "target/stages.h"
 #include "verify/step/parameter_step.h"
 
 namespace shardc::cli {
@@ -128,17 +127,11 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
     return ExplainProgram(flags.program, *compiled, *param, common, findings);
   }
   // `check` reports stages that are refused.
-  Findings refused;
-  const auto planned =
-      PlanTargetStages(*target, *compiled, model ? &*model : nullptr,
-                       RulesBoundary(*target, flags.inputs.asked), refused);
-  findings.NoteReadsOf(refused);
-  const PlannedStages* stages = planned ? &*planned : nullptr;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
-      WriteExplainJson(*compiled, *param, out, place, stages);
+      WriteExplainJson(*compiled, *param, out, place);
     } else {
-      out.Append(ExplainText(*compiled, *param, place, stages));
+      out.Append(ExplainText(*compiled, *param, place));
     }
   };
   return PutOut(write, findings) ? kDone : kFailed;

@@ -14,6 +14,7 @@
 #include "cli/stage_flags.h"
 #include "emit/emit.h"
 #include "emit/exports/exporter.h"
+#include "emit/exports/staged.h"
 #include "importers/rules/logical.h"
 #include "plan/planned_stages.h"
 #include "source/file.h"
@@ -121,7 +122,7 @@ bool DivideDeclared(const ExportFlags& flags, const Target& target,
       MergedStages(stages, *declared, compiled.mesh, microbatches, findings);
   if (!request) return false;
   const auto planned =
-      PlanStages(compiled, model ? &*model : nullptr, *request, findings);
+      DivideIntoStages(compiled, model ? &*model : nullptr, *request, findings);
   if (!planned) return false;
   exports::PipelineChoice& choice = out.stages.emplace();
   choice.axis = planned->axis;
@@ -155,8 +156,9 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
       LoadAndCompile(flags.inputs, *target, common, findings, &model);
   if (compiled == nullptr) return std::nullopt;
   Findings found = PlanFindings(*compiled);
+  if (!staged) found.Append(StageFindings(*compiled));
   if (found.HasErrors()) {
-    status = kFound;
+    status = compiled->stage_findings.empty() ? kFound : StageStatus(found);
     findings.Append(std::move(found));
     return std::nullopt;
   }
@@ -195,11 +197,34 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
   return imports::ReadLogicalNames(source, findings);
 }
 
-// The stages that the flags give; nullopt after a finding.
+// Takes from the stages of a plan what the flags leave out.
+void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
+  flags.stages = planned.axis;
+  if (flags.schedule.empty()) flags.schedule = planned.schedule;
+  if (flags.virtual_stages.empty() && !IsScheduleFile(flags.schedule)) {
+    flags.virtual_stages = std::to_string(planned.virtual_stages);
+  }
+  if (flags.microbatches.empty()) {
+    flags.microbatches = std::to_string(planned.microbatches);
+  }
+}
+
+// The stages that the flags give, and where they give none those of the plan;
+// nullopt after a finding.
 std::optional<exports::PipelineChoice> PipelineOf(
-    const exports::Exporter& exporter, const ExportFlags& flags,
-    const Mesh& mesh, Findings& findings) {
+    const exports::Exporter& exporter, const ExportFlags& given,
+    const Mesh& mesh, const std::optional<PlanStages>& planned,
+    Findings& findings) {
   exports::PipelineChoice out;
+  ExportFlags flags = given;
+  if (planned && flags.stages.empty()) {
+    CompleteFlags(*planned, flags);
+    if (given.assign.empty() && given.virtual_stages.empty()) {
+      for (const PlanStage& stage : planned->of) {
+        out.layers.push_back(stage.layers.count());
+      }
+    }
+  }
   out.axis = flags.stages;
   if (flags.stages.empty()) {
     findings.Add(code::kUsage, {},
@@ -261,8 +286,15 @@ int RunExport(const ExportFlags& flags, const Common& common,
   const bool staged =
       exporter->flags.find("--stages") != std::string_view::npos;
   OfInputs of_inputs;
-  const auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
+  auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
   if (!plan) return status;
+  const auto stages = plan->stages;
+  if (stages && !staged) {
+    plan = exporter->of_stage
+               ? exports::WithinStage(*plan)
+               : exports::WithoutStages(*plan, exporter->name, findings);
+    if (!plan) return kFailed;
+  }
   if (!HasMode(*plan, options.mode, findings)) return kFailed;
   std::optional<Manifest> state;
   if (!flags.state.empty()) {
@@ -271,7 +303,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
   }
   std::optional<exports::PipelineChoice> pipeline = std::move(of_inputs.stages);
   if (staged && !pipeline) {
-    pipeline = PipelineOf(*exporter, flags, plan->mesh, findings);
+    pipeline = PipelineOf(*exporter, flags, plan->mesh, stages, findings);
     if (!pipeline) return StageStatus(findings);
   }
   Findings said;

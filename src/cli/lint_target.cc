@@ -14,7 +14,6 @@
 #include "source/stage_code.h"
 #include "target/choose.h"
 #include "target/open.h"
-#include "target/stages.h"
 
 namespace shardc::cli {
 namespace {
@@ -41,23 +40,17 @@ std::vector<ZigZagRing> RingsOf(const VerifyInput& input) {
 
 }  // namespace
 
-TargetStages StagesOfTarget(const Target& target, const TargetRequest& asked,
-                            const Compiled& compiled,
-                            const std::optional<ModelConfig>& config,
-                            const Selection& selection, Findings& findings) {
-  TargetStages out;
-  Findings own;
-  std::string axis;
-  out.planned = PlanTargetStages(target, compiled, config ? &*config : nullptr,
-                                 RulesBoundary(target, asked), own, &axis);
+FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
+                          Findings& findings) {
+  FindingSink out;
   const auto codes = StageCodes();
-  findings.NoteReadsOf(own);
-  for (const Finding& finding : own.all()) {
+  for (const Finding& finding : compiled.stage_findings) {
     if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
       findings.Add(finding);
     } else if (selection.Wants(*finding.code)) {
       // Nothing uses the axis only because the stages are refused.
-      out.refused.emplace_back(finding).reports = {UnusedAxisTopic(axis)};
+      out.emplace_back(finding).reports = {
+          UnusedAxisTopic(compiled.stage_axis)};
     }
   }
   return out;
@@ -66,8 +59,7 @@ TargetStages StagesOfTarget(const Target& target, const TargetRequest& asked,
 LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
                       const Selection& selection, FindingSink extra,
-                      std::vector<RuleFix>* fixes,
-                      const PlannedStages* stages) {
+                      std::vector<RuleFix>* fixes) {
   const AttentionFlag& attention = flags.attention;
   const bool has_model = config || attention.heads;
   const ModelConfig model = WithFlags(std::move(config), attention);
@@ -82,7 +74,6 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
       first(flags.kv_length, first(attention.kv_len, target.kv_len));
   inputs.memory_bytes = flags.memory ? flags.memory : target.memory_bytes;
   inputs.rings = RingsOf(target.verify);
-  inputs.stages = stages;
   const Facts facts(inputs);
   LintResult out = RunLints(facts, selection, std::move(extra));
   if (fixes != nullptr) *fixes = FixesOf(facts, out.findings);
@@ -106,11 +97,9 @@ std::optional<LintResult> LintBySettings(const Target& target,
   Findings wrong;
   const auto selection = Selection::Make(settings, false, wrong);
   if (!selection) return std::nullopt;
-  TargetStages stages =
-      StagesOfTarget(target, {}, compiled, config, *selection, wrong);
-  LintResult out = LintTarget(target, compiled, std::move(config), flags,
-                              *selection, std::move(stages.refused), nullptr,
-                              stages.planned ? &*stages.planned : nullptr);
+  LintResult out =
+      LintTarget(target, compiled, std::move(config), flags, *selection,
+                 RefusedStages(compiled, *selection, wrong));
   if (!settings.baseline.empty()) {
     const auto baseline = ReadBaseline(settings.baseline, wrong);
     if (baseline) baseline->Apply(out.findings);

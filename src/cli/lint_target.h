@@ -13,7 +13,6 @@
 #include "lint/select.h"
 #include "model/project.h"
 #include "plan/compile.h"
-#include "plan/planned_stages.h"
 #include "target/choose.h"
 
 namespace shardc::cli {
@@ -26,25 +25,18 @@ struct LintFlags {
   std::optional<int64_t> batch, length, kv_length;
 };
 
-// The stages of a pipeline that a target declares.
-struct TargetStages {
-  std::optional<PlannedStages> planned;
-  FindingSink refused;  // why they are refused
-};
-// Reads and divides them. Of the refusals those that the selection wants are
-// returned; other errors are added to `findings`.
-TargetStages StagesOfTarget(const Target& target, const TargetRequest& asked,
-                            const Compiled& compiled,
-                            const std::optional<ModelConfig>& config,
-                            const Selection& selection, Findings& findings);
+// Why the declared stages of a pipeline are refused. Of the codes of
+// source/stage_code.h those that the selection wants are returned; other errors
+// are added to `findings`.
+FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
+                          Findings& findings);
 
 // Runs the lints. `extra` are findings of other parts; `fixes`, unless null,
-// gets the fixes of the findings; `stages` may be null.
+// gets the fixes of the findings.
 LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
                       const Selection& selection, FindingSink extra = {},
-                      std::vector<RuleFix>* fixes = nullptr,
-                      const PlannedStages* stages = nullptr);
+                      std::vector<RuleFix>* fixes = nullptr);
 
 // Returns the project's settings for `check`, or defaults if they cannot be
 // read. `findings` records which files were read; errors in the settings are

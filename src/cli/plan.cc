@@ -12,6 +12,7 @@
 #include "cli/lint_target.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/schedule_table.h"
 #include "cli/target_audit.h"
 #include "emit/audits/audit_lock.h"
 #include "emit/emit.h"
@@ -297,6 +298,13 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
+  // Without its stages the plan would be another one.
+  Findings stages = StageFindings(*compiled);
+  if (stages.HasErrors()) {
+    const int status = StageStatus(stages);
+    findings.Append(std::move(stages));
+    return status;
+  }
   Findings found = PlanFindings(*compiled);
   const bool refused = found.HasErrors();
   if (settings) {

@@ -116,4 +116,10 @@ Findings PlanFindings(const Compiled& compiled) {
   return findings;
 }
 
+Findings StageFindings(const Compiled& compiled) {
+  Findings out;
+  for (const Finding& finding : compiled.stage_findings) out.Add(finding);
+  return out;
+}
+
 }  // namespace shardc::cli

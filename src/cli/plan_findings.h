@@ -11,6 +11,9 @@ namespace shardc::cli {
 // group of parameters.
 Findings PlanFindings(const Compiled& compiled);
 
+// Why the stages that the inputs declare are refused.
+Findings StageFindings(const Compiled& compiled);
+
 // Rules that match nothing because of their file's separator.
 Findings SeparatorFindings(const Compiled& compiled);
 

@@ -54,14 +54,15 @@ struct ParamClasses {
 
 ParamClasses ClassesOf(const Plan& plan) {
   ParamClasses out;
-  std::map<std::tuple<uint32_t, int64_t, bool>, uint32_t> known;
+  std::map<std::tuple<uint32_t, int64_t, bool, uint32_t>, uint32_t> known;
   constexpr int64_t kNowhere = -1;
   out.class_of.reserve(plan.params.size());
   auto last = known.end();
   for (uint32_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
     const std::tuple key(param.layout, param.coordinate.value_or(kNowhere),
-                         param.weight_decay);
+                         param.weight_decay,
+                         plan.stages ? plan.stage_set[i] : 0U);
     if (last == known.end() || last->first != key) {
       const auto next = static_cast<uint32_t>(out.first.size());
       bool fresh = false;
@@ -84,7 +85,10 @@ Plan FirstOfEach(const Plan& plan, const ParamClasses& classes) {
   for (const uint32_t first : classes.first) {
     out.names.push_back(plan.names[first]);
     out.params.push_back(plan.params[first]);
+    if (plan.stages) out.stage_set.push_back(plan.stage_set[first]);
   }
+  out.stages = plan.stages;
+  out.stage_sets = plan.stage_sets;
   out.layouts = plan.layouts;
   out.placement_axes = plan.placement_axes;
   out.attention = plan.attention;
@@ -162,6 +166,7 @@ std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
   out->compiled = LoadAndCompile(flags, target, common, findings, &out->model);
   if (out->compiled == nullptr) return nullptr;
   Findings wrong = PlanFindings(*out->compiled);
+  wrong.Append(StageFindings(*out->compiled));
   found = wrong.HasErrors();
   findings.Append(std::move(wrong));
   if (found) return nullptr;

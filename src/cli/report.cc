@@ -22,9 +22,13 @@
 #include "cli/version.h"
 #include "cost/report.h"
 #include "emit/report/report.h"
+#include "emit/report/schedule_page.h"
 #include "picture/fold.h"
 #include "plan/difference/plan_difference.h"
+#include "plan/planned_stages.h"
+#include "schedule/schedules.h"
 #include "source/after_last.h"
+#include "source/index.h"
 
 namespace shardc::cli {
 namespace {
@@ -119,8 +123,28 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
   return true;
 }
 
+// Adds the schedule of the stages, of which a plan's file has the digest alone.
+void AddSchedule(Gathered& to) {
+  if (to.planned->compiled == nullptr) return;
+  const auto& stages = to.planned->compiled->stages;
+  if (stages == nullptr) return;
+  const schedule::Table& table = stages->table;
+  const schedule::Extent extent{table.ranks(), table.stages / table.ranks(),
+                                table.microbatches};
+  const int64_t tasks = schedule::TaskCount(extent);
+  if (tasks > static_cast<int64_t>(report::kMostDrawnTasks)) return;
+  schedule::Times times;
+  times.stages.resize(AsIndex(table.stages));
+  to.page.schedule = MakeScheduleReport(table, times);
+}
+
 bool GatherCosts(const ReportCommand& command, const Target& target,
                  Gathered& to, Findings& findings) {
+  // `cost` has the memory and the time of each rank of a pipeline.
+  if (to.planned->table.classes.plan.stages) {
+    AddSchedule(to);
+    return true;
+  }
   for (Mode mode : to.planned->table.classes.plan.modes) {
     const auto settings = CostSettings(command.flags, target, mode, findings);
     if (!settings) return false;

@@ -25,6 +25,7 @@
 #include "picture/array.h"
 #include "picture/coverage.h"
 #include "picture/mesh.h"
+#include "plan/without_stages.h"
 #include "source/index.h"
 #include "source/wording.h"
 
@@ -101,7 +102,13 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
       FindParam(table.names, separator, of.command.param, findings);
   const auto mode = ModeOf(of, Mode::kTrain, findings);
   if (!param || !mode) return std::nullopt;
-  const ReadParam& read = table.classes.plan.params[table.class_of[*param]];
+  ReadParam read = table.classes.plan.params[table.class_of[*param]];
+  const auto& stages = table.classes.plan.stages;
+  std::string ranks;
+  if (stages) {
+    ranks = RanksText(RanksOf(*stages, read.stages)) + " of " + stages->axis;
+    TakeStagesAway(*stages, read);
+  }
   picture::ArrayInput input;
   input.mesh = of.planned.mesh();
   input.spec = read.SpecOf(*mode);
@@ -116,6 +123,7 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
       read.type.shape ? ShapeText(*read.type.shape) : "shape unknown",
       SpecText(input.spec)};
   if (*mode != Mode::kTrain) title.emplace_back(ModeName(*mode));
+  if (!ranks.empty()) title.push_back(std::move(ranks));
   return Drawn{
       ArrayText(picture::ArrayPicture(std::move(input)), title, of.style)};
 }
@@ -136,6 +144,13 @@ int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
 }
 
 std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
+  if (of.planned.table.classes.plan.stages) {
+    findings.Add(code::kUsage, {},
+                 "the plan has stages, so that each rank of the pipeline has a "
+                 "memory of its own",
+                 "`shardc cost` lists the memory of each rank");
+    return std::nullopt;
+  }
   std::vector<Mode> modes = of.planned.table.classes.plan.modes;
   if (!of.command.flags.mode.empty()) {
     const auto mode = ParseModeFlag(of.command.flags.mode, findings);

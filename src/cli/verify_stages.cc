@@ -59,7 +59,7 @@ std::optional<verify::StageSettings> StagesToVerify(
       {Mode::kTrain, request.batch, request.length, microbatches}, findings);
   if (!stages) return std::nullopt;
   const auto planned =
-      PlanStages(compiled, model ? &*model : nullptr, *stages, findings);
+      DivideIntoStages(compiled, model ? &*model : nullptr, *stages, findings);
   if (!planned) return std::nullopt;
   cost::Settings settings;
   settings.batch = request.batch;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "model/name.h"
+#include "plan/without_stages.h"
 #include "roles/classify.h"
 #include "roles/words.h"
 #include "source/checked.h"
@@ -189,8 +190,20 @@ class Folder {
     if (placement) {
       group.placed_along = placement->axis;
       ++group.placed[placement->coordinate];
+    } else if (const auto& stages = table_.classes.plan.stages) {
+      AddRanks(*stages, table_.classes.plan.params[of_class].stages, group);
     }
     Gather(name, numbers_[at->second]);
+  }
+
+  // A rank of the pipeline is a coordinate of the axis of the stages.
+  static void AddRanks(const PlanStages& stages, const ParamStages& param,
+                       ParamGroup& group) {
+    group.placed_along = stages.axis;
+    if (param.dim) group.layers = std::max<int64_t>(1, param.layers);
+    for (const int32_t rank : RanksOf(stages, param)) {
+      group.placed[rank] += LayersOnRank(stages, param, rank);
+    }
   }
 
   void Gather(std::string_view name, std::vector<Numbers>& numbers) const {
@@ -254,6 +267,13 @@ FoldedPlan::FoldedPlan(const PlanTable& table)
   for (Mode mode : kAllModes) fullest_[mode] = FullestOf(Held(mode));
 }
 
+ReadParam FoldedPlan::WithoutStages(const ParamGroup& group) const {
+  ReadParam out = ParamOf(group);
+  const auto& stages = table_.classes.plan.stages;
+  if (stages) TakeStagesAway(*stages, out);
+  return out;
+}
+
 Spec FoldedPlan::SpecOf(const ParamGroup& group, Mode mode) const {
   const ReadParam& param = ParamOf(group);
   Spec out = param.SpecOf(mode);
@@ -282,7 +302,7 @@ std::optional<int64_t> FoldedPlan::OnFullest(const ParamGroup& group,
                                           : group.placed.find(axis->second);
     count = at == group.placed.end() ? 0 : at->second;
   }
-  return CheckedMul(*each, count);
+  return CheckedMul(*each / group.layers, count);
 }
 
 HeldBytes FoldedPlan::Held(Mode mode) const {
@@ -295,7 +315,7 @@ HeldBytes FoldedPlan::Held(Mode mode) const {
     }
     for (const auto& [coordinate, count] : group.placed) {
       out.AddAt(group.placed_along, coordinate,
-                CheckedMul(*each, count).value_or(INT64_MAX));
+                CheckedMul(*each / group.layers, count).value_or(INT64_MAX));
     }
   }
   return out;

@@ -45,10 +45,15 @@ struct ParamGroup {
   // The number of combinations; more than `count` if some combinations of the
   // numbers are missing.
   int64_t possible = 0;
-  uint32_t first = 0;                 // number of its first parameter
-  uint32_t of_class = 0;              // class of that parameter
-  std::string placed_along;           // the axis of `placed`; empty: not placed
-  std::map<int64_t, int64_t> placed;  // number of parameters by coordinate
+  uint32_t first = 0;     // number of its first parameter
+  uint32_t of_class = 0;  // class of that parameter
+  // The axis of `placed`, which may be that of a pipeline's stages; empty: not
+  // placed.
+  std::string placed_along;
+  // The number of parameters by coordinate, or of layers if the group's tensors
+  // hold layers that stages divide.
+  std::map<int64_t, int64_t> placed;
+  int64_t layers = 1;  // of each tensor that stages divide
 };
 
 class FoldedPlan {
@@ -61,6 +66,9 @@ class FoldedPlan {
   const ReadParam& ParamOf(const ParamGroup& group) const {
     return table_.classes.plan.params[group.of_class];
   }
+  // The parameter of a plan with stages as one of a plan without
+  // (plan/without_stages.h); any other parameter as it is.
+  ReadParam WithoutStages(const ParamGroup& group) const;
   int32_t RuleOf(const ParamGroup& group) const {
     return table_.classes.rule_of[group.of_class];
   }

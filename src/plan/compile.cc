@@ -414,11 +414,11 @@ Compat Compiled::CompatMode() const {
 
 namespace {
 
-std::unique_ptr<const Compiled> CompileWith(Mesh mesh, RuleSet rules,
-                                            Manifest manifest,
-                                            const CompileOptions& options,
-                                            const Compiled* matched,
-                                            Findings& findings) {
+std::unique_ptr<Compiled> CompileWith(Mesh mesh, RuleSet rules,
+                                      Manifest manifest,
+                                      const CompileOptions& options,
+                                      const Compiled* matched,
+                                      Findings& findings) {
   auto compiled = std::make_unique<Compiled>();
   compiled->mesh = std::move(mesh);
   compiled->rules = std::move(rules);
@@ -434,10 +434,9 @@ std::unique_ptr<const Compiled> CompileWith(Mesh mesh, RuleSet rules,
 
 }  // namespace
 
-std::unique_ptr<const Compiled> Compile(Mesh mesh, RuleSet rules,
-                                        Manifest manifest,
-                                        const CompileOptions& options,
-                                        Findings& findings) {
+std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
+                                  const CompileOptions& options,
+                                  Findings& findings) {
   return CompileWith(std::move(mesh), std::move(rules), std::move(manifest),
                      options, nullptr, findings);
 }

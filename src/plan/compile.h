@@ -17,6 +17,8 @@
 
 namespace shardc {
 
+struct PlannedStages;
+
 // Options of the command line, which win over files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
@@ -36,6 +38,11 @@ struct Compiled {
   std::shared_ptr<const Matcher> matcher;  // shared by CompileOn
   Matches matches;                         // by tensor
   Plan plan;
+  // The stages of a pipeline that the inputs declare; null without (divide.h).
+  std::shared_ptr<const PlannedStages> stages;
+  std::string stage_axis;  // as declared; empty: no stages are declared
+  // Why declared stages are refused, if they are.
+  std::vector<Finding> stage_findings;
 
   // The policy for a rule (-1: none) after command line and files.
   IllegalPolicy IllegalFor(int32_t rule) const;
@@ -52,14 +59,13 @@ struct Compiled {
 // regex, an unknown name, a missing `like` target, a cycle of `like`; then
 // there is no result. Unmatched and illegal parameters are no findings but part
 // of the result.
-std::unique_ptr<const Compiled> Compile(Mesh mesh, RuleSet rules,
-                                        Manifest manifest,
-                                        const CompileOptions& options,
-                                        Findings& findings);
+std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
+                                  const CompileOptions& options,
+                                  Findings& findings);
 
 // Compiles for another mesh a target that was compiled before, whose names are
 // not matched again. `rules` differ from the earlier ones in axis rules only.
-// Findings and result are those of Compile.
+// Findings and result are those of Compile; it is not divided into stages.
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);
 

@@ -41,13 +41,13 @@ std::u16string Utf16(std::string_view text) {
   return out;
 }
 
-// A parameter's members but its placement and weight decay, which parameters of
-// one layout do not share. Members are sorted: dtype, modes, placement, shape,
-// spec, weight_decay.
+// A parameter's members but its placement, stages and weight decay, which
+// parameters of one layout do not share. Members are sorted: dtype, modes,
+// placement, shape, slices, spec, stages, weight_decay.
 struct LayoutText {
   std::string before_placement;
-  std::string after_placement;
-  std::string whole;  // of a parameter with neither
+  std::string shape, spec;
+  std::string whole;  // of a parameter with none of them
 };
 
 template <class Write>
@@ -80,14 +80,16 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
     if (type.dtype) json.Member("dtype", DtypeName(*type.dtype));
     WriteModes(json, plan, layout);
   });
-  out.after_placement = MembersText([&](JsonWriter& json) {
+  out.shape = MembersText([&](JsonWriter& json) {
     if (type.shape) json.Member("shape", *type.shape);
+  });
+  out.spec = MembersText([&](JsonWriter& json) {
     json.Key("spec");
     WriteSpec(json, layout.modes[0].spec);
   });
-  const bool both = !out.before_placement.empty();
-  out.whole = "{" + out.before_placement + (both ? "," : "") +
-              out.after_placement + "}";
+  out.whole = "{" + out.before_placement +
+              (out.before_placement.empty() ? "" : ",") + out.shape +
+              (out.shape.empty() ? "" : ",") + out.spec + "}";
   return out;
 }
 
@@ -242,18 +244,27 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
     const PlannedParam& param = plan.params[i];
     const LayoutText& layout = layouts[param.layout];
     json.Key(plan.names[i], plan.plain_names);
-    if (!param.coordinate && !plan.has_weight_decay) {
+    const ParamStages* stages = plan.StagesOf(i);
+    if (!param.coordinate && !plan.has_weight_decay && stages == nullptr) {
       json.Written(layout.whole);
       continue;
     }
     json.BeginObject();
     json.Members(layout.before_placement);
     WritePlacement(json, plan, param);
-    json.Members(layout.after_placement);
+    json.Members(layout.shape);
+    const bool sliced = stages != nullptr && stages->dim;
+    if (sliced) WriteSlices(json, *plan.stages, *stages);
+    json.Members(layout.spec);
+    if (stages != nullptr && !sliced) WriteStageNumbers(json, *stages);
     if (plan.has_weight_decay) json.Member("weight_decay", param.weight_decay);
     json.EndObject();
   }
   json.EndObject();
+  if (plan.stages) {
+    json.Key("stages");
+    WritePlanStages(json, *plan.stages, ScheduleName::kLeftOut);
+  }
   json.EndObject();
 }
 

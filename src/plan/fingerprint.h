@@ -19,8 +19,8 @@ class JsonWriter;
 PlanSummary Summarize(const Plan& plan);
 
 // The plan's meaning as canonical JSON (RFC 8785): attention specs, mesh,
-// modes and, by name, each parameter's dtype, shape, spec, other modes' specs,
-// placement and weight decay.
+// modes, stages with their schedule's table, and, by name, each parameter's
+// dtype, shape, spec, other modes' specs, placement, stages and weight decay.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
 // The order of names in canonical JSON, by their UTF-16 code units: indices

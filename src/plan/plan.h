@@ -20,6 +20,7 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/rules.h"
+#include "plan/plan_stages.h"
 #include "resolve/attention.h"
 #include "resolve/resolve.h"
 
@@ -84,6 +85,8 @@ struct PlanSummary {
   int64_t unmatched = 0;
   int64_t illegal = 0;
   int64_t corrected = 0;
+  // With stages: of the fullest device of each rank in train.
+  std::vector<std::optional<int64_t>> bytes_by_rank;
 };
 
 struct Plan {
@@ -103,7 +106,18 @@ struct Plan {
   std::vector<std::string> placement_axes;  // by rule; empty: no placement
   std::vector<ModeAttention> attention;
   bool has_weight_decay = false;
+  // Of a pipeline. The specs are those on the mesh without the axis of the
+  // stages, and what a layout holds is what a device of a stage holds that has
+  // all of the parameter.
+  std::optional<PlanStages> stages;
+  std::vector<ParamStages> stage_sets;  // distinct ones
+  std::vector<uint32_t> stage_set;      // by parameter: index into stage_sets
   PlanSummary summary;
+
+  // Null without stages.
+  const ParamStages* StagesOf(size_t param) const {
+    return stages ? &stage_sets[stage_set[param]] : nullptr;
+  }
 };
 
 }  // namespace shardc

@@ -146,6 +146,22 @@ bool IsShape(const JsonValue& value) {
   return value.IsNull() || IsListOf<IsCount>(value);
 }
 
+bool IsRange(const JsonValue& value) {
+  return IsListOf<IsCount>(value) && value.size() == 2;
+}
+
+bool IsStagePlacement(const JsonValue& value) {
+  static constexpr std::array<std::string_view, 4> kKnown = {"loop", "v",
+                                                             "both", "listed"};
+  return IsOneOf(value, kKnown);
+}
+
+bool IsPart(const JsonValue& value) {
+  static constexpr std::array<std::string_view, 2> kKnown = {"first", "last"};
+  return IsOneOf(value, kKnown);
+}
+
+constexpr std::string_view kRange = "[first, end], two integers of 0 or more";
 constexpr std::string_view kCount = "an integer of 0 or more";
 constexpr std::string_view kPositive = "an integer of 1 or more";
 constexpr std::string_view kCountOrNull = "an integer of 0 or more, or null";
@@ -156,6 +172,7 @@ constexpr std::string_view kObject = "an object";
 constexpr std::string_view kList = "a list";
 constexpr std::string_view kMode =
     "one of `train`, `prefill`, `decode` and `insert`";
+constexpr std::string_view kCounts = "a list of integers of 0 or more";
 constexpr std::string_view kShape = "a list of integers of 0 or more, or null";
 constexpr std::string_view kSpec =
     "a list with null, an axis or a list of axes for each dimension";
@@ -167,6 +184,7 @@ constexpr Field kPlanFields[] = {
     {"fingerprint", IsFingerprint, "`sha256:` and 64 hexadecimal digits"},
     {"mesh", IsObject, kObject},
     {"modes", IsListOf<IsMode>, "a list of modes"},
+    {"stages", IsObject, kObject, false},
     {"rules", IsArray, kList},
     {"params", IsObject, kObject},
     {"attention", IsObject, kObject},
@@ -196,6 +214,8 @@ constexpr Field kParamFields[] = {
     {"modes", IsObject, kObject, false},
     {"corrections", IsArray, kList, false},
     {"placement", IsObject, kObject, false},
+    {"stages", IsListOf<IsCount>, kCounts, false},
+    {"slices", IsObject, kObject, false},
     {"weight_decay", IsBool, "true or false", false}};
 constexpr Field kLayoutFields[] = {
     {"spec", IsSpec, kSpec},
@@ -219,8 +239,34 @@ constexpr Field kSummaryFields[] = {
     {"elements", IsCountOrNull, kCountOrNull},
     {"bytes", IsCountOrNull, kCountOrNull},
     {"bytes_per_device", IsCountOrNull, kCountOrNull},
+    {"bytes_by_rank", IsObject, kObject, false},
     {"unmatched", IsCount, kCount},
     {"corrected", IsCount, kCount}};
+constexpr Field kByRankFields[] = {
+    {"most", IsCountOrNull, kCountOrNull},
+    {"least", IsCountOrNull, kCountOrNull},
+    {"of", IsListOf<IsCountOrNull>,
+     "a list of integers of 0 or more, or null"}};
+constexpr Field kStagesFields[] = {
+    {"axis", IsText, kText},
+    {"copies", IsArray, kList, false},
+    {"microbatches", IsPositive, kPositive},
+    {"of", IsArray, kList},
+    {"placement", IsStagePlacement, "one of `loop`, `v`, `both` and `listed`"},
+    {"schedule", IsText, kText},
+    {"table", IsFingerprint, "`sha256:` and 64 hexadecimal digits"},
+    {"virtual", IsPositive, kPositive}};
+constexpr Field kStageFields[] = {
+    {"layers", IsRange, kRange},
+    {"parts", IsListOf<IsPart>, "a list of `first` and `last`"},
+    {"ranks", IsListOf<IsCount>, kCounts}};
+constexpr Field kCopyFields[] = {{"param", IsText, kText},
+                                 {"ranks", IsListOf<IsCount>, kCounts},
+                                 {"stages", IsListOf<IsCount>, kCounts}};
+constexpr Field kSlicesFields[] = {
+    {"dim", IsCount, kCount},
+    {"dims", IsPositive, kPositive, false},
+    {"of", IsListOf<IsRange>, "a list of [first, end]"}};
 constexpr Field kDiagnosticFields[] = {
     {"code", IsCode, "`SHD` and three digits"},
     {"name", IsText, kText},
@@ -244,7 +290,8 @@ class FormChecker {
     if (!Object(mesh, "the mesh", kMeshFields) ||
         !Objects(*mesh.Find("axes"), "an axis", kAxisFields) ||
         !Objects(*root.Find("rules"), "a rule", kRuleFields) ||
-        !Object(*root.Find("summary"), "the summary", kSummaryFields)) {
+        !Object(*root.Find("summary"), "the summary", kSummaryFields) ||
+        !Stages(root)) {
       return false;
     }
     for (const JsonMember param : root.Find("params")->members()) {
@@ -267,6 +314,22 @@ class FormChecker {
     return false;
   }
 
+  // What a plan with stages has besides the stages of parameters.
+  bool Stages(const JsonValue& root) {
+    const auto by_rank = root.Find("summary")->Find("bytes_by_rank");
+    if (by_rank && !Object(*by_rank, "`bytes_by_rank`", kByRankFields)) {
+      return false;
+    }
+    const auto stages = root.Find("stages");
+    if (!stages) return true;
+    if (!Object(*stages, "`stages`", kStagesFields) ||
+        !Objects(*stages->Find("of"), "a stage", kStageFields)) {
+      return false;
+    }
+    const auto copies = stages->Find("copies");
+    return !copies || Objects(*copies, "a copy", kCopyFields);
+  }
+
   bool Param(const JsonValue& param) {
     if (!Object(param, "a parameter", kParamFields)) return false;
     for (const JsonMember member : param.members()) {
@@ -286,6 +349,9 @@ class FormChecker {
         }
       } else if (member.name() == "placement" &&
                  !Object(member.value, "a placement", kPlacementFields)) {
+        return false;
+      } else if (member.name() == "slices" &&
+                 !Object(member.value, "`slices`", kSlicesFields)) {
         return false;
       }
     }

@@ -10,7 +10,6 @@
 #include <numeric>
 #include <utility>
 
-#include "comm/memory.h"
 #include "plan/placement.h"
 #include "resolve/attention.h"
 #include "roles/classify.h"
@@ -360,53 +359,25 @@ std::vector<int32_t> PlannedStages::RanksOf(int32_t stage) const {
   return out;
 }
 
-std::optional<PlannedStages> PlanStages(const Compiled& compiled,
-                                        const ModelConfig* config,
-                                        const StageRequest& request,
-                                        Findings& findings) {
+std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
+                                              const ModelConfig* config,
+                                              const StageRequest& request,
+                                              Findings& findings) {
   return Planner(compiled, config, request, findings).Run();
 }
 
-std::vector<std::optional<int64_t>> ParameterBytesByRank(
-    const Compiled& compiled, const PlannedStages& stages, size_t mode) {
-  const Plan& plan = compiled.plan;
-  std::vector<std::vector<int32_t>> ranks;
-  for (int32_t s = 0; s < stages.stages(); ++s) {
-    ranks.push_back(stages.RanksOf(s));
-  }
-  std::vector<HeldBytes> held(AsIndex(stages.table.ranks()));
-  std::vector<bool> known(held.size(), true);
-  std::vector<size_t> holders;
+std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
+                                                         size_t mode) {
+  BytesByRank bytes(*plan.stages);
   for (size_t i = 0; i < plan.params.size(); ++i) {
-    const ParamLayout& layout = plan.layouts[plan.params[i].layout];
-    const auto bytes = layout.modes[mode].bytes_per_device;
-    const LayerStackRange* stack = stages.units.StackOf(i);
-    holders.clear();
-    for (const StageShare& share : stages.SharesOf(i)) {
-      for (const int32_t rank : ranks[AsIndex(share.stage)]) {
-        const size_t r = AsIndex(rank);
-        known[r] = known[r] && bytes;
-        const bool again =
-            std::find(holders.begin(), holders.end(), r) != holders.end();
-        if (!bytes || (stack == nullptr && again)) continue;
-        holders.push_back(r);
-        const int64_t own = stack == nullptr ? *bytes
-                                             : *bytes / stack->layers *
-                                                   (share.end - share.begin);
-        if (plan.params[i].coordinate && layout.rule >= 0) {
-          held[r].AddAt(PlacementAxis(plan, layout), *plan.params[i].coordinate,
-                        own);
-        } else {
-          held[r].Add(own);
-        }
-      }
-    }
+    const PlannedParam& param = plan.params[i];
+    const ParamLayout& layout = plan.layouts[param.layout];
+    const bool placed = param.coordinate && layout.rule >= 0;
+    bytes.Add(*plan.StagesOf(i), layout.modes[mode].bytes_per_device, 1,
+              placed ? &PlacementAxis(plan, layout) : nullptr,
+              param.coordinate.value_or(0));
   }
-  std::vector<std::optional<int64_t>> out;
-  for (size_t r = 0; r < held.size(); ++r) {
-    out.push_back(known[r] ? held[r].Fullest() : std::nullopt);
-  }
-  return out;
+  return bytes.Fullest();
 }
 
 }  // namespace shardc

@@ -13,6 +13,7 @@
 
 #include "model/project.h"
 #include "plan/compile.h"
+#include "plan/plan_stages.h"
 #include "plan/stage_units.h"
 #include "plan/stages.h"
 #include "schedule/assign.h"
@@ -20,12 +21,6 @@
 #include "source/finding.h"
 
 namespace shardc {
-
-// What a stage has of a parameter: all of it, or layers of a stack.
-struct StageShare {
-  int32_t stage = 0;
-  int64_t begin = 0, end = 0;  // along the dimension of the stack; 0, 0: all
-};
 
 struct PlannedStages {
   std::string axis;
@@ -54,16 +49,16 @@ struct PlannedStages {
 // token uses. Findings: stage-axis-in-spec, layer-without-stage,
 // parameter-outside-stages, stacked-virtual, tied-over-stages,
 // schedule-refuses, and those of StageUnitsOf.
-std::optional<PlannedStages> PlanStages(const Compiled& compiled,
-                                        const ModelConfig* config,
-                                        const StageRequest& request,
-                                        Findings& findings);
+std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
+                                              const ModelConfig* config,
+                                              const StageRequest& request,
+                                              Findings& findings);
 
-// The bytes of parameters that a device of each rank holds in a mode of the
-// plan, by rank; nullopt if a shape is unknown. A parameter that two stages of
-// a rank share counts once.
-std::vector<std::optional<int64_t>> ParameterBytesByRank(
-    const Compiled& compiled, const PlannedStages& stages, size_t mode);
+// The bytes of parameters that the fullest device of each rank holds in a mode
+// of a plan with stages, by rank; nullopt if a shape is unknown. A parameter
+// that two stages of a rank share counts once.
+std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
+                                                         size_t mode);
 
 }  // namespace shardc
 

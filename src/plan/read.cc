@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "model/block_types.h"
+#include "plan/read_stages.h"
 #include "plan/seal.h"
 #include "source/checked.h"
 #include "source/file.h"
@@ -22,6 +23,7 @@ namespace shardc {
 namespace {
 
 constexpr std::string_view kSchemaName = "shardc.plan/v1";
+constexpr std::string_view kSchemaWithStages = "shardc.plan/v2";
 
 class PlanReader {
  public:
@@ -40,6 +42,10 @@ class PlanReader {
     }
     if (const auto modes = Member(root, "modes", JsonKind::kArray)) {
       for (const JsonValue item : modes->items()) ReadMode(item);
+    }
+    const auto stages = root.Find("stages");
+    if (stages && findings_.errors() == before) {
+      plan_.stages = ReadPlanStages(*stages, plan_.mesh, findings_);
     }
     const auto params = Member(root, "params", JsonKind::kObject);
     if (!params || findings_.errors() > before) return std::nullopt;
@@ -60,11 +66,20 @@ class PlanReader {
 
   bool CheckSchema(const JsonValue& root) {
     const auto schema = root.Find("schema");
-    if (schema && schema->string() == kSchemaName) return true;
-    findings_.Add(code::kSchema, schema ? schema->place() : root.place(),
-                  "this is not a plan: its `schema` is not `" +
-                      std::string(kSchemaName) + "`",
-                  "`shardc plan -o FILE` writes one");
+    const std::string_view own = schema ? schema->string() : "";
+    if (own != kSchemaName && own != kSchemaWithStages) {
+      findings_.Add(code::kSchema, schema ? schema->place() : root.place(),
+                    "this is not a plan: its `schema` is not `" +
+                        std::string(kSchemaName) + "`",
+                    "`shardc plan -o FILE` writes one");
+      return false;
+    }
+    const auto stages = root.Find("stages");
+    if ((own == kSchemaWithStages) == stages.has_value()) return true;
+    findings_.Add(code::kSchema, stages ? stages->place() : root.place(),
+                  "a plan has `stages` exactly if its `schema` is `" +
+                      std::string(kSchemaWithStages) + "`",
+                  "`shardc plan -o FILE` writes it");
     return false;
   }
 
@@ -189,8 +204,15 @@ class PlanReader {
         good = ReadModes(field.value, param);
       } else if (key == "placement") {
         good = ReadPlacementOf(field.value, param);
+      } else if (plan_.stages && (key == "stages" || key == "slices")) {
+        good = ReadParamStages(field.value, *plan_.stages, param.stages,
+                               findings_);
       }
       if (!good) return;
+    }
+    if (plan_.stages &&
+        !CheckParamStages(member.key, *plan_.stages, param, findings_)) {
+      return;
     }
     if (!has_spec) {
       Refuse(code::kSchema, member.key, "the parameter has no `spec`");

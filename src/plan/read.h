@@ -1,5 +1,5 @@
-// A plan read from its JSON (`shardc.plan/v1`): the members that other commands
-// need. Rules, sizes and attention specs are not read.
+// A plan read from its JSON (`shardc.plan/v1` or `/v2`): the members that other
+// commands need. Rules, sizes and attention specs are not read.
 #ifndef SHARDC_PLAN_READ_H_
 #define SHARDC_PLAN_READ_H_
 
@@ -13,6 +13,7 @@
 #include "model/manifest.h"
 #include "model/mesh.h"
 #include "model/spec.h"
+#include "plan/plan_stages.h"
 #include "source/finding.h"
 #include "source/json.h"
 
@@ -30,7 +31,8 @@ struct ReadParam {
   Spec spec;                                 // train's
   std::vector<std::pair<Mode, Spec>> modes;  // only those with another spec
   std::optional<ReadPlacement> placement;
-  Place place;  // of the name
+  ParamStages stages;  // of a plan with stages
+  Place place;         // of the name
 
   const Spec& SpecOf(Mode mode) const;
 };
@@ -39,6 +41,7 @@ struct ReadPlan {
   std::string fingerprint;
   Mesh mesh;  // names, sizes, types, devices, processes
   Place mesh_place;
+  std::optional<PlanStages> stages;  // of a pipeline
   std::vector<Mode> modes;
   std::vector<ReadParam> params;  // in the file's order, with distinct names
 };

@@ -1,7 +1,7 @@
-// The fingerprint covers a plan's meaning: mesh, modes, attention specs, and
-// the shape, dtype, specs, placement and weight decay of each parameter. The
-// members that it does not cover, such as shard shapes, follow from those and
-// are computed again:
+// The fingerprint covers a plan's meaning: mesh, modes, attention specs,
+// stages, and the shape, dtype, specs, placement, stages and weight decay of
+// each parameter. The members that it does not cover, such as shard shapes,
+// follow from those and are computed again:
 //
 //   "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
 //     ->  `shard_shape` is [4], and shape, spec and mesh give [2]
@@ -69,6 +69,23 @@ void WriteCanonical(JsonWriter& json, const JsonValue& value) {
   }
 }
 
+// The stages but for the name of their schedule, whose table is covered.
+void WriteMeaning(JsonWriter& json, const JsonValue& stages) {
+  std::vector<std::string_view> names;
+  std::vector<JsonValue> values;
+  for (const JsonMember member : stages.members()) {
+    if (member.name() == "schedule") continue;
+    names.push_back(member.name());
+    values.push_back(member.value);
+  }
+  json.BeginObject();
+  for (const uint32_t at : CanonicalOrder(names)) {
+    json.Key(names[at]);
+    WriteCanonical(json, values[at]);
+  }
+  json.EndObject();
+}
+
 // The members of a parameter that the fingerprint covers, sorted; of each mode
 // only the spec.
 std::string CanonicalEntry(const JsonValue& param) {
@@ -76,7 +93,8 @@ std::string CanonicalEntry(const JsonValue& param) {
     JsonWriter json(out, JsonStyle::kCanonical);
     json.BeginObject();
     for (const std::string_view key :
-         {"dtype", "modes", "placement", "shape", "spec", "weight_decay"}) {
+         {"dtype", "modes", "placement", "shape", "slices", "spec", "stages",
+          "weight_decay"}) {
       const auto value = param.Find(key);
       if (!value || value->IsNull()) continue;
       if (key != "modes") {
@@ -124,6 +142,10 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
     json.Written(entries[classes.class_of[at]]);
   }
   json.EndObject();
+  if (const auto stages = root.Find("stages")) {
+    json.Key("stages");
+    WriteMeaning(json, *stages);
+  }
   json.EndObject();
   return "sha256:" + digest.Hex();
 }
@@ -160,6 +182,7 @@ class Checker {
         findings_(findings),
         counts_(plan.params.size(), 0) {
     for (const uint32_t of_class : classes.class_of) ++counts_[of_class];
+    if (plan.stages) by_rank_.emplace(*plan.stages);
   }
 
   bool Run() { return CheckSizes() && CheckTotals() && CheckFingerprint(); }
@@ -232,6 +255,12 @@ class Checker {
     };
     add(elements_, read.type.Elements());
     add(bytes_, read.type.Bytes());
+    if (by_rank_) {
+      const auto& placed = read.placement;
+      by_rank_->Add(read.stages, train.bytes, count,
+                    placed ? &placed->axis : nullptr,
+                    placed ? placed->coordinate : 0);
+    }
     const auto held =
         train.bytes ? CheckedMul(*train.bytes, count) : std::nullopt;
     known_ = known_ && held.has_value();
@@ -261,7 +290,22 @@ class Checker {
     }
     const JsonValue summary = *root_.Find("summary");
     const auto params = static_cast<int64_t>(classes_.names.size());
-    const auto fullest = known_ ? held_.Fullest() : std::nullopt;
+    auto fullest = known_ ? held_.Fullest() : std::nullopt;
+    if (by_rank_) {
+      const auto bytes = by_rank_->Fullest();
+      fullest = MostOf(bytes);
+      const std::string given = TextOf([&](Sink& out) {
+        JsonWriter json(out);
+        WriteBytesByRank(json, bytes);
+      });
+      const auto written = summary.Find("bytes_by_rank");
+      if (!written) {
+        findings_.Add(code::kSchema, summary.place(),
+                      "the summary has no `bytes_by_rank`", std::string(kHelp));
+        return false;
+      }
+      if (!Equal(*written, "bytes_by_rank", given)) return false;
+    }
     if (!Equal(summary, "params", params) ||
         !Equal(summary, "elements", elements_) ||
         !Equal(summary, "bytes", bytes_) ||
@@ -294,7 +338,8 @@ class Checker {
   std::vector<int64_t> won_;     // parameters of each rule
   std::optional<int64_t> elements_ = 0, bytes_ = 0;
   HeldBytes held_;
-  bool known_ = true;  // the bytes of all parameters
+  std::optional<BytesByRank> by_rank_;  // of a plan with stages
+  bool known_ = true;                   // the bytes of all parameters
   int64_t unmatched_ = 0, corrected_ = 0;
 };
 

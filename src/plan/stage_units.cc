@@ -157,13 +157,15 @@ class UnitReader {
     for (size_t i = 0; i < stack_of_.size(); ++i) {
       const auto stack = patterns_.StackOf(Name(i));
       if (!stack) continue;
-      const auto layers = StackedIn(i, declared[*stack]);
+      int dims = 1;
+      const auto layers = StackedIn(i, declared[*stack], dims);
       if (!layers) return false;
       stack_of_[i] = static_cast<uint32_t>(*stack);
       LayerStackRange& range = out_.stacks[*stack];
       if (!examples[*stack]) {
         examples[*stack] = i;
         range.layers = *layers;
+        range.dims = dims;
       } else if (range.layers != *layers) {
         return Refuse(declared[*stack].match.place,
                       ShortQuote(Name(*examples[*stack])) + " holds " +
@@ -192,7 +194,8 @@ class UnitReader {
     return false;
   }
 
-  std::optional<int64_t> StackedIn(size_t param, const StackedLayers& stack) {
+  std::optional<int64_t> StackedIn(size_t param, const StackedLayers& stack,
+                                   int& dims) {
     const ParamLayout& layout =
         compiled_.plan.layouts[compiled_.plan.params[param].layout];
     const auto& shape = compiled_.plan.types[layout.type].shape;
@@ -212,20 +215,24 @@ class UnitReader {
              "let `match` take only tensors that hold all layers");
       return std::nullopt;
     }
-    return LayersIn(*shape, stack.dim);
+    dims = DimsOfLayers(*shape, stack.dim);
+    Size layers = 1;
+    for (int dim = stack.dim; dim < stack.dim + dims; ++dim) {
+      layers *= (*shape)[AsIndex(dim)];
+    }
+    return layers.value();
   }
 
   // With several stages on a rank the layers may fill three dimensions,
   // [virtual stages, ranks, layers of a stage].
-  int64_t LayersIn(const Shape& shape, int dim) const {
+  int DimsOfLayers(const Shape& shape, int dim) const {
     const int64_t ranks = request_.table.ranks();
     const int64_t stages = request_.table.stages / ranks;
     const size_t at = AsIndex(dim);
-    if (stages > 1 && dim + 2 < std::ssize(shape) && shape[at] == stages &&
-        shape[at + 1] == ranks) {
-      return (Size(shape[at]) * shape[at + 1] * shape[at + 2]).value();
-    }
-    return shape[at];
+    return stages > 1 && dim + 2 < std::ssize(shape) && shape[at] == stages &&
+                   shape[at + 1] == ranks
+               ? 3
+               : 1;
   }
 
   void PlaceParam(size_t param) {
@@ -309,18 +316,6 @@ class UnitReader {
 };
 
 }  // namespace
-
-LayerRange LayersIn(int64_t begin, int64_t end, int64_t layers) {
-  const int64_t first = std::max<int64_t>(begin, 1) - 1;
-  return {first, std::max(std::min(end - 1, layers), first)};
-}
-
-std::string LayersText(const LayerRange& range) {
-  if (range.count() <= 0) return "no layers";
-  if (range.count() == 1) return "layer " + std::to_string(range.first);
-  return "layers " + std::to_string(range.first) + "-" +
-         std::to_string(range.end - 1);
-}
 
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
                                        const StageRequest& request,

@@ -10,27 +10,19 @@
 
 #include "model/mesh.h"
 #include "plan/compile.h"
+#include "plan/layer_range.h"
 #include "plan/stages.h"
 #include "source/finding.h"
 
 namespace shardc {
-
-// Layers from `first` on, before `end`.
-struct LayerRange {
-  int64_t first = 0, end = 0;
-  int64_t count() const { return end - first; }
-};
-// Returns the layers among the units from `begin` on, before `end`, of a model
-// with so many layers. The first unit and the last one are no layers.
-LayerRange LayersIn(int64_t begin, int64_t end, int64_t layers);
-// "layer 5", "layers 0-7", "no layers".
-std::string LayersText(const LayerRange& range);
 
 // Layers that some tensors hold in one dimension.
 struct LayerStackRange {
   int dim = 0;
   int64_t first = 0;  // its first layer in the model
   int64_t layers = 0;
+  // Dimensions that count the layers together: 1, or 3 from `dim` on.
+  int dims = 1;
 };
 
 struct StageUnits {

@@ -13,7 +13,9 @@
 
 #include "model/manifest.h"
 #include "model/mesh.h"
+#include "model/project.h"
 #include "model/rules.h"
+#include "model/stages.h"
 #include "plan/compile.h"
 #include "shardc/findings.h"
 #include "shardc/manifest.h"
@@ -37,6 +39,8 @@ struct Manifest::Inside {
 };
 struct Rules::Inside {
   RuleSet rules;
+  std::optional<StageDeclaration> stages;  // of a pipeline
+  std::optional<ModelConfig> model;        // if a target names it
 };
 struct Plan::Inside {
   std::unique_ptr<const Compiled> compiled;

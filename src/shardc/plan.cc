@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "emit/emit.h"
+#include "plan/divide.h"
 #include "plan/fingerprint.h"
 #include "shardc/plan.h"
 #include "source/index.h"
@@ -164,6 +165,15 @@ std::optional<Plan> Compile(const Mesh& mesh, const Rules& rules,
                                   manifest.inside().manifest,
                                   OptionsOf(options), findings.inside().all);
   if (compiled == nullptr) return std::nullopt;
+  if (const auto& stages = rules.inside().stages) {
+    const auto& model = rules.inside().model;
+    DivideByStages(*stages, model ? &*model : nullptr, *compiled,
+                   findings.inside().all);
+    for (const shardc::Finding& finding : compiled->stage_findings) {
+      findings.inside().all.Add(finding);
+    }
+    if (!compiled->stage_findings.empty()) return std::nullopt;
+  }
   auto inside = std::make_shared<Plan::Inside>();
   inside->compiled = std::move(compiled);
   inside->mesh_source = mesh.inside().source;

@@ -1,5 +1,6 @@
 #include "shardc/inside.h"
 // Included after inside.h, whose first comment explains the order.
+#include "parse/stages_read.h"
 #include "shardc/rules.h"
 #include "target/open.h"
 
@@ -19,8 +20,11 @@ std::optional<Rules> ReadRules(const std::vector<std::string>& files,
       files, "", manifest == nullptr ? nullptr : &manifest->inside().manifest,
       "", findings.inside().all);
   if (!rules) return std::nullopt;
-  return Rules(
-      std::make_shared<const Rules::Inside>(Rules::Inside{std::move(*rules)}));
+  const size_t before = findings.inside().all.errors();
+  auto stages = DeclaredStages({}, *rules, {}, findings.inside().all);
+  if (findings.inside().all.errors() > before) return std::nullopt;
+  return Rules(std::make_shared<const Rules::Inside>(
+      Rules::Inside{std::move(*rules), std::move(stages), std::nullopt}));
 }
 
 }  // namespace shardc::v1

@@ -81,8 +81,9 @@ std::optional<Target> OpenTarget(const TargetRequest& request,
   return Target{chosen->name,
                 Mesh(std::make_shared<const Mesh::Inside>(Mesh::Inside{
                     std::move(opened->mesh), MeshSource(chosen->mesh)})),
-                Rules(std::make_shared<const Rules::Inside>(
-                    Rules::Inside{std::move(opened->rules)})),
+                Rules(std::make_shared<const Rules::Inside>(Rules::Inside{
+                    std::move(opened->rules), std::move(opened->stages),
+                    std::move(opened->model)})),
                 Manifest(std::make_shared<const Manifest::Inside>(
                     Manifest::Inside{std::move(opened->manifest)})),
                 std::move(plan),

@@ -18,6 +18,8 @@
 #include "parse/plain_manifest.h"
 #include "parse/project.h"
 #include "parse/rules.h"
+#include "parse/stages_read.h"
+#include "plan/divide.h"
 #include "plan/pack_axes.h"
 #include "plan/rule_patterns.h"
 #include "resolve/resolve.h"
@@ -309,6 +311,10 @@ std::optional<Opened> OpenTarget(const Target& target,
                   out.model ? out.model->model_type : "", findings,
                   options.held.texts, options.rules_boundary);
   }
+  if (rules) {
+    out.stages =
+        DeclaredStages(target, *rules, options.rules_boundary, findings);
+  }
   if (findings.errors() > before || !mesh || !manifest || !rules) {
     return std::nullopt;
   }
@@ -329,8 +335,12 @@ std::optional<Opened> OpenTarget(const Target& target,
 
 std::unique_ptr<const Compiled> CompileTarget(Opened opened,
                                               Findings& findings) {
-  return Compile(std::move(opened.mesh), std::move(opened.rules),
-                 std::move(opened.manifest), opened.options, findings);
+  auto compiled = Compile(std::move(opened.mesh), std::move(opened.rules),
+                          std::move(opened.manifest), opened.options, findings);
+  if (compiled == nullptr || !opened.stages) return compiled;
+  const ModelConfig* config = opened.model ? &*opened.model : nullptr;
+  DivideByStages(*opened.stages, config, *compiled, findings);
+  return compiled;
 }
 
 }  // namespace shardc

@@ -18,6 +18,7 @@
 #include "model/mesh.h"
 #include "model/project.h"
 #include "model/rules.h"
+#include "model/stages.h"
 #include "parse/rules.h"
 #include "plan/compile.h"
 #include "source/boundary.h"
@@ -94,11 +95,14 @@ struct Opened {
   RuleSet rules;
   Manifest manifest;
   std::optional<ModelConfig> model;
+  // Of a pipeline: the target's own, completed by those of the rules.
+  std::optional<StageDeclaration> stages;
   CompileOptions options;
 };
 std::optional<Opened> OpenTarget(const Target& target,
                                  const OpenOptions& options,
                                  Findings& findings);
+// Compiles the target and divides it by its stages (plan/divide.h).
 std::unique_ptr<const Compiled> CompileTarget(Opened opened,
                                               Findings& findings);
 

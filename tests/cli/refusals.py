@@ -104,6 +104,9 @@ READERS = [
          "SHD022 1:1 this is not a plan: its `schema` is not "
          "`shardc.plan/v1`"),
         (plan("schema", "shardc.plan/v2"),
+         "SHD022 1:1 a plan has `stages` exactly if its `schema` is "
+         "`shardc.plan/v2`"),
+        (plan("schema", "shardc.plan/v9"),
          "SHD022 1:12 this is not a plan: its `schema` is not "
          "`shardc.plan/v1`"),
         (plan("modes", ["train", "dream"]),

@@ -12,7 +12,8 @@
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "parse/rules.h"
-#include "target/stages.h"
+#include "parse/stages_read.h"
+#include "plan/divide.h"
 #include "temporary_folder.h"
 
 namespace shardc {
@@ -87,8 +88,13 @@ TestTarget Build(const LintExample& example) {
         ReadModelConfig(folder.Write("config.json", example.model), findings);
   }
   if (mesh && rules && manifest && !findings.HasErrors()) {
-    out.compiled = Compile(std::move(*mesh), std::move(*rules),
-                           std::move(*manifest), CompileOptions{}, findings);
+    const auto stages = DeclaredStages({}, *rules, {}, findings);
+    auto compiled = Compile(std::move(*mesh), std::move(*rules),
+                            std::move(*manifest), CompileOptions{}, findings);
+    if (stages && compiled != nullptr) {
+      DivideByStages(*stages, nullptr, *compiled, findings);
+    }
+    out.compiled = std::move(compiled);
   }
   if (!example.target.empty()) {
     out.inputs.rings = RingsIn(example.target, folder, findings);
@@ -97,14 +103,6 @@ TestTarget Build(const LintExample& example) {
     out.errors += FindingText(finding, {});
   }
   out.inputs.compiled = out.compiled.get();
-  if (out.compiled != nullptr) {
-    Findings refused;
-    if (auto stages =
-            PlanTargetStages({}, *out.compiled, nullptr, {}, refused)) {
-      out.stages = std::make_unique<PlannedStages>(std::move(*stages));
-      out.inputs.stages = out.stages.get();
-    }
-  }
   if (example.batch > 0) out.inputs.batch = example.batch;
   if (example.kv_len > 0) out.inputs.kv_len = example.kv_len;
   if (example.memory_bytes > 0) {

@@ -13,14 +13,12 @@
 #include "lint/run.h"
 #include "model/project.h"
 #include "plan/compile.h"
-#include "plan/planned_stages.h"
 
 namespace shardc {
 
 struct TestTarget {
   std::unique_ptr<const Compiled> compiled;
   std::optional<ModelConfig> model;
-  std::unique_ptr<const PlannedStages> stages;
   LintInputs inputs;
   std::string errors;  // findings of reading, if any
 };

@@ -12,13 +12,14 @@
 #include "parse/mesh.h"
 #include "parse/rules.h"
 #include "parse/stages_read.h"
+#include "plan/divide.h"
 #include "source/json.h"
 
 namespace shardc {
 namespace {
 
 struct Planned {
-  std::unique_ptr<const Compiled> compiled;
+  std::unique_ptr<Compiled> compiled;
   std::optional<PlannedStages> stages;
   std::string findings;  // "SHD242 message" lines
 };
@@ -52,10 +53,10 @@ Planned PlanOf(const std::string& mesh, const std::string& stages,
     REQUIRE(out.compiled != nullptr);
     const auto declared = DeclaredStages({}, out.compiled->rules, {}, findings);
     if (declared) {
-      const auto request =
-          DeclaredRequest(*declared, *read_mesh, std::nullopt, findings);
-      if (request) {
-        out.stages = PlanStages(*out.compiled, nullptr, *request, findings);
+      DivideByStages(*declared, nullptr, *out.compiled, findings);
+      if (out.compiled->stages != nullptr) out.stages = *out.compiled->stages;
+      for (const Finding& finding : out.compiled->stage_findings) {
+        findings.Add(finding);
       }
     }
   }
@@ -93,8 +94,7 @@ std::vector<int64_t> Layers(const PlannedStages& stages) {
 
 std::vector<int64_t> Bytes(const Planned& planned) {
   std::vector<int64_t> out;
-  for (const auto& bytes :
-       ParameterBytesByRank(*planned.compiled, *planned.stages, 0)) {
+  for (const auto& bytes : ParameterBytesByRank(planned.compiled->plan, 0)) {
     out.push_back(bytes.value_or(-1));
   }
   return out;

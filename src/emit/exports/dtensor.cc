@@ -195,6 +195,9 @@ void WriteDtensor(const Request& request, Sink& out, Findings& findings) {
 constexpr Exporter kDtensor{"dtensor",
                             "PyTorch's device mesh and placements, as Python "
                             "or JSON",
-                            "text|json", "--mode --no-strided", WriteDtensor};
+                            "text|json",
+                            "--mode --no-strided",
+                            WriteDtensor,
+                            /*of_stage=*/true};
 
 }  // namespace shardc::exports

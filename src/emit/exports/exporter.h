@@ -58,6 +58,9 @@ struct Exporter {
       formats;             // values of --format: "text", "json" or "text|json"
   std::string_view flags;  // options only this format takes: "--mode --form"
   void (*write)(const Request& request, Sink& out, Findings& findings);
+  // Whether each stage of a pipeline has a file of its own: the plan is then
+  // that of a stage's devices (staged.h).
+  bool of_stage = false;
 };
 
 #define SHARDC_EXPORT(name) extern const Exporter name;

@@ -360,7 +360,8 @@ void WriteHfTpPlan(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kHfTpPlan{
-    "hf-tp-plan", "transformers' tensor parallel plan: styles of modules",
-    "json", "--mode --axis --transformers", WriteHfTpPlan};
+    "hf-tp-plan",  "transformers' tensor parallel plan: styles of modules",
+    "json",        "--mode --axis --transformers",
+    WriteHfTpPlan, /*of_stage=*/true};
 
 }  // namespace shardc::exports

@@ -37,7 +37,8 @@ void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
 }  // namespace
 
 constexpr Exporter kMegatron{
-    "megatron", "Megatron-Core's partition dimension and stride per tensor",
-    "json", "--mode --axis", WriteMegatron};
+    "megatron",    "Megatron-Core's partition dimension and stride per tensor",
+    "json",        "--mode --axis",
+    WriteMegatron, /*of_stage=*/true};
 
 }  // namespace shardc::exports

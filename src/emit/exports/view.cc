@@ -88,8 +88,8 @@ bool NoPlacements(const ReadPlan& plan, std::string_view format,
       "`" + std::string(format) +
           "` cannot express a tensor that is placed at one coordinate of an "
           "axis",
-      "stack the experts into one tensor with an expert dimension, or remove "
-      "`place` from their rule",
+      "stack the experts or the layers of stages into one tensor, or remove "
+      "`place` from the rule or `stages:`",
       findings);
 }
 

@@ -75,8 +75,9 @@ void WriteVllm(const Request& request, Sink& out, Findings& findings) {
 
 }  // namespace
 
-constexpr Exporter kVllm{"vllm",
-                         "vLLM's kind of layer and split dimension per tensor",
-                         "json", "--mode --axis", WriteVllm};
+constexpr Exporter kVllm{
+    "vllm",    "vLLM's kind of layer and split dimension per tensor",
+    "json",    "--mode --axis",
+    WriteVllm, /*of_stage=*/true};
 
 }  // namespace shardc::exports

@@ -135,6 +135,41 @@ void WriteHeld(JsonWriter& json, const PlanDifference& diff) {
   json.EndObject();
 }
 
+void WriteStageOf(JsonWriter& json, std::string_view key, int32_t stage,
+                  const std::vector<int32_t>& ranks) {
+  json.Key(key);
+  json.BeginObject();
+  json.Member("stage", stage);
+  json.Key("ranks");
+  json.Array(ranks);
+  json.EndObject();
+}
+
+void WriteStages(JsonWriter& json, const PlanDifference& diff) {
+  if (diff.layers.empty() && diff.by_rank_before == diff.by_rank_after) return;
+  json.Key("stages");
+  json.BeginObject();
+  WriteList(json, "layers", diff.layers, [&](const LayerMove& move) {
+    json.BeginObject();
+    json.Key("layers");
+    json.BeginArray();
+    json.Integer(move.layers.first);
+    json.Integer(move.layers.end);
+    json.EndArray();
+    WriteStageOf(json, "before", move.stage_before, move.ranks_before);
+    WriteStageOf(json, "after", move.stage_after, move.ranks_after);
+    json.EndObject();
+  });
+  json.Key("bytes_by_rank");
+  json.BeginObject();
+  json.Key("before");
+  json.Array(diff.by_rank_before);
+  json.Key("after");
+  json.Array(diff.by_rank_after);
+  json.EndObject();
+  json.EndObject();
+}
+
 void WriteFields(JsonWriter& json, const PlanDifference& diff) {
   std::vector<const FieldChange*> fields;
   for (const FieldChange& field : diff.fields) {
@@ -184,6 +219,7 @@ void WriteDiffJson(const PlanDifference& diff, Sink& out) {
     json.EndObject();
   }
   WriteHeld(json, diff);
+  WriteStages(json, diff);
   WriteList(json, "params", diff.specs,
             [&](const SpecChange& change) { WriteSpecChange(json, change); });
   WriteNamedList(json, "added", diff.added);

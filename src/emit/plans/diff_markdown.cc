@@ -9,6 +9,7 @@
 //   |---|--:|---|---|---|
 //   | `layers.*.w` | 4 | `["tp"]` 2 KiB | `[null]` 4 KiB in train | all_gather
 //   |
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -59,6 +60,15 @@ class DiffMarkdown {
       AddTotal("bytes per device" + modes, DiffBytesText(held.before),
                DiffBytesText(held.after),
                DiffChangeText(held.before, held.after));
+    }
+    const size_t ranks =
+        std::max(diff_.by_rank_before.size(), diff_.by_rank_after.size());
+    for (size_t r = 0; r < ranks; ++r) {
+      const std::string before = DiffRankBytesText(diff_.by_rank_before, r);
+      const std::string after = DiffRankBytesText(diff_.by_rank_after, r);
+      if (before != after) {
+        AddTotal("of rank " + std::to_string(r), before, after, "");
+      }
     }
     const std::string devices = DiffDevicesText(diff_);
     if (!devices.empty()) out_ += "\n" + devices + "\n";
@@ -115,6 +125,9 @@ class DiffMarkdown {
 
   void AddMessages() {
     std::string list;
+    for (const LayerMove& move : diff_.layers) {
+      list += "- " + CodeSpan(DiffLayersText(move)) + "\n";
+    }
     for (const FieldChange& field : diff_.fields) {
       if (!field.detailed) list += "- " + CodeSpan(field.message) + "\n";
     }

@@ -5,6 +5,7 @@
 //       spec   ["tp", "fsdp"] -> [null, "tp"], in decode
 //       holds  3.5 MiB -> 28 MiB per device of each, 112 MiB -> 896 MiB of all
 //       moves  all_gather over `fsdp`, 24.5 MiB sent per device, of each
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -89,10 +90,27 @@ void WriteTotals(const PlanDifference& diff, Sink& out) {
   }
 }
 
+void WriteStages(const PlanDifference& diff, Sink& out) {
+  for (const LayerMove& move : diff.layers) {
+    out.Append("~ " + DiffLayersText(move) + "\n");
+  }
+  if (diff.by_rank_before == diff.by_rank_after) return;
+  const size_t ranks =
+      std::max(diff.by_rank_before.size(), diff.by_rank_after.size());
+  for (size_t r = 0; r < ranks; ++r) {
+    const std::string before = DiffRankBytesText(diff.by_rank_before, r);
+    const std::string after = DiffRankBytesText(diff.by_rank_after, r);
+    if (before == after) continue;
+    out.Append("    rank " + std::to_string(r) + " holds " + before + " -> " +
+               after + " per device\n");
+  }
+}
+
 }  // namespace
 
 void WriteDiffText(const PlanDifference& diff, Sink& out) {
   WriteTotals(diff, out);
+  WriteStages(diff, out);
   for (const SpecChange& change : diff.specs) WriteSpecs(change, out);
   for (const TypeChange& change : diff.reshaped) {
     Head("~", change, out);

@@ -72,6 +72,20 @@ std::string DiffMoveText(const SpecChange& change) {
   return out;
 }
 
+std::string DiffLayersText(const LayerMove& move) {
+  return LayersText(move.layers) +
+         (move.layers.count() == 1 ? " moves" : " move") + " from stage " +
+         std::to_string(move.stage_before) + " on " +
+         RanksText(move.ranks_before) + " to stage " +
+         std::to_string(move.stage_after) + " on " +
+         RanksText(move.ranks_after);
+}
+
+std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,
+                              size_t rank) {
+  return rank < bytes.size() ? DiffBytesText(bytes[rank]) : "nothing";
+}
+
 std::string DiffRuleText(const std::string& pattern) {
   return pattern.empty() ? "no rule" : Printable(pattern);
 }
@@ -87,6 +101,9 @@ std::string DiffSummaryText(const PlanDifference& diff) {
   };
   add(CountNames(diff.specs), "parameter", " resharded");
   add(CountNames(diff.reshaped), "parameter", " of another type");
+  int64_t layers = 0;
+  for (const LayerMove& move : diff.layers) layers += move.layers.count();
+  add(layers, "layer", " in another stage");
   add(CountNames(diff.added), "parameter", " added");
   add(CountNames(diff.removed), "parameter", " removed");
   add(CountNames(diff.rules), "parameter", " under another rule");

@@ -183,9 +183,8 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
 
 // Whether the device holds a tensor that is placed at one coordinate of an
 // axis, or is in a stage of a pipeline.
-bool Holds(const Compiled& c, size_t param, const DevicePlace& device,
-           const PlannedStages* stages) {
-  if (stages != nullptr && !RankHolds(*stages, param, c.mesh, device)) {
+bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
+  if (c.stages != nullptr && !RankHolds(*c.stages, param, c.mesh, device)) {
     return false;
   }
   const PlannedParam& planned = c.plan.params[param];
@@ -312,8 +311,8 @@ void WriteMode(JsonWriter& json, const Compiled& c, const ModeLayout& mode,
 }  // namespace
 
 std::string ExplainText(const Compiled& c, size_t param,
-                        const std::optional<DevicePlace>& device,
-                        const PlannedStages* stages) {
+                        const std::optional<DevicePlace>& device) {
+  const PlannedStages* stages = c.stages.get();
   const ParamLayout& layout = LayoutOf(c, param);
   const TensorType& type = c.plan.types[layout.type];
   std::string out = Printable(c.plan.names[param]) + "\n";
@@ -330,7 +329,7 @@ std::string ExplainText(const Compiled& c, size_t param,
   if (stages != nullptr) out += "\n" + StageLines(*stages, param);
   std::optional<DevicePlace> holder = device;
   if (device) {
-    if (!Holds(c, param, *device, stages)) holder.reset();
+    if (!Holds(c, param, *device)) holder.reset();
     out += "\n" + PlaceText(c.mesh, *device) +
            (holder ? "" : ", holds no part of it") + "\n";
   }
@@ -341,8 +340,8 @@ std::string ExplainText(const Compiled& c, size_t param,
 }
 
 void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
-                      const std::optional<DevicePlace>& device,
-                      const PlannedStages* stages) {
+                      const std::optional<DevicePlace>& device) {
+  const PlannedStages* stages = c.stages.get();
   const ParamLayout& layout = LayoutOf(c, param);
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
@@ -358,7 +357,7 @@ void WriteExplainJson(const Compiled& c, size_t param, Sink& out,
   if (device) {
     json.Key("device");
     WritePlace(json, c.mesh, *device);
-    if (!Holds(c, param, *device, stages)) holder.reset();
+    if (!Holds(c, param, *device)) holder.reset();
     json.Member("holds", holder.has_value());
   }
   if (IsStacked(stages, param)) holder.reset();

@@ -9,20 +9,16 @@
 
 #include "model/mesh_layout.h"
 #include "plan/compile.h"
-#include "plan/planned_stages.h"
 #include "source/sink.h"
 
 namespace shardc {
 
 // `param` is an index into the plan's parameters. With a device, the part that
 // the device holds is added. In text, modes that do not differ share a heading.
-// `stages`, which may be null, are those that the target declares.
 std::string ExplainText(const Compiled& compiled, size_t param,
-                        const std::optional<DevicePlace>& device = {},
-                        const PlannedStages* stages = nullptr);
+                        const std::optional<DevicePlace>& device = {});
 void WriteExplainJson(const Compiled& compiled, size_t param, Sink& out,
-                      const std::optional<DevicePlace>& device = {},
-                      const PlannedStages* stages = nullptr);
+                      const std::optional<DevicePlace>& device = {});
 
 }  // namespace shardc
 

@@ -1,6 +1,7 @@
-// Writes shardc.plan/v1, one parameter per line. The text of a layout is made
-// once and copied for each of its parameters, so a parameter costs little more
-// than its name. The complete text is never in memory.
+// Writes shardc.plan/v1, or v2 for a plan with stages, one parameter per line.
+// The text of a layout is made once and copied for each of its parameters, so a
+// parameter costs little more than its name. The complete text is never in
+// memory.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -135,13 +136,19 @@ void WriteParams(JsonWriter& json, const Plan& plan) {
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
     json.Key(plan.names[i], plan.plain_names);
-    if (!param.coordinate && !plan.has_weight_decay) {
+    const ParamStages* stages = plan.StagesOf(i);
+    if (!param.coordinate && !plan.has_weight_decay && stages == nullptr) {
       json.Written(layouts[param.layout]);
       continue;
     }
     json.BeginObject();
     json.Members(members[param.layout]);
     WritePlacement(json, plan, param);
+    if (stages != nullptr && stages->dim) {
+      WriteSlices(json, *plan.stages, *stages);
+    } else if (stages != nullptr) {
+      WriteStageNumbers(json, *stages);
+    }
     if (plan.has_weight_decay) json.Member("weight_decay", param.weight_decay);
     json.EndObject();
   }
@@ -193,6 +200,10 @@ void WriteSummary(JsonWriter& json, const PlanSummary& summary) {
   json.Member("elements", summary.elements);
   json.Member("bytes", summary.bytes);
   json.Member("bytes_per_device", summary.bytes_per_device);
+  if (!summary.bytes_by_rank.empty()) {
+    json.Key("bytes_by_rank");
+    WriteBytesByRank(json, summary.bytes_by_rank);
+  }
   json.Member("unmatched", summary.unmatched);
   json.Member("corrected", summary.corrected);
   json.EndObject();
@@ -205,13 +216,17 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
                Sink& out, const PutFingerprint& put_fingerprint) {
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  json.Member("schema", "shardc.plan/v1");
+  json.Member("schema", plan.stages ? "shardc.plan/v2" : "shardc.plan/v1");
   json.Key("fingerprint");
   put_fingerprint(json);
   json.Key("mesh");
   WriteMesh(json, plan.mesh);
   json.Key("modes");
   json.Array(plan.modes, ModeName);
+  if (plan.stages) {
+    json.Key("stages");
+    WritePlanStages(json, *plan.stages, ScheduleName::kWritten);
+  }
   WriteRules(json, plan);
   WriteParams(json, plan);
   WriteAttention(json, plan);

@@ -14,19 +14,6 @@
 #include "source/wording.h"
 
 namespace shardc {
-namespace {
-
-std::string RanksText(const std::vector<int32_t>& ranks) {
-  std::string out = ranks.size() > 1 ? "ranks " : "rank ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    out += i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ";
-    out += std::to_string(ranks[i]);
-  }
-  return out;
-}
-
-}  // namespace
-
 std::string StageLines(const PlannedStages& stages, size_t param) {
   std::string out;
   const LayerStackRange* stack = stages.units.StackOf(param);

@@ -65,10 +65,10 @@ std::vector<DrawnSharding> DrawnShardings(const Page& page) {
 void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
   Html& html = page.html;
   const picture::ParamGroup& group = *one.largest;
-  const ReadParam& param = page.plan().ParamOf(group);
+  const ReadParam param = page.plan().WithoutStages(group);
   picture::ArrayInput input;
   input.mesh = page.mesh();
-  input.spec = page.plan().SpecOf(group, one.mode);
+  input.spec = param.SpecOf(one.mode);
   input.dims = picture::DimsOf(param.type.shape, input.spec);
   input.placement = param.placement;
   const picture::ArrayPicture array(std::move(input));

@@ -202,6 +202,7 @@ constexpr Section kSections[] = {
     {"changes", "Changes", WriteChanges},
     {"findings", "Findings", WriteFindings},
     {"mesh", "Mesh", WriteMesh},
+    {"pipeline", "Pipeline", WritePipeline},
     {"memory", "Memory", WriteMemory},
     {"parameters", "Parameters", WriteParameters},
     {"layouts", "Layouts", WriteLayouts},

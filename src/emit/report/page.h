@@ -100,6 +100,7 @@ void WriteChanges(Page& page);
 int64_t ShardChanges(const PlanDifference& diff);
 void WriteFindings(Page& page);
 void WriteMesh(Page& page);
+void WritePipeline(Page& page);
 void WriteMemory(Page& page);
 void WriteParameters(Page& page);
 void WriteLayouts(Page& page);

@@ -13,6 +13,7 @@
 #include "audit/audit.h"
 #include "cost/report.h"
 #include "emit/audits/audit_report.h"
+#include "emit/schedules/schedule_report.h"
 #include "picture/array.h"
 #include "picture/coverage.h"
 #include "picture/fold.h"
@@ -62,7 +63,8 @@ struct Input {
   bool checked = false;  // whether lints ran
   std::span<const Finding> findings;
   Repository repository;            // the root that places are relative to
-  std::vector<cost::Report> costs;  // by mode
+  std::vector<cost::Report> costs;  // by mode; none of a plan with stages
+  std::optional<ScheduleReport> schedule;  // of a plan with stages
   picture::Coverage coverage;
   std::vector<Cache> caches;
   std::optional<Base> base;

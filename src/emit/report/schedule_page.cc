@@ -119,9 +119,32 @@ class Drawing {
   const double scale_;  // px of a unit of time
 };
 
-void WriteRanks(const ScheduleReport& report, Html& html) {
+}  // namespace
+
+size_t DrawnTasks(const ScheduleReport& report) {
+  size_t out = 0;
+  for (const auto& row : report.table.rows) out += row.size();
+  return out;
+}
+
+void WriteTimeline(const ScheduleReport& report, Html& html) {
+  html.Raw("<p>The step takes <b>");
+  html.Fixed(report.timeline.step);
+  html.Raw("</b>, of which ");
+  html.Text(PercentText(report.timeline.StepBubble()));
   html.Raw(
-      "<section><h2>Ranks</h2><div class=s tabindex=0 role=group "
+      " is bubble. From its own first to its last task the longest "
+      "rank takes ");
+  html.Fixed(report.timeline.LongestRank());
+  html.Raw(", of which ");
+  html.Text(PercentText(report.timeline.RankBubble()));
+  html.Raw(" is bubble.</p>\n");
+  Drawing(report, html).Write();
+}
+
+void WriteRankTable(const ScheduleReport& report, Html& html) {
+  html.Raw(
+      "<div class=s tabindex=0 role=group "
       "aria-label=Ranks><table class=narrow><thead><tr><th "
       "scope=col>Rank</th><th scope=col>Stages</th><th scope=col "
       "class=r>First task</th><th scope=col class=r>Last task</th><th "
@@ -147,15 +170,7 @@ void WriteRanks(const ScheduleReport& report, Html& html) {
     html.Raw("</td><td class=r>").Number(report.held[rank]);
     html.Raw("</td></tr>\n");
   }
-  html.Raw("</tbody></table></div></section>\n");
-}
-
-}  // namespace
-
-size_t DrawnTasks(const ScheduleReport& report) {
-  size_t out = 0;
-  for (const auto& row : report.table.rows) out += row.size();
-  return out;
+  html.Raw("</tbody></table></div>\n");
 }
 
 void WriteSchedulePage(const ScheduleReport& report, Sink& out) {
@@ -166,20 +181,11 @@ void WriteSchedulePage(const ScheduleReport& report, Sink& out) {
   WriteSheet(
       "Schedule " + table.name, subtitle,
       [&](Html& html) {
-        html.Raw("<section><h2>Timeline</h2><p>The step takes <b>");
-        html.Fixed(report.timeline.step);
-        html.Raw("</b>, of which ");
-        html.Text(PercentText(report.timeline.StepBubble()));
-        html.Raw(
-            " is bubble. From its own first to its last task the longest "
-            "rank takes ");
-        html.Fixed(report.timeline.LongestRank());
-        html.Raw(", of which ");
-        html.Text(PercentText(report.timeline.RankBubble()));
-        html.Raw(" is bubble.</p>\n");
-        Drawing(report, html).Write();
+        html.Raw("<section><h2>Timeline</h2>");
+        WriteTimeline(report, html);
+        html.Raw("</section>\n<section><h2>Ranks</h2>");
+        WriteRankTable(report, html);
         html.Raw("</section>\n");
-        WriteRanks(report, html);
       },
       out);
 }

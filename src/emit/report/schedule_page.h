@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "emit/report/html.h"
 #include "emit/schedules/schedule_report.h"
 #include "source/sink.h"
 
@@ -17,6 +18,11 @@ size_t DrawnTasks(const ScheduleReport& report);
 // Draws the tasks of each rank over time, with the bubbles between them, and a
 // table of the ranks. The schedule has at most kMostDrawnTasks tasks.
 void WriteSchedulePage(const ScheduleReport& report, Sink& out);
+
+// The parts of that page: the length of the step and its bubbles with the
+// drawing, and the table of the ranks.
+void WriteTimeline(const ScheduleReport& report, Html& html);
+void WriteRankTable(const ScheduleReport& report, Html& html);
 
 }  // namespace shardc::report
 

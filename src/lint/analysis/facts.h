@@ -41,8 +41,6 @@ struct LintInputs {
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;  // wins over the mesh's device
   std::vector<ZigZagRing> rings;        // that the target verifies
-  // The stages of a pipeline that the target declares; may be null.
-  const PlannedStages* stages = nullptr;
 };
 
 struct ParameterGroup {

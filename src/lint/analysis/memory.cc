@@ -48,7 +48,7 @@ int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
 void TakeFullestRank(const Facts& facts, const PlannedStages& stages,
                      size_t mode, MemoryUse& use) {
   const int64_t whole = use.cache;
-  const auto bytes = ParameterBytesByRank(facts.compiled(), stages, mode);
+  const auto bytes = ParameterBytesByRank(facts.plan(), mode);
   int64_t most = -1;
   for (size_t r = 0; r < bytes.size(); ++r) {
     const auto rank = static_cast<int32_t>(r);
@@ -88,7 +88,7 @@ std::optional<MemoryUse> MostMemory(const Facts& facts) {
     if (modes[i] != Mode::kTrain) {
       use.cache = CacheBytesPerDevice(facts, modes[i]).value_or(0);
     }
-    if (const PlannedStages* stages = facts.inputs().stages) {
+    if (const PlannedStages* stages = facts.compiled().stages.get()) {
       TakeFullestRank(facts, *stages, i, use);
     }
     if (CheckedAdd(use.parameters, use.cache) &&

@@ -74,17 +74,17 @@ std::string PartText(double part) {
 }
 
 std::string StageAxis(const Facts& facts) {
-  const PlannedStages* stages = facts.inputs().stages;
+  const PlannedStages* stages = facts.compiled().stages.get();
   return stages == nullptr ? std::string() : stages->axis;
 }
 
 Place StagesPlace(const Facts& facts) {
-  const PlannedStages* stages = facts.inputs().stages;
+  const PlannedStages* stages = facts.compiled().stages.get();
   return stages == nullptr ? Place{} : stages->place;
 }
 
 std::optional<UnevenStages> UnevenStagesOf(const Facts& facts) {
-  const PlannedStages* stages = facts.inputs().stages;
+  const PlannedStages* stages = facts.compiled().stages.get();
   // Tensors that hold all layers cannot be divided unevenly by a spec.
   if (stages == nullptr || !stages->units.stacks.empty()) return std::nullopt;
   const int64_t count = stages->stages(), units = stages->units.count();
@@ -109,7 +109,7 @@ std::optional<UnevenStages> UnevenStagesOf(const Facts& facts) {
 }
 
 std::optional<LargeBubble> LargeBubbleOf(const Facts& facts) {
-  const PlannedStages* stages = facts.inputs().stages;
+  const PlannedStages* stages = facts.compiled().stages.get();
   if (stages == nullptr || !stages->sized || stages->table.ranks() < 2) {
     return std::nullopt;
   }

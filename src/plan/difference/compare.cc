@@ -19,6 +19,7 @@
 #include "plan/difference/gather.h"
 #include "plan/difference/plan_difference.h"
 #include "plan/difference/plan_fields.h"
+#include "plan/difference/stage_moves.h"
 #include "source/checked.h"
 #include "source/json_members.h"
 
@@ -29,12 +30,38 @@ std::string_view TextOf(const Place& place) {
   return place.source->text().substr(place.begin, place.end - place.begin);
 }
 
+std::vector<int64_t> CountsOf(const PlanTable& table) {
+  std::vector<int64_t> counts(table.classes.plan.params.size(), 0);
+  for (const uint32_t of_class : table.class_of) ++counts[of_class];
+  return counts;
+}
+
+// The bytes of all parameters on the fullest device of each rank of a plan with
+// stages; nothing if a size is unknown.
+std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
+                                               Mode mode) {
+  const ReadPlan& plan = table.classes.plan;
+  const auto counts = CountsOf(table);
+  BytesByRank bytes(*plan.stages);
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const ReadParam& param = plan.params[i];
+    const auto& placed = param.placement;
+    bytes.Add(param.stages,
+              BytesHeld(plan.mesh, param.type, param.SpecOf(mode)), counts[i],
+              placed ? &placed->axis : nullptr,
+              placed ? placed->coordinate : 0);
+  }
+  return bytes.Fullest();
+}
+
 // The bytes of all parameters on the fullest device; nothing if a size is
 // unknown.
 std::optional<int64_t> HeldInAll(const PlanTable& table, Mode mode) {
   const auto& classes = table.classes.plan.params;
-  std::vector<int64_t> counts(classes.size(), 0);
-  for (const uint32_t of_class : table.class_of) ++counts[of_class];
+  const auto counts = CountsOf(table);
+  if (table.classes.plan.stages) {
+    return MostOf(HeldByRank(table, mode));
+  }
   HeldBytes held;
   for (size_t i = 0; i < classes.size(); ++i) {
     const auto each = BytesHeld(table.classes.plan.mesh, classes[i].type,
@@ -58,6 +85,11 @@ void FillTotals(const PlanTable& before, const PlanTable& after,
   to.other_mesh = !SameAxes(to.mesh_before, to.mesh_after);
   to.params_before = static_cast<int64_t>(before.names.size());
   to.params_after = static_cast<int64_t>(after.names.size());
+  const auto& was = before.classes.plan.stages;
+  const auto& now = after.classes.plan.stages;
+  if (was && now) to.layers = LayerMoves(*was, *now);
+  if (was) to.by_rank_before = HeldByRank(before, Mode::kTrain);
+  if (now) to.by_rank_after = HeldByRank(after, Mode::kTrain);
 }
 
 void AddHeld(Mode mode, std::optional<int64_t> before,
@@ -87,10 +119,12 @@ class ParamsComparison {
  public:
   // `classes` is null if one of the files is not a valid plan.
   ParamsComparison(const PlanJson& before, const PlanJson& after,
-                   ClassComparison* classes)
+                   ClassComparison* classes,
+                   const std::vector<LayerMove>& layers)
       : rules_before_(before.Patterns()),
         rules_after_(after.Patterns()),
         classes_(classes),
+        layers_(layers),
         same_axes_(classes == nullptr ||
                    SameAxes(classes->mesh_before(), classes->mesh_after())),
         gatherer_(classes) {}
@@ -154,14 +188,31 @@ class ParamsComparison {
         std::string key = one.subject + "\n" + one.verdict;
         change.fields.push_back({std::move(one), false, std::move(key)});
       }
-      if (classes_ != nullptr) MarkDetailed(same_axes_, change);
+      if (classes_ != nullptr) {
+        MarkDetailed(same_axes_, change);
+        MarkStages(number_before, number_after, change);
+      }
     }
     gatherer_.Add(change, before.name(), {before.key.place(), entry},
                   number_before, number_after);
   }
 
+  // The moves of layers are listed once for all parameters of the layers; a
+  // plan that has stages and another that has none differ in `stages`.
+  void MarkStages(size_t before, size_t after, ClassChange& change) const {
+    const ReadParam& was = ClassComparison::ParamOf(classes_->before(), before);
+    const ReadParam& now = ClassComparison::ParamOf(classes_->after(), after);
+    for (ClassChange::Field& one : change.fields) {
+      if (one.change.field == "stages" || one.change.field == "slices") {
+        one.detailed = was.stages.of.empty() || now.stages.of.empty() ||
+                       IsExplained(layers_, was.stages, now.stages);
+      }
+    }
+  }
+
   RulePatterns rules_before_, rules_after_;
   ClassComparison* classes_;
+  const std::vector<LayerMove>& layers_;
   bool same_axes_;
   Gatherer gatherer_;
   std::unordered_map<std::string_view,
@@ -175,7 +226,8 @@ void CompareParams(const PlanJson& before, const PlanJson& after,
   const auto now = MemberAt(after.members, "params");
   if (!was || !now) return;  // CompareRemainingFields reports it
   if (was->IsObject() && now->IsObject()) {
-    ParamsComparison(before, after, classes).Run(*was, *now, to);
+    const std::vector<LayerMove> layers = to.layers;
+    ParamsComparison(before, after, classes, layers).Run(*was, *now, to);
     return;
   }
   FieldChange& change = to.fields.emplace_back();
@@ -192,7 +244,8 @@ std::optional<PlanDifference> Compare(const SourceRef& before,
                                       Findings& errors) {
   const auto was = JsonDocument::Parse(before, errors);
   if (was == nullptr) return std::nullopt;
-  if (SchemaOf(was->root()) != "shardc.plan/v1") {
+  const auto schema = SchemaOf(was->root());
+  if (schema != "shardc.plan/v1" && schema != "shardc.plan/v2") {
     errors.Add(code::kSchema, was->root().place(),
                "this is not a plan of `shardc`",
                "write it with `shardc plan --write-locked`");
@@ -213,6 +266,7 @@ std::optional<PlanDifference> Compare(const SourceRef& before,
   if (before->text() == after->text()) return out;
   const PlanJson json_before(was->root()), json_after(now->root());
   CompareMeshFields(json_before, json_after, out);
+  CompareStageFields(json_before, json_after, out);
   CompareParams(json_before, json_after, classes ? &*classes : nullptr, out);
   CompareAttentionFields(json_before, json_after, out);
   CompareRuleFields(json_before, json_after, out);

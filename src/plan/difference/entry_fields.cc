@@ -31,14 +31,15 @@ bool Contains(const std::array<std::string_view, n>& names,
 
 bool IsKnown(std::string_view member) {
   return member == "modes" || member == "rule" || member == "placement" ||
-         member == "weight_decay" || Contains(kStated, member) ||
-         Contains(kDerived, member);
+         member == "stages" || member == "slices" || member == "weight_decay" ||
+         Contains(kStated, member) || Contains(kDerived, member);
 }
 
 std::string Subject(std::string_view member) {
   if (member == "dtype") return "the dtype of ";
   if (member == "spec") return "the spec of ";
   if (member == "shape") return "the shape of ";
+  if (member == "stages") return "the stages of ";
   if (member == "weight_decay") return "the weight decay of ";
   return "`" + std::string(member) + "` of ";
 }
@@ -66,6 +67,8 @@ class EntryComparison {
     CompareModeSpecs();
     const bool stated = !changes_.empty();
     Compare("placement", "absent");
+    Compare("stages", "absent");
+    Compare("slices", "absent");
     Compare("weight_decay", "absent");
     if (stated) return std::move(changes_);
     CompareRule(rules_before, rules_after);

@@ -89,6 +89,13 @@ struct HeldChange {
   std::optional<int64_t> before, after;
 };
 
+// Layers that another stage of the pipeline has, or other ranks.
+struct LayerMove {
+  LayerRange layers;
+  int32_t stage_before = 0, stage_after = 0;
+  std::vector<int32_t> ranks_before, ranks_after;
+};
+
 // A mode, setting or collective of a step program that differs.
 struct StepChange {
   Place place;  // in the first program
@@ -106,6 +113,11 @@ struct PlanDifference {
   bool detailed = false;
   int64_t params_before = 0, params_after = 0;
   std::vector<HeldChange> held;
+  // Of two plans with stages.
+  std::vector<LayerMove> layers;
+  // Bytes of all parameters in train on the fullest device of each rank; empty
+  // for a plan without stages.
+  std::vector<std::optional<int64_t>> by_rank_before, by_rank_after;
   std::vector<NamedGroup> added, removed;
   std::vector<TypeChange> reshaped;
   std::vector<SpecChange> specs;

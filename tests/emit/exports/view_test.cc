@@ -84,8 +84,8 @@ TEST_CASE("what a format cannot express is one finding with all names") {
   CHECK_FALSE(NoPlacements(plan, "x", placed));
   CHECK(Only(placed) ==
         "SHD062 `x` cannot express a tensor that is placed at one coordinate "
-        "of an axis: `b` [b,] stack the experts into one tensor with an "
-        "expert dimension, or remove `place` from their rule");
+        "of an axis: `b` [b,] stack the experts or the layers of stages "
+        "into one tensor, or remove `place` from the rule or `stages:`");
   plan.params[2].type.shape = std::nullopt;
   plan.params[3].type.shape = std::nullopt;
   Findings shapes;

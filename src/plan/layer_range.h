@@ -1,0 +1,27 @@
+// A range of a model's layers.
+#ifndef SHARDC_PLAN_LAYER_RANGE_H_
+#define SHARDC_PLAN_LAYER_RANGE_H_
+
+#include <cstdint>
+#include <string>
+
+namespace shardc {
+
+// Layers from `first` on, before `end`.
+struct LayerRange {
+  int64_t first = 0, end = 0;
+  int64_t count() const { return end - first; }
+  bool operator==(const LayerRange&) const = default;
+};
+
+// Returns the layers among the units from `begin` on, before `end`, of a model
+// with so many layers (plan/stage_units.h). The first unit and the last one are
+// no layers.
+LayerRange LayersIn(int64_t begin, int64_t end, int64_t layers);
+
+// "layer 5", "layers 0-7", "no layers".
+std::string LayersText(const LayerRange& range);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_LAYER_RANGE_H_

@@ -1,0 +1,206 @@
+// Bytes by rank: a rank holds a parameter of its stages once, also if two of
+// them share it, and of a stack the layers of its stages:
+//
+//   8 layers of 4 bytes, stages [0, 4) on rank 0 and [4, 8) on rank 1
+//     ->  16 bytes on each rank
+#include "plan/plan_stages.h"
+
+#include <algorithm>
+
+#include "schedule/csv.h"
+#include "source/checked.h"
+#include "source/digest.h"
+#include "source/index.h"
+#include "source/json_writer.h"
+#include "source/size.h"
+
+namespace shardc {
+namespace {
+
+bool IsOn(const PlanStage& stage, int64_t rank) {
+  return std::find(stage.ranks.begin(), stage.ranks.end(), rank) !=
+         stage.ranks.end();
+}
+
+void WriteRange(JsonWriter& json, int64_t begin, int64_t end) {
+  json.BeginArray();
+  json.Integer(begin);
+  json.Integer(end);
+  json.EndArray();
+}
+
+// Members of canonical JSON are in the order of their names, so this order is
+// used for both.
+void WriteStage(JsonWriter& json, const PlanStage& stage) {
+  json.BeginObject();
+  json.Key("layers");
+  WriteRange(json, stage.layers.first, stage.layers.end);
+  json.Key("parts");
+  json.BeginArray();
+  if (stage.first) json.String("first");
+  if (stage.last) json.String("last");
+  json.EndArray();
+  json.Key("ranks");
+  json.Array(stage.ranks);
+  json.EndObject();
+}
+
+}  // namespace
+
+bool PlanStages::Holds(const ParamStages& param, int64_t rank) const {
+  return std::any_of(param.of.begin(), param.of.end(),
+                     [&](const StageShare& share) {
+                       return IsOn(of[AsIndex(share.stage)], rank);
+                     });
+}
+
+std::vector<int32_t> RanksOf(const PlanStages& stages,
+                             const ParamStages& param) {
+  std::vector<int32_t> ranks;
+  for (const StageShare& share : param.of) {
+    const auto& own = stages.of[AsIndex(share.stage)].ranks;
+    ranks.insert(ranks.end(), own.begin(), own.end());
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+int64_t LayersOnRank(const PlanStages& stages, const ParamStages& param,
+                     int64_t rank) {
+  if (!param.dim) return stages.Holds(param, rank) ? 1 : 0;
+  int64_t layers = 0;
+  for (const StageShare& share : param.of) {
+    if (IsOn(stages.of[AsIndex(share.stage)], rank)) {
+      layers += share.end - share.begin;
+    }
+  }
+  return layers;
+}
+
+void BytesByRank::Add(const ParamStages& param, std::optional<int64_t> bytes,
+                      int64_t count, const std::string* axis,
+                      int64_t coordinate) {
+  if (!bytes) {
+    known_ = false;
+    return;
+  }
+  const int64_t whole = std::max<int64_t>(1, param.dim ? param.layers : 1);
+  for (const int32_t rank : RanksOf(*stages_, param)) {
+    const Size held = Size(*bytes / whole) *
+                      LayersOnRank(*stages_, param, rank) * Size(count);
+    HeldBytes& to = held_[AsIndex(rank)];
+    if (axis != nullptr) {
+      to.AddAt(*axis, coordinate, held.value());
+    } else {
+      to.Add(held.value());
+    }
+  }
+}
+
+std::vector<std::optional<int64_t>> BytesByRank::Fullest() const {
+  std::vector<std::optional<int64_t>> out;
+  for (const HeldBytes& held : held_) {
+    out.push_back(known_ ? held.Fullest() : std::nullopt);
+  }
+  return out;
+}
+
+std::optional<int64_t> MostOf(
+    const std::vector<std::optional<int64_t>>& bytes) {
+  std::optional<int64_t> most = 0;
+  for (const auto& one : bytes) {
+    most = most && one ? std::optional(std::max(*most, *one)) : std::nullopt;
+  }
+  return most;
+}
+
+void WriteBytesByRank(JsonWriter& json,
+                      const std::vector<std::optional<int64_t>>& bytes) {
+  const auto most = MostOf(bytes);
+  std::optional<int64_t> least = most;
+  for (const auto& one : bytes) {
+    if (least && one) least = std::min(*least, *one);
+  }
+  json.BeginObject();
+  // Sorted, as the text that an edited plan is compared by.
+  json.Member("least", least);
+  json.Member("most", most);
+  json.Key("of");
+  json.Array(bytes);
+  json.EndObject();
+}
+
+void WritePlanStages(JsonWriter& json, const PlanStages& stages,
+                     ScheduleName name) {
+  json.BeginObject();
+  json.Member("axis", stages.axis);
+  if (!stages.copies.empty()) {
+    json.Key("copies");
+    json.BeginArray();
+    for (const StageCopy& copy : stages.copies) {
+      json.BeginObject();
+      json.Member("param", copy.param);
+      json.Key("ranks");
+      json.Array(copy.ranks);
+      json.Key("stages");
+      json.Array(copy.stages);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+  json.Member("microbatches", stages.microbatches);
+  json.Key("of");
+  json.BeginArray(name == ScheduleName::kWritten ? JsonLayout::kLines
+                                                 : JsonLayout::kInline);
+  for (const PlanStage& stage : stages.of) WriteStage(json, stage);
+  json.EndArray();
+  json.Member("placement", stages.placement);
+  if (name == ScheduleName::kWritten) json.Member("schedule", stages.schedule);
+  json.Member("table", stages.table);
+  json.Member("virtual", stages.virtual_stages);
+  json.EndObject();
+}
+
+void WriteSlices(JsonWriter& json, const PlanStages& stages,
+                 const ParamStages& param) {
+  json.Key("slices");
+  json.BeginObject();
+  json.Member("dim", *param.dim);
+  if (param.dims > 1) json.Member("dims", param.dims);
+  json.Key("of");
+  json.BeginArray();
+  size_t next = 0;
+  for (size_t s = 0; s < stages.of.size(); ++s) {
+    const bool own =
+        next < param.of.size() && AsIndex(param.of[next].stage) == s;
+    if (own) {
+      WriteRange(json, param.of[next].begin, param.of[next].end);
+      ++next;
+    } else {
+      WriteRange(json, 0, 0);
+    }
+  }
+  json.EndArray();
+  json.EndObject();
+}
+
+void WriteStageNumbers(JsonWriter& json, const ParamStages& param) {
+  json.Key("stages");
+  json.Array(param.of, &StageShare::stage);
+}
+
+std::string RanksText(const std::vector<int32_t>& ranks) {
+  std::string out = ranks.size() > 1 ? "ranks " : "rank ";
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    out += i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ";
+    out += std::to_string(ranks[i]);
+  }
+  return out;
+}
+
+std::string TableDigest(const schedule::Table& table) {
+  return "sha256:" + Sha256(schedule::CsvText(table));
+}
+
+}  // namespace shardc

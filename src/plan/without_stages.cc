@@ -1,0 +1,54 @@
+// On a mesh of pp 2 and tp 4:
+//
+//   layers.0.up ["tp"] of stage 0  ->  ["tp"], placed at pp 0
+//   layers/up [32, 8] of two stages with 16 layers each  ->  ["pp"]
+#include "plan/without_stages.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "source/index.h"
+
+namespace shardc {
+namespace {
+
+// Whether rank r has the r-th of equally many layers.
+bool IsEven(const PlanStages& stages, const ParamStages& param) {
+  if (param.dims > 1) return true;
+  if (std::ssize(param.of) != stages.ranks) return false;
+  for (size_t i = 0; i < param.of.size(); ++i) {
+    const StageShare& share = param.of[i];
+    const auto& ranks = stages.of[AsIndex(share.stage)].ranks;
+    const bool in_order = ranks.size() == 1 && AsIndex(ranks.front()) == i;
+    const int64_t layers = share.end - share.begin;
+    if (!in_order || layers * stages.ranks != param.layers) return false;
+  }
+  return true;
+}
+
+void ShardOver(const std::string& axis, const ParamStages& param, Spec& spec) {
+  const size_t dim = AsIndex(*param.dim) + (param.dims > 1 ? 1 : 0);
+  spec.resize(std::max(spec.size(), dim + 1));
+  spec[dim].insert(spec[dim].begin(), axis);
+}
+
+}  // namespace
+
+bool TakeStagesAway(const PlanStages& stages, ReadParam& param) {
+  const ParamStages own = std::move(param.stages);
+  param.stages = {};
+  if (own.dim) {
+    if (!IsEven(stages, own)) return false;
+    ShardOver(stages.axis, own, param.spec);
+    for (auto& [mode, spec] : param.modes) ShardOver(stages.axis, own, spec);
+    return true;
+  }
+  const auto ranks = RanksOf(stages, own);
+  if (std::ssize(ranks) == stages.ranks) return true;
+  if (ranks.size() != 1 || param.placement) return false;
+  param.placement = {stages.axis, ranks.front()};
+  return true;
+}
+
+}  // namespace shardc
