@@ -12,6 +12,7 @@
 #include "emit/costs/figures.h"
 #include "emit/costs/search_report.h"
 #include "emit/report/search_page.h"
+#include "search/front.h"
 #include "search/search.h"
 
 namespace shardc::cli {
@@ -43,6 +44,16 @@ bool Failed(const SearchProof& proof) {
   return proof.status == SearchProof::Status::kFail;
 }
 
+// Returns the pipeline if it is faster than the winner by more than times of
+// different axes may differ; null otherwise.
+const search::Pipeline* FasterPipeline(const search::Found& found) {
+  const auto& fastest = found.pipelines.fastest;
+  const bool faster =
+      fastest && found.winner &&
+      fastest->seconds * (1 + search::kTieOther) < found.winner->Seconds();
+  return faster ? &*fastest : nullptr;
+}
+
 int RunSearch(const SearchFlags& flags, const Common& common,
               Findings& findings) {
   const auto inputs = ReadSearchInputs(flags, common, findings);
@@ -58,8 +69,9 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   // A sharding that fails its proof is not written.
   const bool writes =
       report.found.winner && !Failed(report.proof) && !flags.output.empty();
-  if (writes && !WriteSearched(*report.found.winner, *inputs, flags.output,
-                               common, findings)) {
+  const search::Pipeline* const pipeline = FasterPipeline(report.found);
+  if (writes && !WriteSearched(*report.found.winner, pipeline, *inputs,
+                               flags.output, common, findings)) {
     return kFailed;
   }
   const auto write = [&](Sink& out) {
@@ -73,11 +85,17 @@ int RunSearch(const SearchFlags& flags, const Common& common,
     }
     out.Append(SearchReportText(report));
     if (!report.found.winner) return;
-    const std::string command =
-        CostCommandOf(*report.found.winner, *inputs, flags.output);
+    const std::string command = CostCommandOf(
+        *report.found.winner, pipeline != nullptr, *inputs, flags.output);
     out.Append(command.empty()
                    ? "the winner's rules are changed: `-o FOLDER` writes them\n"
                    : "the same figures: " + command + "\n");
+    const std::string of_pipeline =
+        pipeline == nullptr ? ""
+                            : CostCommandOf(*pipeline, *inputs, flags.output);
+    if (!of_pipeline.empty()) {
+      out.Append("the pipeline's figures: " + of_pipeline + "\n");
+    }
   };
   if (!PutOut(write, findings)) return kFailed;
   const bool proved =
@@ -104,7 +122,10 @@ pack that knows the model's names, and those that shardc-suggest(1) would write
 for each mesh; both also with the hidden states sharded over the tensor axis or
 not, and with the batch over the experts' axis. What `--remat`,
 `--microbatches` and `--zero` give is fixed; `--keep mesh` and `--keep rules`
-fix those. Pipeline stages are not searched.
+fix those. The winner has no pipeline, because no time of one is calibrated; the
+fastest pipeline of data and tensor parallelism that fits is listed next to it,
+and `-o` writes it as a second target, with its stages, if it is more than 5 %
+faster.
 
 Choices that no measured run supports can only win with `--unmeasured`, which
 also searches, one of these at a time, orders of the axes, KV heads replicated

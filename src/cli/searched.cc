@@ -68,25 +68,73 @@ std::vector<std::string> FromFolder(const std::vector<std::string>& files,
   return out;
 }
 
-std::string ProjectText(const search::Sharding& one, const std::string& name,
-                        const std::string& model, bool own_rules,
-                        const std::vector<std::string>& given) {
-  const cost::Settings& settings = one.report.settings;
-  std::string rules;
+std::string RulesText(const std::vector<std::string>& given) {
+  std::string out;
   for (const std::string& file : given) {
-    rules += (rules.empty() ? "" : ", ") + JsonString(file);
+    out += (out.empty() ? "" : ", ") + JsonString(file);
   }
-  std::string out =
-      "# Found by `shardc search`: " + SearchSettingsText(settings) +
-      ".\nversion: 1\ntargets:\n  " + JsonString(name) +
-      ":\n    mesh: mesh.yaml\n    rules: [" +
-      (own_rules ? "rules.yaml" : rules) +
-      "]\n    manifest: " + JsonString(name + ".manifest.json") + "\n";
-  if (!model.empty()) out += "    model: " + JsonString(model) + "\n";
+  return out;
+}
+
+// What the targets of the written project share: the model's files.
+struct ModelFiles {
+  std::string manifest, config;  // names in the folder; no config: empty
+};
+
+std::string TargetText(const std::string& name, const std::string& mesh,
+                       const std::string& rules, const ModelFiles& model,
+                       const cost::Settings& settings) {
+  std::string out = "  " + JsonString(name) + ":\n    mesh: " + mesh +
+                    "\n    rules: [" + rules +
+                    "]\n    manifest: " + JsonString(model.manifest) + "\n";
+  if (!model.config.empty()) {
+    out += "    model: " + JsonString(model.config) + "\n";
+  }
   out += "    modes: [train]\n    batch: " +
          std::to_string(settings.batch.value_or(1)) + "\n";
   if (settings.memory) {
     out += "    memory: " + std::to_string(*settings.memory) + "\n";
+  }
+  return out;
+}
+
+std::string LayersText(const search::Pipeline& one) {
+  std::string out;
+  for (const int64_t layers : one.layers) {
+    out += (out.empty() ? "" : ",") + std::to_string(layers);
+  }
+  return out;
+}
+
+std::string StagesText(const search::Pipeline& one) {
+  return "    stages:\n      axis: " + one.axis +
+         "\n      schedule: " + one.schedule +
+         "\n      virtual: " + std::to_string(one.virtual_stages) +
+         "\n      microbatches: " + std::to_string(one.settings.microbatches) +
+         "\n      assign: [" + LayersText(one) + "]\n";
+}
+
+std::string PipelineTarget(const SearchInputs& inputs) {
+  return (inputs.target.empty() ? "searched" : inputs.target) + "-pipeline";
+}
+
+// The flags of `cost` for settings that no file of the project has.
+std::string SettingsFlags(const cost::Settings& settings) {
+  return " --batch " + std::to_string(*settings.batch) + " --seq " +
+         std::to_string(*settings.length) + " --microbatches " +
+         std::to_string(settings.microbatches) + " --zero " +
+         std::to_string(settings.zero) + " --remat '" + settings.remat.text +
+         "' --profile " + std::string(settings.profile->name);
+}
+
+std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
+                        const SearchInputs& inputs) {
+  std::string out = " --mesh " + MeshWords(mesh);
+  for (const std::string& rules : file.extends) {
+    out += " --rules " + Printable(rules);
+  }
+  if (!inputs.model_path.empty()) {
+    out += " --model " + Printable(inputs.model_path);
   }
   return out;
 }
@@ -145,29 +193,52 @@ SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs) {
   return out;
 }
 
-bool WriteSearched(const search::Sharding& one, const SearchInputs& inputs,
+bool WriteSearched(const search::Sharding& one,
+                   const search::Pipeline* pipeline, const SearchInputs& inputs,
                    const std::string& folder, const Common& common,
                    Findings& findings) {
   const std::string name = inputs.target.empty() ? "searched" : inputs.target;
   std::vector<NewFile> files;
-  files.push_back({"mesh.yaml", MeshFileYaml(one.mesh)});
-  search::RulesFile rules = one.file;
-  rules.extends = FromFolder(rules.extends, folder);
-  const bool own_rules = !IsGivenAsIs(one);
-  if (own_rules) files.push_back({"rules.yaml", SearchedRulesYaml(rules)});
-  files.push_back({name + ".manifest.json", TextOf([&](Sink& sink) {
+  // Adds a mesh and, unless they are the given ones, rules. Returns the rules
+  // as the project lists them.
+  const auto add = [&](const std::string& prefix, const Mesh& mesh,
+                       search::RulesFile rules, bool own) {
+    files.push_back({prefix + "mesh.yaml", MeshFileYaml(mesh)});
+    rules.extends = FromFolder(rules.extends, folder);
+    if (!own) return RulesText(rules.extends);
+    files.push_back({prefix + "rules.yaml", SearchedRulesYaml(rules)});
+    return prefix + "rules.yaml";
+  };
+  const std::string rules = add("", one.mesh, one.file, !IsGivenAsIs(one));
+  const std::string staged =
+      pipeline == nullptr ? ""
+                          : add("pipeline-", pipeline->mesh, pipeline->file,
+                                pipeline->base != search::Base::kGiven);
+  ModelFiles model = {name + ".manifest.json", ""};
+  files.push_back({model.manifest, TextOf([&](Sink& sink) {
                      WriteManifestJson(inputs.request.manifest, sink);
                    })});
-  std::string model;
   if (!inputs.model_path.empty()) {
     const SourceRef text = ReadSource(inputs.model_path, findings);
     if (text == nullptr) return false;
-    model = name + ".config.json";
-    files.push_back({model, std::string(text->text())});
+    model.config = name + ".config.json";
+    files.push_back({model.config, std::string(text->text())});
+  }
+  const cost::Settings& settings = one.report.settings;
+  std::string project =
+      "# Found by `shardc search`: " + SearchSettingsText(settings) +
+      ".\nversion: 1\ntargets:\n" +
+      TargetText(name, "mesh.yaml", rules, model, settings);
+  if (pipeline != nullptr) {
+    project +=
+        "  # The fastest pipeline: " + SearchSettingsText(pipeline->settings) +
+        ".\n" +
+        TargetText(PipelineTarget(inputs), "pipeline-mesh.yaml", staged, model,
+                   pipeline->settings) +
+        StagesText(*pipeline);
   }
   // Written last, so that a project exists only with all its files.
-  files.push_back(
-      {"shardc.yaml", ProjectText(one, name, model, own_rules, rules.extends)});
+  files.push_back({"shardc.yaml", std::move(project)});
   if (!AllAreNew(folder, files, findings)) return false;
   NewFileWriter writer(folder);
   if (!writer.Write(files, findings)) return false;
@@ -181,31 +252,41 @@ bool WriteSearched(const search::Sharding& one, const SearchInputs& inputs,
   return true;
 }
 
-std::string CostCommandOf(const search::Sharding& one,
+std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
                           const SearchInputs& inputs,
                           const std::string& folder) {
-  const cost::Settings& settings = one.report.settings;
   std::string out = "shardc cost";
   if (!folder.empty()) {
     out += " --project " +
            Printable((fs::path(folder) / "shardc.yaml").generic_string());
+    if (has_pipeline) {
+      out += " --target " +
+             Printable(inputs.target.empty() ? "searched" : inputs.target);
+    }
   } else if (!IsGivenAsIs(one)) {
     return "";
   } else {
-    out += " --mesh " + MeshWords(one.mesh);
-    for (const std::string& rules : one.file.extends) {
-      out += " --rules " + Printable(rules);
-    }
-    if (!inputs.model_path.empty()) {
-      out += " --model " + Printable(inputs.model_path);
-    }
+    out += InputsFlags(one.mesh, one.file, inputs);
   }
-  out += " --batch " + std::to_string(*settings.batch) + " --seq " +
-         std::to_string(*settings.length) + " --microbatches " +
-         std::to_string(settings.microbatches) + " --zero " +
-         std::to_string(settings.zero) + " --remat '" + settings.remat.text +
-         "'";
-  return out + " --profile " + std::string(settings.profile->name);
+  return out + SettingsFlags(one.report.settings);
+}
+
+std::string CostCommandOf(const search::Pipeline& one,
+                          const SearchInputs& inputs,
+                          const std::string& folder) {
+  std::string out = "shardc cost";
+  if (!folder.empty()) {
+    out += " --project " +
+           Printable((fs::path(folder) / "shardc.yaml").generic_string()) +
+           " --target " + Printable(PipelineTarget(inputs));
+  } else if (one.base != search::Base::kGiven) {
+    return "";
+  } else {
+    out += InputsFlags(one.mesh, one.file, inputs) + " --stages " + one.axis +
+           " --schedule " + one.schedule + " --virtual " +
+           std::to_string(one.virtual_stages) + " --assign " + LayersText(one);
+  }
+  return out + SettingsFlags(one.settings);
 }
 
 }  // namespace shardc::cli

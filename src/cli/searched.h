@@ -17,14 +17,21 @@ namespace shardc::cli {
 SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
 
 // Writes the mesh, the rules unless they are the given rules, and a project
-// with both. Returns false with findings if a file exists or cannot be written.
-bool WriteSearched(const search::Sharding& one, const SearchInputs& inputs,
+// with both; and those of a pipeline, with its stages, as another target.
+// `pipeline` may be null. Returns false with findings if a file exists or
+// cannot be written.
+bool WriteSearched(const search::Sharding& one,
+                   const search::Pipeline* pipeline, const SearchInputs& inputs,
                    const std::string& folder, const Common& common,
                    Findings& findings);
 
-// The `cost` command that prints the winner's figures; empty if the rules are
-// changed and not written.
-std::string CostCommandOf(const search::Sharding& one,
+// The `cost` command that prints the winner's figures, or a pipeline's; empty
+// if the rules are changed and not written. `has_pipeline`: the project that is
+// written has a second target.
+std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
+                          const SearchInputs& inputs,
+                          const std::string& folder);
+std::string CostCommandOf(const search::Pipeline& one,
                           const SearchInputs& inputs,
                           const std::string& folder);
 

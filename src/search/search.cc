@@ -174,6 +174,8 @@ Found Search(const Request& request) {
   const std::vector<Point>& points = searched.points;
   if (points.empty()) {
     DescribeMisfit(grid, options, candidates, searched, out);
+    out.pipelines = FindPipelines(request, grid, options, deadline);
+    if (!out.pipelines.finished) out.unfinished.emplace_back("the pipelines");
     return out;
   }
   const auto describe = [&](const Point& one) {
@@ -212,6 +214,8 @@ Found Search(const Request& request) {
   Alternatives others = WhyNotOf(request, grid, options, *pricer, candidates,
                                  searched.bounds, winner, deadline, threads);
   out.why_not = std::move(others.all);
+  out.pipelines = FindPipelines(request, grid, options, deadline);
+  if (!out.pipelines.finished) out.unfinished.emplace_back("the pipelines");
   if (others.unfinished > 0) {
     out.unfinished.push_back(
         CountText(static_cast<int64_t>(others.unfinished)) + " of " +

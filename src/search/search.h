@@ -12,6 +12,7 @@
 #include "cost/report.h"
 #include "model/mesh.h"
 #include "search/evidence.h"
+#include "search/pipelines.h"
 #include "search/request.h"
 #include "search/rule_changes.h"
 #include "search/rule_options.h"
@@ -73,6 +74,7 @@ struct Found {
   // What is incomplete because Request::seconds were over: "3 of 20
   // alternatives".
   std::vector<std::string> unfinished;
+  Pipelines pipelines;       // for comparison with the winner
   std::vector<Known> known;  // about the choices of the search
   // If nothing fits: the least memory, and why the first mesh is illegal.
   std::optional<Sharding> least;

@@ -93,6 +93,46 @@ class Search(DescribedCase):
                 self.check(again, 2)
                 self.assertIn("mesh.yaml", again.err)
 
+    def test_a_faster_pipeline_is_written_with_its_stages(self):
+        step = [*config("llama-3.1-405b"), "--devices", "128", "--batch", "128",
+                "--seq", "4096", *H100, "--prove", "0"]
+        folder = self.path("405b")
+        found = self.search(*step, "-o", folder)
+        pipeline = found["pipeline"]
+        self.assertLess(1.05 * pipeline["expected_s"],
+                        found["winner"]["expected_s"])
+        self.assertEqual(sum(pipeline["layers"]), 126)
+        self.assertEqual(len(pipeline["layers"]), pipeline["virtual"] *
+                         pipeline["mesh"][pipeline["axis"]])
+        project = os.path.join(folder, "shardc.yaml")
+        flags = ["--batch", "128", "--seq", "4096", *H100,
+                 *self.settings(pipeline)]
+        stages = ["--stages", pipeline["axis"], "--schedule",
+                  pipeline["schedule"], "--virtual", pipeline["virtual"],
+                  "--assign", ",".join(map(str, pipeline["layers"]))]
+        for arguments in (
+                ["--project", project, "--target", "searched-pipeline"],
+                [*config("llama-3.1-405b"), "--rules", pipeline["rules"],
+                 "--mesh", self.mesh(pipeline), *stages]):
+            cost = self.cost(*arguments, *flags)
+            self.assertEqual(cost["time"]["step"], pipeline["expected_s"])
+            self.assertEqual(max(rank["total"] for rank in cost["ranks"]),
+                             pipeline["tensor_bytes"])
+            self.assertTrue(cost["fits"])
+        self.check(run("check", "--project", project), 0)
+        text = self.check(run("search", *step), 0).out
+        self.assertIn("no time of a pipeline is calibrated", text)
+        self.assertIn("the pipeline's figures: shardc cost", text)
+        page = self.check(run("search", *step, "--format", "html"), 0).out
+        self.assertIn("<h2>Pipelines</h2>", page)
+
+    def test_models_with_experts_have_a_reason_for_no_pipeline(self):
+        found = self.search(*config("mixtral-8x7b"), *STEP, *H100, "--devices",
+                            "16", "--prove", "0")
+        self.assertIsNone(found["pipeline"])
+        self.assertIn("experts", found["pipelines"]["why_not"])
+        self.assertEqual(found["known"][-1]["choice"], "experts")
+
     def test_the_winner_is_proved(self):
         found = self.search(*LLAMA, *STEP, *H100, "--devices", "16")
         self.assertEqual(found["proof"]["status"], "pass")

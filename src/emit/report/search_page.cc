@@ -151,7 +151,10 @@ class SearchPage {
       WriteTies();
       WriteWhyNot();
     }
-    if (found_.winner) WriteKnown();
+    if (found_.winner) {
+      WritePipelines();
+      WriteKnown();
+    }
     WriteSpace();
   }
 
@@ -388,6 +391,23 @@ class SearchPage {
     }
     for (const std::string& reason : found_.reasons) {
       html_.Raw("<p>").Message(reason).Raw("</p>\n");
+    }
+    End();
+  }
+
+  void WritePipelines() {
+    const search::Pipelines& pipelines = found_.pipelines;
+    Begin("Pipelines");
+    if (pipelines.fastest) {
+      const search::Pipeline& one = *pipelines.fastest;
+      Sentence("Fastest",
+               SearchPipelineText(one) + ": " + SecondsText(one.seconds) +
+                   " a step, " +
+                   ChangeText(one.seconds / found_.winner->Seconds()) +
+                   "; no time of a pipeline is calibrated");
+    } else {
+      Sentence("None",
+               pipelines.why_not.empty() ? "none fits" : pipelines.why_not);
     }
     End();
   }

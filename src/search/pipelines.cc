@@ -1,0 +1,256 @@
+// The bound of a pipeline is the time that its ranks compute, if the layers
+// were divided evenly and nothing was sent, and the schedule's bubble:
+//
+//   32 layers on pp:4, 8 micro-batches, interleaved with 2 stages a rank
+//     ->  a quarter of the model's computation times 1 + 3 / (2 * 8)
+//
+// Pipelines whose states and activations exceed a device even then are left
+// out. The others are evaluated as `cost --stages` does, which takes a hundred
+// times as long as the bound.
+#include "search/pipelines.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cost/pipeline.h"
+#include "cost/stack.h"
+#include "model/stages.h"
+#include "plan/planned_stages.h"
+#include "search/candidates.h"
+#include "search/evidence.h"
+
+namespace shardc::search {
+namespace {
+
+constexpr int64_t kMostParameters = 5000, kMostEvaluated = 48;
+constexpr int32_t kVirtual[] = {1, 2, 4, 8};
+// The memory of a device outside of tensors: its context, and communicators of
+// each axis. See cost/memory.cc.
+constexpr int64_t kContext = 1'000'000'000, kAxis = 700'000'000;
+
+struct Draft {
+  double bound = 0;
+  uint32_t option = 0;
+  size_t setting = 0;
+  int32_t virtual_stages = 1;
+  Mesh mesh;  // with the axis of stages
+};
+
+// The part of all activations of a micro-batch that the first rank keeps.
+double KeptShare(int64_t ranks, int64_t virtual_stages, int64_t micro) {
+  const int64_t chunks =
+      virtual_stages == 1
+          ? std::min(micro, ranks)
+          : std::min(micro * virtual_stages,
+                     (virtual_stages - 1) * ranks + 2 * (ranks - 1) + 1);
+  return cost::Real(chunks) / cost::Real(ranks * virtual_stages);
+}
+
+class Finder {
+ public:
+  Finder(const Request& request, const SettingsGrid& grid, RuleOptions& options,
+         const Deadline& deadline)
+      : request_(request),
+        grid_(grid),
+        options_(options),
+        deadline_(deadline),
+        base_(options.bases().front()) {}
+
+  Pipelines Find() {
+    out_.why_not = WhyNot();
+    if (!out_.why_not.empty()) return std::move(out_);
+    const auto& axes = options_.axes(base_);
+    axis_ = std::find(axes.begin(), axes.end(), "pp") == axes.end() ? "pp"
+                                                                    : "stages";
+    const int64_t layers = *request_.model->layers;
+    for (int64_t ranks = 2; ranks <= layers && ranks <= request_.devices;
+         ++ranks) {
+      if (request_.devices % ranks == 0) DraftRanks(ranks, layers);
+    }
+    std::stable_sort(
+        drafts_.begin(), drafts_.end(),
+        [](const Draft& a, const Draft& b) { return a.bound < b.bound; });
+    out_.bounded = static_cast<int64_t>(drafts_.size());
+    const Draft* fastest = nullptr;
+    for (const Draft& one : drafts_) {
+      if (out_.fastest && one.bound >= out_.fastest->seconds) break;
+      if (out_.evaluated >= kMostEvaluated || IsOver()) break;
+      ++out_.evaluated;
+      if (Evaluate(one, false)) fastest = &one;
+    }
+    if (fastest != nullptr) Evaluate(*fastest, true);
+    return std::move(out_);
+  }
+
+ private:
+  bool IsOver() {
+    out_.finished = out_.finished && !deadline_.IsOver();
+    return !out_.finished;
+  }
+
+  std::string WhyNot() const {
+    if (request_.mesh) return "the mesh is given";
+    if (!request_.model || !request_.model->layers) {
+      return "the number of layers is not known";
+    }
+    if (request_.model->experts) {
+      return "the times of experts are not calibrated";
+    }
+    if (request_.manifest.tensors.size() > kMostParameters) {
+      return "the model has more than 5,000 parameters";
+    }
+    const Fabric fabric = request_.settings.profile->fabric;
+    const bool torus = fabric == Fabric::kTorus2d || fabric == Fabric::kTorus3d;
+    return torus ? "no measured TPU run has a pipeline" : "";
+  }
+
+  // Adds the pipelines of so many ranks that a measured run supports.
+  void DraftRanks(int64_t ranks, int64_t layers) {
+    Request own = request_;
+    own.devices = request_.devices / ranks;
+    for (const Mesh& mesh : MeshesOf(own, options_, base_)) {
+      const auto candidate = MakeCandidate(request_, options_, base_, mesh, {});
+      if (!candidate || !candidate->unmeasured.empty()) continue;
+      const AxisSizes& sizes = candidate->sizes;
+      if (sizes.sharded * sizes.sequence * sizes.experts > 1) continue;
+      if (IsOver()) return;
+      DraftSettings(*candidate, ranks, layers);
+    }
+  }
+
+  void DraftSettings(const Candidate& candidate, int64_t ranks,
+                     int64_t layers) {
+    const Evaluator& evaluator = *options_[candidate.option].evaluator;
+    const auto on = evaluator.On(candidate.mesh);
+    if (!on || !evaluator.ReasonsAgainst(*on).empty()) return;
+    Mesh mesh = candidate.mesh;
+    mesh.axes.insert(mesh.axes.begin(), {axis_, ranks, AxisType::kAuto});
+    mesh.devices = request_.devices;
+    for (size_t setting = 0; setting < grid_.size(); ++setting) {
+      const cost::Settings& settings = grid_[setting];
+      if (settings.zero > 1 && !request_.zero_fixed) break;
+      if (settings.zero > 0 && !evaluator.HasReplicas(*on)) break;
+      if (!evaluator.DividesAt(*on, setting)) continue;
+      const cost::Memory memory = evaluator.MemoryOf(*on, setting);
+      const double alone = evaluator.SecondsWith(*on, setting, memory, {});
+      for (const int32_t chunks : kVirtual) {
+        if (ranks * chunks > layers) break;
+        if (!MayFit(memory, ranks, chunks, settings.microbatches)) continue;
+        const double bubble =
+            cost::Real(ranks - 1) / cost::Real(chunks * settings.microbatches);
+        drafts_.push_back({alone / cost::Real(ranks) * (1 + bubble),
+                           candidate.option, setting, chunks, mesh});
+      }
+    }
+  }
+
+  static bool MayFit(const cost::Memory& memory, int64_t ranks, int64_t chunks,
+                     int64_t micro) {
+    if (!memory.capacity || !memory.activations) return false;
+    double bytes = 0;
+    for (const cost::Component one :
+         {cost::Component::kParameters, cost::Component::kGradients,
+          cost::Component::kOptimizer}) {
+      bytes += cost::Real(memory.most.Of(one).value_or(0)) / cost::Real(ranks);
+    }
+    bytes +=
+        cost::Real(memory.activations->kept) * KeptShare(ranks, chunks, micro);
+    return bytes <= cost::Real(*memory.capacity);
+  }
+
+  // Compiles the complete model for the mesh of a draft; null if that fails.
+  const Compiled* CompiledFor(const Draft& draft) {
+    const auto [at, fresh] = compiled_.try_emplace(
+        std::to_string(draft.option) + " " + MeshText(draft.mesh));
+    if (fresh) {
+      const Compiled& all = options_[draft.option].evaluator->all();
+      Mesh own = draft.mesh;
+      own.device = request_.device;
+      Findings unreported;
+      at->second = CompileOn(all, std::move(own), all.rules, unreported);
+    }
+    return at->second.get();
+  }
+
+  // Takes the pipeline if it fits and is the fastest. Returns whether it is.
+  bool Evaluate(const Draft& draft, bool balance_times) {
+    const Compiled* const compiled = CompiledFor(draft);
+    if (compiled == nullptr) return false;
+    const cost::Settings& settings = grid_[draft.setting];
+    StageDeclaration declared;
+    declared.axis = axis_;
+    declared.schedule = draft.virtual_stages > 1 ? "interleaved" : "1f1b";
+    declared.virtual_stages = draft.virtual_stages;
+    Findings unreported;
+    auto request = DeclaredRequest(declared, compiled->mesh,
+                                   static_cast<int32_t>(settings.microbatches),
+                                   unreported);
+    if (!request) return false;
+    if (balance_times) request->balance = StageBalance::kSearched;
+    const auto planned =
+        PlanStages(*compiled, &*request_.model, *request, unreported);
+    if (!planned) return false;
+    const cost::CostInputs work =
+        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
+    const auto cost = cost::PipelineCostOf(*compiled, work, settings, *planned,
+                                           false, unreported);
+    if (!cost || !Fits(*cost, work, settings) ||
+        (out_.fastest && cost->Step() >= out_.fastest->seconds)) {
+      return false;
+    }
+    const RuleOption& option = options_[draft.option];
+    Pipeline& out = out_.fastest.emplace();
+    out.mesh = draft.mesh;
+    out.axis = axis_;
+    out.schedule = declared.schedule;
+    out.virtual_stages = draft.virtual_stages;
+    for (const cost::StageCost& stage : cost->stages) {
+      out.layers.push_back(stage.LayersOf(cost->layers).count());
+    }
+    out.settings = settings;
+    out.base = option.base;
+    out.rules = option.name;
+    out.file = option.file;
+    out.seconds = cost->Step();
+    out.bubble = cost->timeline.StepBubble();
+    out.bytes = *cost->Fullest();
+    return true;
+  }
+
+  // Whether the fullest rank fits with the most that the allocator and the
+  // device's context may add.
+  static bool Fits(const cost::PipelineCost& cost, const cost::CostInputs& work,
+                   const cost::Settings& settings) {
+    const auto fullest = cost.Fullest();
+    if (!fullest || !cost.capacity) return false;
+    const cost::StackMemory& stack = cost::StackOf(work, settings).memory;
+    const auto used =
+        std::count_if(work.mesh.axes.begin(), work.mesh.axes.end(),
+                      [](const MeshAxis& axis) { return axis.size > 1; });
+    const int64_t context = stack.context ? kContext + kAxis * used : 0;
+    return cost::Real(*fullest) * stack.most_allocator + cost::Real(context) <=
+           cost::Real(*cost.capacity);
+  }
+
+  const Request& request_;
+  const SettingsGrid& grid_;
+  RuleOptions& options_;
+  const Deadline& deadline_;
+  const Base base_;
+  std::string axis_;
+  std::vector<Draft> drafts_;
+  std::map<std::string, std::unique_ptr<const Compiled>> compiled_;
+  Pipelines out_;
+};
+
+}  // namespace
+
+Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
+                        RuleOptions& options, const Deadline& deadline) {
+  return Finder(request, grid, options, deadline).Find();
+}
+
+}  // namespace shardc::search

@@ -1,0 +1,54 @@
+// The fastest pipeline that fits, for comparison with the meshes of a search.
+#ifndef SHARDC_SEARCH_PIPELINES_H_
+#define SHARDC_SEARCH_PIPELINES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/settings.h"
+#include "model/mesh.h"
+#include "search/deadline.h"
+#include "search/request.h"
+#include "search/rule_options.h"
+#include "search/settings_grid.h"
+
+namespace shardc::search {
+
+// A mesh with an axis of stages, and the figures that `cost --stages` prints.
+struct Pipeline {
+  Mesh mesh;
+  std::string axis;
+  std::string schedule;
+  int32_t virtual_stages = 1;   // on each rank
+  std::vector<int64_t> layers;  // of each stage
+  cost::Settings settings;
+  Base base = Base::kGiven;
+  std::string rules;
+  RulesFile file;
+  double seconds = 0;  // of a step
+  double bubble = 0;   // the fraction of the step
+  int64_t bytes = 0;   // of tensors on the fullest rank
+};
+
+struct Pipelines {
+  std::optional<Pipeline> fastest;
+  int64_t bounded = 0;    // pipelines with a bound that may fit
+  int64_t evaluated = 0;  // in the order of their bounds
+  std::string why_not;    // why none was evaluated; empty: some were
+  bool finished = true;   // false: the deadline passed before
+};
+
+// Evaluates pipelines in the order of a lower bound of their time: data and
+// tensor parallelism on each rank, 1f1b or interleaved, ZeRO stages 0 and 1.
+// Stops where the bound of the next one is above the fastest, at the deadline,
+// or after a fixed number of pipelines. The layers are divided by the sizes of
+// the weights, and those of the fastest by the times of its stages, if that is
+// faster.
+Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
+                        RuleOptions& options, const Deadline& deadline);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_PIPELINES_H_
