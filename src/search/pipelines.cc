@@ -191,7 +191,7 @@ class Finder {
     if (!request) return false;
     if (balance_times) request->balance = StageBalance::kSearched;
     const auto planned =
-        PlanStages(*compiled, &*request_.model, *request, unreported);
+        DivideIntoStages(*compiled, &*request_.model, *request, unreported);
     if (!planned) return false;
     const cost::CostInputs work =
         cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
