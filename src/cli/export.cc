@@ -289,7 +289,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
   auto plan = PlanOf(flags, common, staged, status, of_inputs, findings);
   if (!plan) return status;
   const auto stages = plan->stages;
-  if (stages && !staged) {
+  if (stages && !staged && !exporter->lists_ranks) {
     plan = exporter->of_stage
                ? exports::WithinStage(*plan)
                : exports::WithoutStages(*plan, exporter->name, findings);

@@ -342,6 +342,26 @@ class StagedPlan(Case):
         self.assertEqual(done.rc, 0, done)
         self.assertIn("VLLM_PP_LAYER_PARTITION=8,8,8,8", done.out)
 
+    def test_lists_have_the_ranks(self):
+        model = {name: shape for name, shape in self.MODEL.items()
+                 if name != "lm_head.weight"}
+        plan, data = self.plan("pp:4,tp:2", "{axis: pp, assign: even}", model)
+        self.assertEqual(data["stages"]["copies"],
+                         [{"param": "embed.weight", "ranks": [0, 3],
+                           "stages": [0, 3]}])
+        done = run("export", "csv", "--plan", plan)
+        self.assertEqual(done.rc, 0, done)
+        rows = done.out.splitlines()
+        self.assertTrue(rows[1].endswith(',"pp=0,3"'), rows[1])
+        self.assertTrue(rows[-1].endswith(",pp=3"), rows[-1])
+        done = run("export", "markdown", "--plan", plan)
+        self.assertEqual(done.rc, 0, done)
+        most = max(data["summary"]["bytes_by_rank"]["of"])
+        self.assertIn(f"{most} B per device", done.out)
+        self.assertIn("<br>by `pp`", done.out)
+        # The embedding is on two ranks of four.
+        self.assertEqual(run("export", "jax-json", "--plan", plan).rc, 2)
+
     def test_memory_and_costs_are_those_of_ranks(self):
         plan, _ = self.llama("{axis: pp, assign: even}")
         done = run("cost", "--plan", plan, "--batch", "16", "--seq", "4096")

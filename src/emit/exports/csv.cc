@@ -38,6 +38,23 @@ std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
   return out;
 }
 
+// "ep=3" of a placed parameter, "pp=0,3" of one in stages of two ranks.
+std::string PlaceText(const ReadPlan& plan, const ReadParam& param) {
+  std::string out;
+  if (param.placement) {
+    out = param.placement->axis + "=" +
+          std::to_string(param.placement->coordinate);
+  }
+  if (!plan.stages) return out;
+  out += (out.empty() ? "" : " ") + plan.stages->axis + "=";
+  bool first = true;
+  for (const int32_t rank : RanksOf(*plan.stages, param.stages)) {
+    out += (first ? "" : ",") + std::to_string(rank);
+    first = false;
+  }
+  return out;
+}
+
 void WriteCsv(const Request& request, Sink& out, Findings&) {
   const ReadPlan& plan = request.plan;
   const std::vector<Mode> modes = ModesThatDiffer(plan);
@@ -54,9 +71,7 @@ void WriteCsv(const Request& request, Sink& out, Findings&) {
         SpecText(param.spec),
         shard ? ShapeText(*shard) : "",
         bytes ? std::to_string(*bytes) : "",
-        param.placement ? param.placement->axis + "=" +
-                              std::to_string(param.placement->coordinate)
-                        : ""};
+        PlaceText(plan, param)};
     for (const Mode mode : modes) cells.push_back(SpecText(param.SpecOf(mode)));
     for (size_t i = 0; i < cells.size(); ++i) {
       out.Append((i == 0 ? "" : ",") + Cell(cells[i]));
@@ -67,7 +82,12 @@ void WriteCsv(const Request& request, Sink& out, Findings&) {
 
 }  // namespace
 
-constexpr Exporter kCsv{"csv", "one row per parameter, for spreadsheets",
-                        "text", "", WriteCsv};
+constexpr Exporter kCsv{"csv",
+                        "one row per parameter, for spreadsheets",
+                        "text",
+                        "",
+                        WriteCsv,
+                        /*of_stage=*/false,
+                        /*lists_ranks=*/true};
 
 }  // namespace shardc::exports

@@ -61,6 +61,8 @@ struct Exporter {
   // Whether each stage of a pipeline has a file of its own: the plan is then
   // that of a stage's devices (staged.h).
   bool of_stage = false;
+  // Whether the format lists the ranks that hold a parameter.
+  bool lists_ranks = false;
 };
 
 #define SHARDC_EXPORT(name) extern const Exporter name;

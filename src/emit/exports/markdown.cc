@@ -18,10 +18,20 @@ std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
            CodeCell(ShortSpec(param.SpecOf(mode)));
   }
   if (param.placement) out += "<br>by " + CodeCell(param.placement->axis);
+  if (plan.stages) out += "<br>by " + CodeCell(plan.stages->axis);
   return out;
 }
 
+// With stages, of the fullest rank.
 std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
+  if (plan.stages) {
+    BytesByRank bytes(*plan.stages);
+    for (const ReadParam& param : plan.params) {
+      const auto held = ShardBytes(plan.mesh, param.spec, param.type);
+      bytes.Add(param.stages, param.placement ? std::nullopt : held, 1);
+    }
+    return MostOf(bytes.Fullest());
+  }
   std::optional<int64_t> sum = 0;
   for (const ReadParam& param : plan.params) {
     const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);
@@ -60,6 +70,10 @@ void WriteMarkdown(const Request& request, Sink& out, Findings&) {
 constexpr Exporter kMarkdown{
     "markdown",
     "a collapsed table for pull requests, one row per group of equal layers",
-    "text", "", WriteMarkdown};
+    "text",
+    "",
+    WriteMarkdown,
+    /*of_stage=*/false,
+    /*lists_ranks=*/true};
 
 }  // namespace shardc::exports
