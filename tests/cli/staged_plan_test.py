@@ -343,12 +343,14 @@ class StagedPlan(Case):
         self.assertIn("VLLM_PP_LAYER_PARTITION=8,8,8,8", done.out)
 
     def test_lists_have_the_ranks(self):
-        model = {name: shape for name, shape in self.MODEL.items()
+        model = {name.replace("embed", "embed_tokens"): shape
+                 for name, shape in self.MODEL.items()
                  if name != "lm_head.weight"}
         plan, data = self.plan("pp:4,tp:2", "{axis: pp, assign: even}", model)
-        self.assertEqual(data["stages"]["copies"],
-                         [{"param": "embed.weight", "ranks": [0, 3],
-                           "stages": [0, 3]}])
+        self.assertEqual(
+            data["stages"]["copies"],
+            [{"param": "embed_tokens.weight", "ranks": [0, 3],
+              "stages": [0, 3]}])
         done = run("export", "csv", "--plan", plan)
         self.assertEqual(done.rc, 0, done)
         rows = done.out.splitlines()
