@@ -120,6 +120,11 @@ class Search(DescribedCase):
                              pipeline["tensor_bytes"])
             self.assertTrue(cost["fits"])
         self.check(run("check", "--project", project), 0)
+        plan = json.loads(self.check(
+            run("plan", "--project", project, "--target", "searched-pipeline",
+                "-o", "-"), 0).out)
+        self.assertEqual(plan["summary"]["bytes_by_rank"]["of"],
+                         [rank["parameters"] for rank in cost["ranks"]])
         text = self.check(run("search", *step), 0).out
         self.assertIn("no time of a pipeline is calibrated", text)
         self.assertIn("the pipeline's figures: shardc cost", text)
