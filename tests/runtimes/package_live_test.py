@@ -70,14 +70,14 @@ def page(*path):
         return file.read()
 
 
-def compiled(folder, params, rules, mesh, *arguments):
-    """The plan of parameters by name and lines of rules."""
+def compiled(folder, params, rules, mesh, *arguments, stages=""):
+    """The plan of parameters by name, lines of rules, and stages."""
     manifest, text = (os.path.join(folder, name)
                       for name in ("manifest.json", "rules.yaml"))
     with open(manifest, "w", encoding="utf-8") as file:
         json.dump({"schema": "shardc.manifest/v1", "params": params}, file)
     with open(text, "w", encoding="utf-8") as file:
-        file.write("version: 1\nrules:\n" + "".join(rules))
+        file.write("version: 1\n" + stages + "rules:\n" + "".join(rules))
     return shardc.compile(mesh=mesh, rules=text, manifest=manifest,
                           arguments=arguments)
 
@@ -123,25 +123,61 @@ class Package(unittest.TestCase):
         return compiled(self.folder, params, rules, text,
                         "--illegal", "shrink")
 
+    def check_slices(self, plan):
+        """The number of devices' slices that JAX has as the plan does."""
+        checked = 0
+        mesh = plan.jax_mesh(jax.devices()[:plan.mesh.devices])
+        for name, where in plan.named_shardings(mesh=mesh).items():
+            held = where.devices_indices_map(plan[name].shape)
+            by_id = {device.id: parts for device, parts in held.items()}
+            for device in range(plan.mesh.devices):
+                want = plan[name].slices(device)
+                self.assertEqual(want is None, device not in by_id)
+                if want is None:
+                    continue
+                got = [part.indices(size)[:2] for part, size in
+                       zip(by_id[device], plan[name].shape)]
+                self.assertEqual(
+                    got, [(part.start, part.stop) for part in want])
+                checked += 1
+        return checked
+
+    def test_stages_are_on_the_devices_of_their_ranks(self):
+        # A tied embedding on two ranks of four, layers by name, and layers of
+        # one tensor: evenly, and three dimensions with two stages a rank.
+        names = {"embed_tokens.weight": {"shape": [32, 8], "dtype": "F32"}}
+        for layer in range(7):
+            names[f"layers.{layer}.up.weight"] = {"shape": [8, 16],
+                                                  "dtype": "F32"}
+        even = {"layers/up": {"shape": [8, 8, 16], "dtype": "F32"}}
+        strided = {"layers/up": {"shape": [2, 4, 1, 8, 16], "dtype": "F32"}}
+        stacked = "stacked: [{match: '^layers/', dim: 0}], assign: even"
+        cases = [(names, "assign: [1, 3, 2, 1]", [None, "tp"]),
+                 (names, "schedule: zbv, assign: even", [None, "tp"]),
+                 (even, stacked, [None, None, "tp"]),
+                 (strided, "schedule: interleaved, virtual: 2, " + stacked,
+                  [None, None, None, None, "tp"])]
+        checked = 0
+        for params, stages, spec in cases:
+            plan = compiled(self.folder, params,
+                            [rule("up", spec), rule(".*", [])],
+                            "pp:4,tp:2", stages=f"stages: {{axis: pp, {stages}}}\n")
+            self.assertIsNotNone(plan.stages)
+            checked += self.check_slices(plan)
+            if params is names:
+                tree = {name: jnp.ones(one["shape"]) for name, one
+                        in params.items()}
+                put = plan.shard(tree, mesh=plan.jax_mesh(jax.devices()[:8]))
+                for name, value in put.items():
+                    at = {device.id // 2 for device in value.devices()}
+                    self.assertEqual(tuple(sorted(at)), plan[name].ranks)
+        self.assertEqual(checked, 2 * (2 + 7) + 2 * (1 + 7) + 8 + 8)
+
     def test_shardings_hold_the_plans_slices(self):
         chance = random.Random(5)
         checked = 0
         for _ in range(PLANS):
-            plan = self.random_plan(chance)
-            mesh = plan.jax_mesh(jax.devices()[:plan.mesh.devices])
-            for name, where in plan.named_shardings(mesh=mesh).items():
-                held = where.devices_indices_map(plan[name].shape)
-                by_id = {device.id: parts for device, parts in held.items()}
-                for device in range(plan.mesh.devices):
-                    want = plan[name].slices(device)
-                    self.assertEqual(want is None, device not in by_id)
-                    if want is None:
-                        continue
-                    got = [part.indices(size)[:2] for part, size in
-                           zip(by_id[device], plan[name].shape)]
-                    self.assertEqual(
-                        got, [(part.start, part.stop) for part in want])
-                    checked += 1
+            checked += self.check_slices(self.random_plan(chance))
         self.assertGreater(checked, 1000)
         print(f"package: {checked} devices' slices of {PLANS} plans, "
               f"JAX {jax.__version__}")

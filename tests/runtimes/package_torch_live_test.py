@@ -141,6 +141,46 @@ def plan_row(plan, rank):
     return plan.mesh.coordinates(rank)["fsdp"]
 
 
+STAGED = """version: 1
+stages: {axis: pp, assign: [1, 2]}
+rules:
+  - match: 'up\\.weight$'
+    spec: [tp, null]
+  - match: '.*'
+    spec: []
+"""
+
+
+def stage_of(layers, first, last):
+    """The module of one stage, with the names of the whole model."""
+    module = nn.Module()
+    if first:
+        module.embed_tokens = nn.Embedding(16, 8)
+    module.layers = nn.ModuleDict()
+    for layer in layers:
+        module.layers[str(layer)] = nn.ModuleDict({"up": nn.Linear(8, 16)})
+    if last:
+        module.lm_head = nn.Linear(8, 16, bias=False)
+    return module
+
+
+def on_stage(rank, folder):
+    dist.init_process_group(
+        "gloo", init_method="file://" + os.path.join(folder, "meeting"),
+        rank=rank, world_size=RANKS)
+    plan = shardc.Plan.load(os.path.join(folder, "plan.json"))
+    own = plan.stages.of[plan.mesh.coordinates(rank)["pp"]]
+    module = plan.distribute(stage_of(own.layers, own.first, own.last))
+    held = dict(module.named_parameters())
+    assert set(held) == {name for name in plan if rank // 2 in plan[name].ranks}
+    for name, parameter in held.items():
+        assert parameter.device_mesh.mesh_dim_names == ("tp",), name
+        assert list(parameter.placements) == plan.placements(name), name
+        lengths = [part.stop - part.start for part in plan[name].slices(rank)]
+        assert list(parameter.to_local().shape) == lengths, name
+    dist.destroy_process_group()
+
+
 class Package(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -155,6 +195,20 @@ class Package(unittest.TestCase):
         torch.multiprocessing.spawn(on_rank, (self.folder,), nprocs=RANKS)
         print(f"package: a module on {RANKS} processes, "
               f"PyTorch {torch.__version__}")
+
+    def test_a_stage_is_distributed_over_its_own_devices(self):
+        whole = stage_of(range(3), True, True)
+        manifest, rules = (os.path.join(self.folder, name)
+                           for name in ("manifest.json", "rules.yaml"))
+        with open(manifest, "w", encoding="utf-8") as file:
+            json.dump(shardc.manifest.manifest(whole), file)
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write(STAGED)
+        plan = shardc.compile(mesh="pp:2,tp:2", rules=rules, manifest=manifest)
+        with open(os.path.join(self.folder, "plan.json"), "w",
+                  encoding="utf-8") as file:
+            json.dump(plan.data, file)
+        torch.multiprocessing.spawn(on_stage, (self.folder,), nprocs=RANKS)
 
     def test_tied_and_buffers_are_no_differences(self):
         plan = plan_of(self.folder)
