@@ -209,7 +209,7 @@ class Rewriter {
 
   // Returns whether all consumers have the same opcode, use the value as the
   // same operand and are no sharding constraints.
-  bool AllAlike(std::span<const Uses::Consumer> all) const {
+  bool AllEqual(std::span<const Uses::Consumer> all) const {
     const hlo::Instruction first = graph_.At(all[0].user);
     return std::ranges::all_of(all, [&](const Uses::Consumer& one) {
       const hlo::Instruction at = graph_.At(one.user);
@@ -229,7 +229,7 @@ class Rewriter {
     if (opcode == "add") {
       for (Uses::Consumer& one : *consumers) one.index = 0;
     }
-    if (!AllAlike(*consumers)) return std::nullopt;
+    if (!AllEqual(*consumers)) return std::nullopt;
     std::vector<Point> next;
     for (const Uses::Consumer& one : *consumers) {
       const Point point{one.user, -1};

@@ -15,7 +15,7 @@
 #include <memory>
 #include <utility>
 
-#include "checkpoint/blocks_in_turn.h"
+#include "checkpoint/block_queue.h"
 #include "checkpoint/grid.h"
 #include "checkpoint/piece_writer.h"
 #include "checkpoint/tree_copy.h"
@@ -69,7 +69,7 @@ class Copier {
   }
 
   bool Run(Findings& findings) {
-    BlocksInTurn<TensorCopy, Scratch> blocks(
+    BlockQueue<TensorCopy, Scratch> blocks(
         transfer_.tensors.size(), [this](size_t index) { return Begin(index); },
         [this](TensorCopy& work, int64_t block, Scratch& scratch,
                Findings& found) {

@@ -14,7 +14,7 @@ namespace shardc {
 namespace {
 
 // Returns whether every box spans the complete dimension.
-bool Uncut(const TransferTensor& tensor, size_t dim) {
+bool SpansDimension(const TransferTensor& tensor, size_t dim) {
   const auto spans = [&](const Box& box) {
     return box.shape[dim] == tensor.shape[dim];
   };
@@ -32,7 +32,7 @@ struct Folding {
 Folding Fold(const TransferTensor& tensor) {
   Folding fold;
   for (size_t dim = 0; dim < tensor.shape.size(); ++dim) {
-    if (dim > 0 && Uncut(tensor, dim)) {
+    if (dim > 0 && SpansDimension(tensor, dim)) {
       fold.inner.back() *= tensor.shape[dim];
     } else {
       fold.first.push_back(dim);
@@ -72,7 +72,7 @@ std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
     if (fold.first.empty()) out = {{0}, {bits / 8}};  // a scalar
     return out;
   };
-  const Region whole = region(WholeBox(tensor.shape));
+  const Region whole = region(FullBox(tensor.shape));
   grid.sizes_ = whole.end;
   for (const SourcePiece& piece : tensor.sources) {
     grid.sources_.push_back(region(piece.box));

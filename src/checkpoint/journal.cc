@@ -209,7 +209,7 @@ std::optional<Journal> Journal::Open(const std::string& path,
                                      const Transfer& transfer,
                                      Findings& findings) {
   const auto refuse = [&](const std::string& why) {
-    const std::string directory = PathBeside(path, "");
+    const std::string directory = PathNextTo(path, "");
     findings.Add(code::kWrite, Place{MakeSource(directory, {})},
                  "cannot write in `" + (directory.empty() ? "." : directory) +
                      "`: " + why);

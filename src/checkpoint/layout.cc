@@ -30,7 +30,7 @@ std::string FileName(std::string_view series, size_t number) {
 using Coordinates = std::vector<std::vector<int64_t>>;  // by device
 
 // Returns the devices that hold each part.
-std::vector<std::vector<int64_t>> Holders(const LaidTensor& tensor,
+std::vector<std::vector<int64_t>> Holders(const TensorLayout& tensor,
                                           const Coordinates& coordinates) {
   std::vector<std::vector<int64_t>> out(AsIndex(tensor.parts()));
   for (size_t device = 0; device < coordinates.size(); ++device) {
@@ -40,11 +40,11 @@ std::vector<std::vector<int64_t>> Holders(const LaidTensor& tensor,
   return out;
 }
 
-std::vector<LaidFile> PerDevice(const std::vector<LaidTensor>& tensors,
-                                const Coordinates& coordinates) {
-  std::vector<LaidFile> files;
+std::vector<FileLayout> PerDevice(const std::vector<TensorLayout>& tensors,
+                                  const Coordinates& coordinates) {
+  std::vector<FileLayout> files;
   for (size_t device = 0; device < coordinates.size(); ++device) {
-    LaidFile file{
+    FileLayout file{
         FileName("device-", device), {static_cast<int64_t>(device)}, {}};
     for (size_t t = 0; t < tensors.size(); ++t) {
       const auto part = tensors[t].PartOn(coordinates[device]);
@@ -57,11 +57,11 @@ std::vector<LaidFile> PerDevice(const std::vector<LaidTensor>& tensors,
   return files;
 }
 
-std::vector<LaidFile> PerProcess(const std::vector<LaidTensor>& tensors,
-                                 const Coordinates& coordinates,
-                                 int64_t processes) {
+std::vector<FileLayout> PerProcess(const std::vector<TensorLayout>& tensors,
+                                   const Coordinates& coordinates,
+                                   int64_t processes) {
   const int64_t each = static_cast<int64_t>(coordinates.size()) / processes;
-  std::vector<LaidFile> files;
+  std::vector<FileLayout> files;
   std::vector<std::set<int64_t>> readers(AsIndex(processes));
   for (size_t i = 0; i < readers.size(); ++i) {
     files.push_back({FileName("process-", i), {}, {}});
@@ -88,9 +88,9 @@ std::vector<LaidFile> PerProcess(const std::vector<LaidTensor>& tensors,
   return files;
 }
 
-std::vector<LaidFile> PerShard(const std::vector<LaidTensor>& tensors,
-                               const Coordinates& coordinates) {
-  std::map<std::vector<int64_t>, std::vector<LaidPart>> sets;
+std::vector<FileLayout> PerShard(const std::vector<TensorLayout>& tensors,
+                                 const Coordinates& coordinates) {
+  std::map<std::vector<int64_t>, std::vector<PartLayout>> sets;
   for (size_t t = 0; t < tensors.size(); ++t) {
     auto holders = Holders(tensors[t], coordinates);
     for (size_t part = 0; part < holders.size(); ++part) {
@@ -99,7 +99,7 @@ std::vector<LaidFile> PerShard(const std::vector<LaidTensor>& tensors,
           {static_cast<uint32_t>(t), static_cast<uint32_t>(part), {}});
     }
   }
-  std::vector<LaidFile> files;
+  std::vector<FileLayout> files;
   for (auto& [devices, parts] : sets) {
     files.push_back(
         {FileName("shard-", files.size()), devices, std::move(parts)});
@@ -109,11 +109,11 @@ std::vector<LaidFile> PerShard(const std::vector<LaidTensor>& tensors,
 
 }  // namespace
 
-int64_t LaidTensor::parts() const {
+int64_t TensorLayout::parts() const {
   return slices.back().first_part + slices.back().cut.parts();
 }
 
-std::optional<int64_t> LaidTensor::PartOn(
+std::optional<int64_t> TensorLayout::PartOn(
     const std::vector<int64_t>& coordinates) const {
   if (placement && coordinates[placement->first] != placement->second) {
     return std::nullopt;
@@ -127,8 +127,8 @@ std::optional<int64_t> LaidTensor::PartOn(
   return std::nullopt;
 }
 
-std::vector<LaidFile> LayOut(const std::vector<LaidTensor>& tensors,
-                             const Mesh& mesh, Per per) {
+std::vector<FileLayout> LayoutFiles(const std::vector<TensorLayout>& tensors,
+                                    const Mesh& mesh, Per per) {
   Coordinates coordinates;
   for (int64_t device = 0; device < mesh.devices; ++device) {
     coordinates.push_back(CoordinatesOf(mesh, device));

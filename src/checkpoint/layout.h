@@ -25,7 +25,7 @@ struct LaidSlice {
 
 // The parts of one tensor. A tensor that exists at one coordinate of an axis
 // only has that coordinate.
-struct LaidTensor {
+struct TensorLayout {
   std::vector<LaidSlice> slices;
   std::optional<std::pair<size_t, int64_t>> placement = {};  // axis, coordinate
   size_t stage_axis = 0;  // of the mesh, if slices have ranks
@@ -35,16 +35,16 @@ struct LaidTensor {
   std::optional<int64_t> PartOn(const std::vector<int64_t>& coordinates) const;
 };
 
-struct LaidPart {
+struct PartLayout {
   uint32_t tensor = 0;
   uint32_t part = 0;
   std::vector<int64_t> devices;  // per process: the devices that read it
 };
 
-struct LaidFile {
+struct FileLayout {
   std::string name;
-  std::vector<int64_t> devices;  // devices that read from it, ascending
-  std::vector<LaidPart> parts;   // in the tensors' order
+  std::vector<int64_t> devices;   // devices that read from it, ascending
+  std::vector<PartLayout> parts;  // in the tensors' order
 };
 
 // Device d belongs to process d / (devices / processes). With files per process
@@ -52,8 +52,8 @@ struct LaidFile {
 // a part, successive tensors take turns, so that replicated tensors are
 // distributed evenly. A file per shard holds all parts that exactly the same
 // devices hold.
-std::vector<LaidFile> LayOut(const std::vector<LaidTensor>& tensors,
-                             const Mesh& mesh, Per per);
+std::vector<FileLayout> LayoutFiles(const std::vector<TensorLayout>& tensors,
+                                    const Mesh& mesh, Per per);
 
 }  // namespace shardc
 

@@ -96,8 +96,8 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     moved.array = tensor.array;
     moved.places = tensor.places;
     moved.in_tree = tensor.in_tree;
-    moved.parts = {WholeBox(tensor.shape)};
-    if (const auto fault = CheckByteCuts(moved)) {
+    moved.parts = {FullBox(tensor.shape)};
+    if (const auto fault = CheckByteBoundaries(moved)) {
       findings.Add(code::kSize, {}, *fault);
       return std::nullopt;
     }

@@ -73,7 +73,8 @@ class Planner {
     job_.index.metadata = stored_.metadata;
     for (const auto& [tensor, param] : chosen_) AddTensor(*tensor, *param);
     if (findings_.errors() > before || !CheckSize()) return std::nullopt;
-    for (LaidFile& file : LayOut(laid_, job_.index.mesh, options_.per)) {
+    for (FileLayout& file :
+         LayoutFiles(layouts_, job_.index.mesh, options_.per)) {
       if (!AddFile(std::move(file))) return std::nullopt;
     }
     return std::move(job_);
@@ -176,7 +177,7 @@ class Planner {
   // at `begin` of dimension `dim`.
   bool AddSlice(const Spec& spec, const Shape& shape, const ReadParam& param,
                 size_t dim, int64_t begin, std::vector<int32_t> ranks,
-                LaidTensor& laid, std::vector<Box>& boxes) {
+                TensorLayout& laid, std::vector<Box>& boxes) {
     auto cut = Partition::Make(spec, shape, job_.index.mesh);
     if (!cut) {
       RefuseSpec(spec, shape, param);
@@ -194,11 +195,11 @@ class Planner {
 
   // Divides a tensor by its spec, and one that holds layers by its stages
   // first.
-  std::optional<LaidTensor> LaidOf(const StoredTensor& tensor,
-                                   const ReadParam& param,
-                                   std::vector<Box>& boxes) {
+  std::optional<TensorLayout> LaidOf(const StoredTensor& tensor,
+                                     const ReadParam& param,
+                                     std::vector<Box>& boxes) {
     Spec spec = param.SpecOf(mode_);
-    LaidTensor laid;
+    TensorLayout laid;
     const bool sliced = plan_.stages && param.stages.dim;
     const size_t dim = sliced ? AsIndex(*param.stages.dim) : 0;
     if (plan_.stages)
@@ -251,7 +252,7 @@ class Planner {
     moved.array = tensor.array;
     moved.places = tensor.places;
     moved.in_tree = tensor.in_tree;
-    if (const auto fault = CheckByteCuts(moved)) {
+    if (const auto fault = CheckByteBoundaries(moved)) {
       findings_.Add(
           code::kSpec, param.place, *fault,
           "its elements are packed: split it along another dimension");
@@ -261,7 +262,7 @@ class Planner {
       laid->placement = {*job_.index.mesh.Find(param.placement->axis),
                          param.placement->coordinate};
     }
-    laid_.push_back(std::move(*laid));
+    layouts_.push_back(std::move(*laid));
     IndexedParam indexed{moved.name, moved.shape,     moved.to,
                          spec,       param.placement, {}};
     if (plan_.stages) {
@@ -274,10 +275,10 @@ class Planner {
 
   bool CheckSize() {
     const int64_t pieces =
-        job_.index.mesh.devices * static_cast<int64_t>(laid_.size());
+        job_.index.mesh.devices * static_cast<int64_t>(layouts_.size());
     if (pieces <= kMaxPieces) return true;
     findings_.Add(code::kLimit, plan_.mesh_place,
-                  CountText(static_cast<int64_t>(laid_.size())) +
+                  CountText(static_cast<int64_t>(layouts_.size())) +
                       " parameters on " + CountText(job_.index.mesh.devices) +
                       " devices are " + CountText(pieces) +
                       " pieces, more than the " + CountText(kMaxPieces) +
@@ -286,14 +287,14 @@ class Planner {
     return false;
   }
 
-  bool AddFile(LaidFile file) {
+  bool AddFile(FileLayout file) {
     IndexedFile indexed{file.name, 0, std::move(file.devices), {}};
     OutputFile output;
     output.name = file.name;
     std::vector<HeaderEntry> entries;
     std::set<std::string> keys;
     int64_t offset = 0;
-    for (LaidPart& part : file.parts) {
+    for (PartLayout& part : file.parts) {
       const TransferTensor& tensor = job_.transfer.tensors[part.tensor];
       const Box& box = tensor.parts[part.part];
       const bool sliced =
@@ -330,7 +331,7 @@ class Planner {
   Mode mode_;
   ShardJob job_;
   std::vector<std::pair<const StoredTensor*, const ReadParam*>> chosen_;
-  std::vector<LaidTensor> laid_;
+  std::vector<TensorLayout> layouts_;
   int64_t dtype_differs_ = 0;
   std::string dtype_example_;
 };

@@ -53,7 +53,7 @@ void AddMetadata(const Metadata& more, Metadata& all) {
 
 // Returns whether the pieces have neither overlaps nor gaps: every cell of the
 // grid formed by all their edges is exactly one piece.
-bool MakeWhole(const StoredTensor& tensor) {
+bool CoverExactly(const StoredTensor& tensor) {
   const size_t rank = tensor.shape.size();
   int64_t cells = 1;
   std::vector<std::set<int64_t>> edges(rank);
@@ -114,7 +114,7 @@ class PiecesReader {
     for (const IndexedFile& file : index->files) ReadFile(file);
     if (findings_.errors() > before) return std::nullopt;
     for (const StoredTensor& tensor : stored_.tensors) {
-      if (MakeWhole(tensor)) continue;
+      if (CoverExactly(tensor)) continue;
       findings_.Add(code::kTensorMissing, place_,
                     "the pieces of `" + tensor.name + "` do not cover " +
                         ShapeText(tensor.shape) + " whole");
@@ -143,7 +143,7 @@ class PiecesReader {
 
   bool ReadFile(const IndexedFile& file) {
     const std::string path = PathIn(directory_, file.name);
-    if (!LiesIn(directory_, path, findings_)) return false;
+    if (!IsInFolder(directory_, path, findings_)) return false;
     const auto header = ReadSafetensorsHeader(path, false, findings_);
     if (!header) return false;
     const auto source = Describe(path, header->data_offset, findings_);
@@ -221,7 +221,7 @@ std::optional<Stored> ReadStored(const std::string& path, Findings& findings) {
          entry.shape,
          entry.dtype,
          {{file, set->files[file].header.data_offset + entry.begin,
-           WholeBox(entry.shape), std::nullopt}}});
+           FullBox(entry.shape), std::nullopt}}});
   }
   return stored;
 }

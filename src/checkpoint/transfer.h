@@ -112,7 +112,7 @@ int64_t PartBytes(const TransferTensor& tensor, const Box& box);
 
 // Returns the message of an error if a part starts or ends inside a byte, which
 // packed dtypes can cause; it names the first such part.
-std::optional<std::string> CheckByteCuts(const TransferTensor& tensor);
+std::optional<std::string> CheckByteBoundaries(const TransferTensor& tensor);
 
 // The bytes that a transfer moves, computed without moving them.
 struct TransferSize {

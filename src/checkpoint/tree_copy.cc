@@ -20,7 +20,7 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/blocks_in_turn.h"
+#include "checkpoint/block_queue.h"
 #include "checkpoint/piece_writer.h"
 #include "checkpoint/tiles.h"
 #include "floats/convert.h"
@@ -114,7 +114,7 @@ class TreeCopier {
         budget_(options.tree_bytes) {}
 
   bool Run(Findings& findings) {
-    BlocksInTurn<ArrayCopy, Scratch> blocks(
+    BlockQueue<ArrayCopy, Scratch> blocks(
         transfer_.tensors.size(), [this](size_t index) { return Begin(index); },
         [this](ArrayCopy& work, int64_t tile, Scratch& scratch,
                Findings& found) {

@@ -128,7 +128,7 @@ FindingReport ReportOf(const Findings& found, const AuditFlags& flags,
                     kVersion,
                     {},
                     Repository::Find(workspace == nullptr ? "" : workspace)};
-  out.style.color = flags.output.empty() && WantsColor(common, 1);
+  out.style.color = flags.output.empty() && UsesColor(common, 1);
   return out;
 }
 

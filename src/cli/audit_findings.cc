@@ -106,7 +106,7 @@ Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
   PythonFiles files;
   Findings out;
   for (const audit::Flaw& flaw : report.flaws) {
-    if (!selection.Wants(*flaw.code)) continue;
+    if (!selection.Selects(*flaw.code)) continue;
     if (locked != nullptr && locked->flaws.contains(audit::LockedOf(flaw))) {
       continue;
     }

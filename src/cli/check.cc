@@ -93,8 +93,8 @@ bool ParseSeverity(const std::vector<std::string>& given,
   return true;
 }
 
-bool LayFlagsOver(const CheckFlags& flags, LintSettings& settings,
-                  Findings& findings) {
+bool ApplyFlags(const CheckFlags& flags, LintSettings& settings,
+                Findings& findings) {
   const auto select = SplitList(flags.select);
   if (!select.empty()) settings.select = select;
   for (const std::string& code : SplitList(flags.ignore)) {
@@ -269,7 +269,7 @@ void EmitAs(const CheckFlags& flags, const Common& common,
                        kVersion,
                        {},
                        Repository::Find(workspace == nullptr ? "" : workspace)};
-  report.style.color = flags.output.empty() && WantsColor(common, 1);
+  report.style.color = flags.output.empty() && UsesColor(common, 1);
   (format == nullptr ? FindingsText : format->write)(report, out);
 }
 
@@ -320,7 +320,7 @@ void EmitErrors(const CheckFlags& flags, const Common& common,
 int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   CheckFlags flags = given;
   auto work = FindWork(flags.options.inputs, findings);
-  if (!work || !LayFlagsOver(flags, work->settings, findings)) return kFailed;
+  if (!work || !ApplyFlags(flags, work->settings, findings)) return kFailed;
   const auto selection =
       Selection::Make(work->settings, flags.preview, findings);
   if (!selection) return kFailed;
@@ -356,11 +356,11 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
         MakeFixes(targets, work->all_targets, flags.options.inputs, common,
                   flags.unsafe_fixes);
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
-    // A new list of findings: WriteWhole refuses files that its findings record
-    // as read, and `findings` records the rules files.
+    // A new list of findings: WriteToFile refuses files that its findings
+    // record as read, and `findings` records the rules files.
     Findings replaced;
     for (const FixedFile& file : fixed.files) {
-      WriteWhole(file.name, file.after, replaced);
+      WriteToFile(file.name, file.after, replaced);
     }
     findings.Append(std::move(replaced));
     if (findings.HasErrors()) return kFailed;

@@ -31,7 +31,7 @@ namespace {
 
 // Returns the place of findings that are in no file: the target's lines in the
 // project, or the first of its inputs that is a file.
-Place AnchorOf(const Target& target) {
+Place MainFileOf(const Target& target) {
   if (target.place.source != nullptr) return target.place;
   std::vector<std::string> files = {target.manifest, target.mesh.file};
   files.insert(files.end(), target.rules.begin(), target.rules.end());
@@ -79,7 +79,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
                        const Selection& selection, const Common& common) {
   CheckedTarget out;
   out.name = target.name;
-  out.anchor = AnchorOf(target);
+  out.anchor = MainFileOf(target);
   std::optional<ModelConfig> config;
   const std::shared_ptr<const Compiled> compiled =
       LoadAndCompile(options.inputs, target, common, out.errors, &config);

@@ -225,9 +225,9 @@ int DryRun(const Transfer& transfer, const RunOptions& run,
   return PutOut(text, findings) ? kDone : kFailed;
 }
 
-void TellReport(const Transfer& transfer, const RunOptions& run,
-                const RunReport& report, int64_t verified,
-                const Common& common) {
+void PrintReport(const Transfer& transfer, const RunOptions& run,
+                 const RunReport& report, int64_t verified,
+                 const Common& common) {
   // If there is only one file, the message names it instead of the directory.
   const std::string where =
       transfer.outputs.size() == 1 && transfer.index_name.empty()
@@ -380,7 +380,7 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
   RunReport report;
   bool good = false;
   {
-    const InterruptNotice notice(
+    const InterruptMessage notice(
         "\nshardc: interrupted; the complete pieces are in hidden files in " +
         Printable(transfer.directory) +
         ", and the same command continues from there\n");
@@ -391,7 +391,7 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
     good = RunTransfer(transfer, index, settings.run, &report, findings);
   }
   if (!good) return kFailed;
-  TellReport(transfer, settings.run, report, verified, common);
+  PrintReport(transfer, settings.run, report, verified, common);
   if (common.format == "json" &&
       !PutOut(SizeJson(report.size, &report), findings)) {
     return kFailed;

@@ -23,7 +23,7 @@ void PrintInterrupt(int signal) {
 
 }  // namespace
 
-InterruptNotice::InterruptNotice(std::string text)
+InterruptMessage::InterruptMessage(std::string text)
     : text_(std::move(text)), text_before_(interrupt_text) {
   interrupt_text = text_;
   for (size_t i = 0; i < kSignals.size(); ++i) {
@@ -33,7 +33,7 @@ InterruptNotice::InterruptNotice(std::string text)
   }
 }
 
-InterruptNotice::~InterruptNotice() {
+InterruptMessage::~InterruptMessage() {
   for (size_t i = 0; i < kSignals.size(); ++i) {
     std::signal(kSignals[i], before_[i]);
   }

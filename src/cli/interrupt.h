@@ -12,12 +12,12 @@ namespace shardc::cli {
 // While an object exists, SIGINT, SIGTERM and SIGHUP remove incomplete files
 // and print `text` on standard error; the process then ends by the signal, as
 // its caller expects. Objects may be nested.
-class InterruptNotice {
+class InterruptMessage {
  public:
-  explicit InterruptNotice(std::string text);
-  ~InterruptNotice();
-  InterruptNotice(const InterruptNotice&) = delete;
-  InterruptNotice& operator=(const InterruptNotice&) = delete;
+  explicit InterruptMessage(std::string text);
+  ~InterruptMessage();
+  InterruptMessage(const InterruptMessage&) = delete;
+  InterruptMessage& operator=(const InterruptMessage&) = delete;
 
  private:
   static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};

@@ -47,7 +47,7 @@ FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
   for (const Finding& finding : compiled.stage_findings) {
     if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
       findings.Add(finding);
-    } else if (selection.Wants(*finding.code)) {
+    } else if (selection.Selects(*finding.code)) {
       // Nothing uses the axis only because the stages are refused.
       out.emplace_back(finding).reports = {
           UnusedAxisTopic(compiled.stage_axis)};

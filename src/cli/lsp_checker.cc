@@ -164,8 +164,8 @@ lsp::CheckedProject LspChecker::Check(const std::string& path,
 
 bool LspChecker::IsSafe(const RuleFix& fix,
                         const lsp::CheckedProject& project) {
-  const auto witnesses = TargetsOf(project);
-  return cli::IsSafe(fix, witnesses, InputsWith(project.texts), common_);
+  const auto all_targets = TargetsOf(project);
+  return cli::IsSafe(fix, all_targets, InputsWith(project.texts), common_);
 }
 
 std::vector<lsp::NewText> LspChecker::SafeFixes(
@@ -175,9 +175,9 @@ std::vector<lsp::NewText> LspChecker::SafeFixes(
   for (size_t i = 0; i < checked.size(); ++i) {
     checked[i].fixes = project.targets[i].fixes;
   }
-  const auto witnesses = TargetsOf(project);
-  const FixResult fixed =
-      MakeFixes(checked, witnesses, InputsWith(project.texts), common_, false);
+  const auto all_targets = TargetsOf(project);
+  const FixResult fixed = MakeFixes(checked, all_targets,
+                                    InputsWith(project.texts), common_, false);
   std::vector<lsp::NewText> out;
   for (const FixedFile& file : fixed.files) {
     out.push_back({file.name, file.after});

@@ -37,7 +37,7 @@ void KeepStandardStreams() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-void Say(std::string_view text) {
+void WriteToStandardError(std::string_view text) {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
@@ -45,7 +45,8 @@ void Say(std::string_view text) {
 // run of a checkpoint command continues with the pieces that are complete.
 [[noreturn]] void EndWithoutMemory() {
   RemoveUnfinished();
-  Say("error: out of memory\n  = help: use a machine with more memory, or "
+  WriteToStandardError(
+      "error: out of memory\n  = help: use a machine with more memory, or "
       "fewer parameters, devices or threads\n");
   ::_exit(kFailed);
 }
@@ -59,7 +60,7 @@ void Say(std::string_view text) {
 int Main(int argc, char** argv) {
   KeepFreedMemory();
   KeepStandardStreams();
-  const InterruptNotice interrupts("");
+  const InterruptMessage interrupts("");
   if (argc < 2) {  // status 2: in a script the command was lost
     WriteAll(STDERR_FILENO, QuickStart());
     return kFailed;
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   } catch (const std::length_error&) {
     shardc::cli::EndWithoutMemory();  // larger than any possible size
   } catch (const std::exception&) {
-    shardc::cli::Say(
+    shardc::cli::WriteToStandardError(
         "error: internal error in shardc\n  = help: report it with the command "
         "and its files\n");
     return shardc::cli::kFailed;

@@ -28,7 +28,7 @@ bool IsSet(const char* name) {
 
 }  // namespace
 
-bool WantsColor(const Common& common, int fd) {
+bool UsesColor(const Common& common, int fd) {
   if (common.color == "always") return true;
   if (common.color == "never") return false;
   if (IsSet("NO_COLOR")) return false;
@@ -58,7 +58,7 @@ void Report(Findings& findings, const Common& common) {
   findings = common.command_line.Placed(std::move(findings));
   findings.Sort();
   const FindingReport report{
-      findings.all(), {}, {WantsColor(common, STDERR_FILENO)}, {}};
+      findings.all(), {}, {UsesColor(common, STDERR_FILENO)}, {}};
   const auto write = common.format == "json" ? FindingsJson : FindingsText;
   WriteAll(STDERR_FILENO, TextOf([&](Sink& out) { write(report, out); }));
 }

@@ -17,7 +17,7 @@ namespace shardc::cli {
 
 // Whether a stream gets colour: auto means a terminal, NO_COLOR unset and TERM
 // not dumb; CLICOLOR_FORCE is honoured.
-bool WantsColor(const Common& common, int fd);
+bool UsesColor(const Common& common, int fd);
 
 // Writes a result to a sink.
 using Write = std::function<void(Sink& out)>;

@@ -56,7 +56,7 @@ std::optional<PictureStyle> StyleOf(const PictureFlags& flags,
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   PictureStyle out;
   out.ascii = flags.ascii || (terminal && !IsUtf8Locale());
-  out.color = WantsColor(common, STDOUT_FILENO);
+  out.color = UsesColor(common, STDOUT_FILENO);
   if (flags.width.empty()) {
     out.width = terminal ? TerminalWidth() : kUsualWidth;
     return out;

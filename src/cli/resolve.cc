@@ -192,8 +192,8 @@ struct Resolution {
   std::optional<Legal> legal;  // if shape and mesh are known
 };
 
-void WriteAnswer(const Resolution& answer, const ResolveFlags& flags,
-                 bool as_json, JsonWriter& json) {
+void WriteResolution(const Resolution& answer, const ResolveFlags& flags,
+                     bool as_json, JsonWriter& json) {
   const std::vector<std::string> names = NamesIn(answer.spec);
   if (!as_json) {
     if (flags.names) {
@@ -220,8 +220,8 @@ void WriteAnswer(const Resolution& answer, const ResolveFlags& flags,
   json.EndObject();
 }
 
-std::optional<Resolution> FindAnswer(const ResolveFlags& flags,
-                                     Findings& findings) {
+std::optional<Resolution> ResolveName(const ResolveFlags& flags,
+                                      Findings& findings) {
   const auto opened = LoadResolver(flags.inputs, findings);
   const SourceRef source = MakeSource("AXES", flags.axes);
   auto written = ParseSpec(source, findings);
@@ -255,11 +255,11 @@ std::optional<Resolution> FindAnswer(const ResolveFlags& flags,
 
 int RunResolve(const ResolveFlags& flags, const Common& common,
                Findings& findings) {
-  const auto answer = FindAnswer(flags, findings);
+  const auto answer = ResolveName(flags, findings);
   if (!answer) return kFailed;
   if (answer->legal && !answer->legal->problems.empty()) return kFound;
   const auto write = [&](JsonWriter& json) {
-    WriteAnswer(*answer, flags, common.format == "json", json);
+    WriteResolution(*answer, flags, common.format == "json", json);
   };
   return PutResult(JsonText(write) + "\n", flags.output, findings) ? kDone
                                                                    : kFailed;

@@ -275,9 +275,10 @@ bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
   const SettingsRecord own = RecordOf(model);
   for (const exec::Operation* operation : request.operations) {
     SettingsRecord record = own;
-    record.Lay(file->defaults);
-    if (const auto* named = file->Find(operation->name)) record.Lay(*named);
-    record.Lay(by_flags);
+    record.Override(file->defaults);
+    if (const auto* named = file->Find(operation->name))
+      record.Override(*named);
+    record.Override(by_flags);
     record = TakenOf(record, *operation);
     if (!CheckAxes(record, mesh, findings)) return false;
     request.records.emplace_back(operation->name, std::move(record));

@@ -38,7 +38,7 @@ bool HasKey(const std::string& text, const std::string& key) {
          text.find("\n" + key + ":") != std::string::npos;
 }
 
-bool Says(const std::string& text, std::string_view word) {
+bool Contains(const std::string& text, std::string_view word) {
   return text.find(word) != std::string::npos;
 }
 
@@ -72,8 +72,8 @@ std::vector<std::string_view> FlagsFor(const std::string& word) {
     if (HasKey(text, "axes")) return {"--mesh", "--rules"};
     return {"--rules"};
   }
-  if (Says(text, "shardc.plan/")) return {"--plan"};
-  if (Says(text, "\"model_type\"")) return {"--model"};
+  if (Contains(text, "shardc.plan/")) return {"--plan"};
+  if (Contains(text, "\"model_type\"")) return {"--model"};
   if (EndsWithAny(word, {".safetensors", ".index.json"})) {
     return {"--checkpoint", "--manifest"};
   }

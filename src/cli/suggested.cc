@@ -164,8 +164,8 @@ const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
 
 // Prompts the user for the dimension that counts layers. The answers are those
 // of `--scan-axis`. Returns nullopt if there is no terminal.
-std::optional<ScanAxis> AnswerFor(const LayerStack& stack,
-                                  const Common& common) {
+std::optional<ScanAxis> ScanAxisFor(const LayerStack& stack,
+                                    const Common& common) {
   if (common.quiet || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
     return std::nullopt;
   }
@@ -193,7 +193,7 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
       MakeRules(manifest, mesh, model, preferences, common, name);
   const LayerStack* const undecided = UndecidedAlone(out);
   if (undecided == nullptr) return out;
-  const auto answer = AnswerFor(*undecided, common);
+  const auto answer = ScanAxisFor(*undecided, common);
   if (!answer) return out;
   suggest::Preferences decided = preferences;
   decided.scan_axis = *answer;

@@ -102,7 +102,7 @@ int RunTreeOutput(const Stored& stored, const Transfer& transfer,
   }
   int64_t bytes = 0;
   for (const TransferTensor& tensor : transfer.tensors) {
-    bytes += PartBytes(tensor, WholeBox(tensor.shape));
+    bytes += PartBytes(tensor, FullBox(tensor.shape));
   }
   const auto arrays = static_cast<int64_t>(transfer.tensors.size());
   stored::WriteReport written;
@@ -142,7 +142,7 @@ int RunTreeOutput(const Stored& stored, const Transfer& transfer,
   output.verify = settings.run.verify;
   const OutputFormat& format = FormatOf(flags);
   {
-    const InterruptNotice notice(
+    const InterruptMessage notice(
         "\nshardc: interrupted; " + Printable(flags.out) +
         " is not complete, and the same command continues from what is in " +
         Printable(UnfinishedPath(flags)) + "\n");

@@ -116,8 +116,8 @@ int Verify(const VerifyFlags& flags, const Common& common, const Ranks& ranks,
       WriteDumpJson(test, result, tensors, MetricsOf(flags), file);
       written = file.Commit(findings) && written;
       if (tensors.reference.shape.empty() && tensors.trace.empty()) return;
-      written = WriteWhole(CaseFile(flags.dump, index, ".safetensors"),
-                           DumpTensors(tensors), findings) &&
+      written = WriteToFile(CaseFile(flags.dump, index, ".safetensors"),
+                            DumpTensors(tensors), findings) &&
                 written;
     };
   }

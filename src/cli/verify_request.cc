@@ -92,13 +92,14 @@ bool ChooseModes(const VerifyFlags& flags, const Target& target,
   if (!modes) return false;
   // Flags that name operations and modes override the target's lists.
   if (!modes->empty() && !flags.operations.empty()) request.only.clear();
-  const auto any_asks = [&](Mode mode) {
-    return std::any_of(
-        request.operations.begin(), request.operations.end(),
-        [&](const auto* operation) { return request.Asks(*operation, mode); });
+  const auto any_covers = [&](Mode mode) {
+    return std::any_of(request.operations.begin(), request.operations.end(),
+                       [&](const auto* operation) {
+                         return request.Covers(*operation, mode);
+                       });
   };
   for (const Mode mode : *modes) {
-    if (any_asks(mode)) continue;
+    if (any_covers(mode)) continue;
     findings.Add(code::kUsage, target.place,
                  "the target lists no operation for `" +
                      std::string(ModeName(mode)) + "`",
@@ -113,7 +114,7 @@ bool ChooseModes(const VerifyFlags& flags, const Target& target,
   if (modes->empty() && !by_mode) *modes = target.modes;
   if (modes->empty()) {
     std::copy_if(kAllModes.begin(), kAllModes.end(), std::back_inserter(*modes),
-                 any_asks);
+                 any_covers);
   }
   request.modes = std::move(*modes);
   return true;

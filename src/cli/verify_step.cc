@@ -72,8 +72,8 @@ bool WriteDump(const std::string& folder, size_t index,
   WriteStepDumpJson(report, file);
   if (!file.Commit(findings)) return false;
   return report.tensors.empty() ||
-         WriteWhole(CaseFile(folder, index, ".safetensors"),
-                    StepDumpTensors(report), findings);
+         WriteToFile(CaseFile(folder, index, ".safetensors"),
+                     StepDumpTensors(report), findings);
 }
 
 bool ReadCount(std::string_view flag, const std::string& text, int64_t& to,

@@ -77,13 +77,13 @@ bool IsPrefix(const Mesh& mesh, const AxisGroup& prefix,
   return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
 }
 
-bool SplitAlike(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b) {
+bool SameSplit(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b) {
   return SizedAxes(mesh, a) == SizedAxes(mesh, b);
 }
 
-bool SplitAlike(const Mesh& mesh, const Spec& a, const Spec& b) {
+bool SameSplit(const Mesh& mesh, const Spec& a, const Spec& b) {
   for (size_t dim = 0; dim < std::max(a.size(), b.size()); ++dim) {
-    if (!SplitAlike(mesh, AxesAt(a, dim), AxesAt(b, dim))) return false;
+    if (!SameSplit(mesh, AxesAt(a, dim), AxesAt(b, dim))) return false;
   }
   return true;
 }

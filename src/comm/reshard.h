@@ -24,10 +24,10 @@ bool IsPrefix(const Mesh& mesh, const AxisGroup& prefix,
 // Returns whether both have the same axes in any order; axes of size 1 do not
 // count. The sizes of the shards are then the same, but a shard may be on other
 // devices.
-bool SplitAlike(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b);
-// Returns whether SplitAlike holds in every dimension; dimensions beyond a
+bool SameSplit(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b);
+// Returns whether SameSplit holds in every dimension; dimensions beyond a
 // spec's end are unsharded.
-bool SplitAlike(const Mesh& mesh, const Spec& a, const Spec& b);
+bool SameSplit(const Mesh& mesh, const Spec& a, const Spec& b);
 
 // The collective that a change of spec needs. `axes` are those whose use
 // changes.

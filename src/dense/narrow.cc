@@ -22,14 +22,15 @@ double StepOf(double largest, int bits) {
   return largest / (std::ldexp(1.0, bits - 1) - 0.5);
 }
 
-double Cut(double x, double step, int bits) {
+double RoundTo(double x, double step, int bits) {
   const double top = std::ldexp(1.0, bits - 1) - 1;
   return step > 0 ? std::clamp(std::nearbyint(x / step), -top, top) : 0;
 }
 
 // Rounds `count` numbers from index `at`, `stride` apart, to the steps of their
 // row.
-void CutRow(Array& x, int64_t at, int64_t count, int64_t stride, int bits) {
+void QuantizeRow(Array& x, int64_t at, int64_t count, int64_t stride,
+                 int bits) {
   const auto number = [&](int64_t i) -> double& {
     return x.data[AsIndex(at + i * stride)];
   };
@@ -39,7 +40,7 @@ void CutRow(Array& x, int64_t at, int64_t count, int64_t stride, int bits) {
   }
   const double step = StepOf(largest, bits);
   for (int64_t i = 0; i < count; ++i) {
-    number(i) = step * Cut(number(i), step, bits);
+    number(i) = step * RoundTo(number(i), step, bits);
   }
 }
 
@@ -79,7 +80,7 @@ class NarrowRows {
         value_dim_(in.value.dim(3)),
         group_(in.query.dim(2) / in.key.dim(2)),
         scale_(std::abs(options.ScaleOf(dim_))),
-        whole_(whole) {}
+        exact_(whole) {}
 
   NarrowResult Run() {
     NarrowResult out;
@@ -120,10 +121,10 @@ class NarrowRows {
 
   // Returns the logits of a row; -inf for keys that are not seen.
   std::vector<Range> Logits(int64_t b, int64_t t, int64_t h) const {
-    const double lse = whole_.lse.At(b, t, h, 0);
+    const double lse = exact_.lse.At(b, t, h, 0);
     std::vector<Range> out;
     for (int64_t s = 0; s < keys_; ++s) {
-      const double weight = whole_.weights.At(b, h, t, s);
+      const double weight = exact_.weights.At(b, h, t, s);
       if (weight == 0 || lse == -kInfinity) {
         out.push_back({-kInfinity, -kInfinity, -kInfinity});
         continue;
@@ -185,7 +186,7 @@ class NarrowRows {
   // weights.
   std::vector<Range> PlainWeights(int64_t b, int64_t t, int64_t h,
                                   const std::vector<Range>& logits) const {
-    const double lse = whole_.lse.At(b, t, h, 0);
+    const double lse = exact_.lse.At(b, t, h, 0);
     double off = 0;
     for (const Range& x : logits) {
       if (x.is == -kInfinity) continue;
@@ -196,7 +197,7 @@ class NarrowRows {
     off = 2 * off + 16 * kUnit;
     std::vector<Range> out;
     for (int64_t s = 0; s < keys_; ++s) {
-      const double weight = whole_.weights.At(b, h, t, s);
+      const double weight = exact_.weights.At(b, h, t, s);
       out.push_back({weight, weight * (1 - off), weight * (1 + off)});
     }
     return out;
@@ -210,7 +211,8 @@ class NarrowRows {
   }
 
   // Rounds the weights of keys [begin, end) to integers times their step.
-  void CutWeights(std::vector<Range>& row, int64_t begin, int64_t end) const {
+  void QuantizeWeights(std::vector<Range>& row, int64_t begin,
+                       int64_t end) const {
     const int bits = narrow_.bits;
     Range step;
     for (int64_t s = begin; s < end; ++s) {
@@ -222,7 +224,7 @@ class NarrowRows {
     for (int64_t s = begin; s < end; ++s) {
       const Range steps =
           Quotient(row[AsIndex(s)], step).Through([&](double x) {
-            return Cut(x, 1, bits);
+            return RoundTo(x, 1, bits);
           });
       row[AsIndex(s)] = {steps.is * step.is, steps.low * step.low,
                          steps.high * step.high};
@@ -246,7 +248,7 @@ class NarrowRows {
       x = {x.is, x.low * (1 - 3 * kUnit), x.high * (1 + 3 * kUnit)};
     }
     for (int64_t s = 0; narrow_.bits > 0 && s < keys_; s += block_) {
-      CutWeights(row, s, std::min(s + block_, keys_));
+      QuantizeWeights(row, s, std::min(s + block_, keys_));
     }
     for (int64_t s = 0; s < keys_; ++s) {
       if (row[AsIndex(s)].high == 0) continue;
@@ -264,17 +266,17 @@ class NarrowRows {
   const Narrow& narrow_;
   int64_t keys_, block_, dim_, value_dim_, group_;
   double scale_;
-  const Result& whole_;
+  const Result& exact_;
 };
 
 }  // namespace
 
-Inputs CutOperands(const Inputs& in, int bits, int64_t block) {
+Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block) {
   Inputs out = in;
   for (Array* x : {&out.query, &out.key}) {
     const auto elements = static_cast<int64_t>(x->data.size());
     for (int64_t at = 0; at < elements; at += x->dim(3)) {
-      CutRow(*x, at, x->dim(3), 1, bits);
+      QuantizeRow(*x, at, x->dim(3), 1, bits);
     }
   }
   Array& v = out.value;
@@ -283,8 +285,8 @@ Inputs CutOperands(const Inputs& in, int bits, int64_t block) {
   for (int64_t b = 0; b < v.dim(0); ++b) {
     for (int64_t s = 0; s < keys; s += step) {
       for (int64_t i = 0; i < width; ++i) {
-        CutRow(v, (b * keys + s) * width + i, std::min(step, keys - s), width,
-               bits);
+        QuantizeRow(v, (b * keys + s) * width + i, std::min(step, keys - s),
+                    width, bits);
       }
     }
   }
@@ -297,8 +299,8 @@ std::optional<NarrowResult> NarrowAttention(const Inputs& in,
                                             std::string& why) {
   std::optional<Inputs> cut;
   if (narrow.bits > 0) {
-    cut = CutOperands(in, narrow.bits,
-                      narrow.softmax == Dtype::kF32 ? narrow.block : 0);
+    cut = QuantizeOperands(in, narrow.bits,
+                           narrow.softmax == Dtype::kF32 ? narrow.block : 0);
   }
   const Inputs& from = cut ? *cut : in;
   const auto whole = Attention(from, options, why, true);

@@ -43,7 +43,7 @@ struct Narrow {
 
 // Returns query, key and value as integers of `bits` times their steps. Values
 // have a step for each block of keys; if `block` is 0, all keys are one block.
-Inputs CutOperands(const Inputs& in, int bits, int64_t block);
+Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
   Array output;  // [B, T, H, Dv]

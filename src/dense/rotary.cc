@@ -19,7 +19,7 @@
 namespace shardc::dense {
 namespace {
 
-constexpr double kTurn = 2 * 3.14159265358979323846;
+constexpr double kFullCircle = 2 * 3.14159265358979323846;
 
 // Interpolates between the frequency f (`keep` 1) and f / factor (`keep` 0).
 double Between(double f, double factor, double keep) {
@@ -29,14 +29,14 @@ double Between(double f, double factor, double keep) {
 
 // Returns the i for which base^(-2i/dim) makes `turns` turns over `length`.
 double NumberOf(double turns, double length, double base, double dim) {
-  return dim / 2 * std::log(length / (kTurn * turns)) / std::log(base);
+  return dim / 2 * std::log(length / (kFullCircle * turns)) / std::log(base);
 }
 
 double YarnKeeps(double i, double dim, const Rope& rope) {
   double first =
       NumberOf(rope.fast_turns, rope.original_length, rope.base, dim);
   double last = NumberOf(rope.slow_turns, rope.original_length, rope.base, dim);
-  if (rope.whole_numbers) {
+  if (rope.rounds_outwards) {
     first = std::floor(first);
     last = std::ceil(last);
   }
@@ -47,7 +47,7 @@ double YarnKeeps(double i, double dim, const Rope& rope) {
 }
 
 double Llama3Keeps(double f, const Rope& rope) {
-  const double parts = rope.original_length * f / kTurn;
+  const double parts = rope.original_length * f / kFullCircle;
   return (parts - rope.low_part) / (rope.high_part - rope.low_part);
 }
 
@@ -91,7 +91,7 @@ int64_t Rotary::Partner(int64_t d) const {
   return d % 2 == 0 ? d + 1 : d - 1;
 }
 
-void Rotary::Turn(int64_t position, std::span<float> heads) const {
+void Rotary::Rotate(int64_t position, std::span<float> heads) const {
   const size_t half = frequencies_.size();
   const bool halves = pairs_ == Pairs::kHalves;
   for (size_t i = 0; i < half; ++i) {
@@ -108,8 +108,9 @@ void Rotary::Turn(int64_t position, std::span<float> heads) const {
   }
 }
 
-Rotary::Turned Rotary::TurnOne(int64_t position, std::span<const float> head,
-                               int64_t d) const {
+Rotary::RotatedValue Rotary::RotatedElement(int64_t position,
+                                            std::span<const float> head,
+                                            int64_t d) const {
   const auto half = static_cast<int64_t>(frequencies_.size());
   const bool halves = pairs_ == Pairs::kHalves;
   const bool first = halves ? d < half : d % 2 == 0;

@@ -27,9 +27,9 @@ struct Rope {
   double original_length = 0;
   // kYarn: a frequency is kept if it makes more than `fast_turns` turns over
   // the original length, and divided if it makes fewer than `slow_turns`.
-  // `whole_numbers` rounds the frequency numbers at these limits outwards.
+  // `rounds_outwards` rounds the frequency numbers at these limits outwards.
   double fast_turns = 32, slow_turns = 1;
-  bool whole_numbers = true;
+  bool rounds_outwards = true;
   // kLlama3: the fractions of the original length with which wavelengths are
   // compared.
   double low_part = 1, high_part = 4;
@@ -53,14 +53,14 @@ class Rotary {
 
   // Rotates a row of heads in place: pair i by position * frequencies()[i], in
   // float32 arithmetic, with sin and cos rounded to float32.
-  void Turn(int64_t position, std::span<float> heads) const;
+  void Rotate(int64_t position, std::span<float> heads) const;
   // Element d of a rotated head, `at`, and the largest error of float32
   // arithmetic.
-  struct Turned {
+  struct RotatedValue {
     double at = 0, off = 0;
   };
-  Turned TurnOne(int64_t position, std::span<const float> head,
-                 int64_t d) const;
+  RotatedValue RotatedElement(int64_t position, std::span<const float> head,
+                              int64_t d) const;
 
  private:
   int64_t Partner(int64_t d) const;

@@ -146,7 +146,7 @@ struct StepContext {
   }
 
   // Returns an element of an integral value.
-  int64_t Whole(step::ValueId value, int64_t offset) {
+  int64_t Integer(step::ValueId value, int64_t offset) {
     return std::llround(
         static_cast<double>(Real(Of(value).data[AsIndex(offset)])));
   }

@@ -26,7 +26,7 @@ Rope RopeOf(const step::Rope& from) {
   rope.original_length = from.original_length;
   rope.fast_turns = from.beta_fast;
   rope.slow_turns = from.beta_slow;
-  rope.whole_numbers = from.truncate;
+  rope.rounds_outwards = from.truncate;
   rope.low_part = from.low_frequency_factor;
   rope.high_part = from.high_frequency_factor;
   if (from.amplitude > 0) rope.amplitude = from.amplitude;
@@ -70,7 +70,8 @@ void RunRope(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   Odometer at(c.Sized(rest), {c.By(op.out, rest), c.By(op.in[1], rest)});
   const int64_t rows = static_cast<int64_t>(x.data.size()) / width;
   for (int64_t i = 0; i < rows; ++i, at.Next()) {
-    const auto position = static_cast<double>(c.Whole(op.in[1], at.offset(1)));
+    const auto position =
+        static_cast<double>(c.Integer(op.in[1], at.offset(1)));
     for (int64_t p = 0; p < pairs; ++p) {
       const double angle =
           op.sign * position * rotary.frequencies()[AsIndex(p)];
@@ -102,8 +103,8 @@ void RunMask(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   Odometer at(out.shape,
               {c.By(op.in[1], labels), c.By(op.in[2], labels), heads});
   for (size_t i = 0; i < out.data.size(); ++i, at.Next()) {
-    const int64_t query = c.Whole(op.in[1], at.offset(0));
-    const int64_t key = c.Whole(op.in[2], at.offset(1));
+    const int64_t query = c.Integer(op.in[1], at.offset(0));
+    const int64_t key = c.Integer(op.in[2], at.offset(1));
     const bool near =
         chunked ? query / window == key / window : query - key < window;
     const bool seen = !causal || (key <= query && near);

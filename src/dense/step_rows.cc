@@ -54,7 +54,7 @@ void RunRows(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
               {c.By(tokens, labels), c.By(table, labels), c.By(ids, labels)});
   const size_t count = c.Of(tokens).data.size();
   for (size_t i = 0; i < count; ++i, at.Next()) {
-    const int64_t row = c.Whole(ids, at.offset(2)) + op.index;
+    const int64_t row = c.Integer(ids, at.offset(2)) + op.index;
     if (row < 0 || row >= rows) continue;
     const auto token = AsIndex(at.offset(0));
     const auto cell = AsIndex(at.offset(1) + row * step);
@@ -73,7 +73,7 @@ void RunPick(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   Odometer at(c.Of(ids).shape,
               {c.By(ids, labels), c.By(wide, labels), c.By(narrow, labels)});
   for (size_t i = 0; i < c.Of(ids).data.size(); ++i, at.Next()) {
-    const int64_t row = c.Whole(ids, at.offset(0));
+    const int64_t row = c.Integer(ids, at.offset(0));
     if (row < 0 || row >= size) continue;
     const auto far = AsIndex(at.offset(1) + row * step);
     const auto near = AsIndex(at.offset(2));
@@ -95,7 +95,7 @@ void RunCacheWrite(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   Odometer at(c.Of(fresh).shape, {c.By(fresh, labels), c.By(op.out, labels),
                                   c.By(positions, labels)});
   for (size_t i = 0; i < c.Of(fresh).data.size(); ++i, at.Next()) {
-    const int64_t row = c.Whole(positions, at.offset(2));
+    const int64_t row = c.Integer(positions, at.offset(2));
     if (row < 0 || row >= rows) continue;
     out.data[AsIndex(at.offset(1) + row * step)] =
         c.Of(fresh).data[AsIndex(at.offset(0))];
@@ -109,7 +109,7 @@ void RunDistance(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   Odometer at(out.shape, {c.By(op.in[0], labels), c.By(op.in[1], labels)});
   for (T& to : out.data) {
     const int64_t apart =
-        c.Whole(op.in[1], at.offset(1)) - c.Whole(op.in[0], at.offset(0));
+        c.Integer(op.in[1], at.offset(1)) - c.Integer(op.in[0], at.offset(0));
     to = T(static_cast<double>(Bucket(apart, rows, most, op.fn == "both")));
     at.Next();
   }

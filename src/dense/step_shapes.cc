@@ -32,26 +32,26 @@ void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   Labels labels;
   Strides strides;
   const Labels& own = c.LabelsOf(whole);
-  const Strides of_whole = RowMajor(c.Of(whole).shape);
+  const Strides of_merged = RowMajor(c.Of(whole).shape);
   for (size_t i = 0; i < own.size(); ++i) {
     if (own[i] != op.label) {
       labels.push_back(own[i]);
-      strides.push_back(of_whole[i]);
+      strides.push_back(of_merged[i]);
       continue;
     }
     const Strides inside = RowMajor(c.Sized(factors));
     for (size_t f = 0; f < factors.size(); ++f) {
       labels.push_back(factors[f]);
-      strides.push_back(of_whole[i] * inside[f]);
+      strides.push_back(of_merged[i] * inside[f]);
     }
   }
   Odometer at(c.Sized(labels), {strides, c.By(apart, labels)});
   const StepTensor<T>& from = c.Of(op.in[0]);
   for (size_t i = 0; i < out.data.size(); ++i, at.Next()) {
-    const auto in_whole = AsIndex(at.offset(0));
+    const auto in_merged = AsIndex(at.offset(0));
     const auto in_apart = AsIndex(at.offset(1));
-    out.data[split ? in_apart : in_whole] =
-        from.data[split ? in_whole : in_apart];
+    out.data[split ? in_apart : in_merged] =
+        from.data[split ? in_merged : in_apart];
   }
 }
 

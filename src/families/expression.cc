@@ -49,7 +49,7 @@ class ExpressionParser {
 
   // Returns nullopt if the text is no expression; `at()` is then the offset of
   // the error.
-  std::optional<Expression> Whole() {
+  std::optional<Expression> ParseAll() {
     auto whole = Choice();
     Skip();
     if (!whole || at_ != text_.size()) return std::nullopt;
@@ -244,7 +244,7 @@ std::optional<Expression> ParseExpression(std::string_view text,
                                           const Place& place,
                                           Findings& findings) {
   ExpressionParser parser(text);
-  auto whole = parser.Whole();
+  auto whole = parser.ParseAll();
   if (whole) return whole;
   if (parser.is_too_large()) {
     findings.Add(code::kLimit, place,

@@ -43,7 +43,7 @@ class GgufSetReader {
       return std::nullopt;
     }
     for (const std::string& file : files) {
-      if (!LiesIn(place, folder_ + file, findings_) || !Add(file)) {
+      if (!IsInFolder(place, folder_ + file, findings_) || !Add(file)) {
         return std::nullopt;
       }
       ++number_;

@@ -86,11 +86,11 @@ class IndexedReader {
       const std::string path = Join(index_.directory, name);
       // Check the path before the header is read: a message about a header may
       // quote the file.
-      if (!LiesIn(index_.directory, path, findings_)) return std::nullopt;
+      if (!IsInFolder(index_.directory, path, findings_)) return std::nullopt;
       Findings found;
       auto header = ReadSafetensorsHeader(path, header_only, found);
       findings_.NoteReadsOf(found);
-      TellIndex(found);
+      ReportIndex(found);
       if (!header) return std::nullopt;
       set_.files.push_back({path, std::move(*header)});
     }
@@ -162,7 +162,7 @@ class IndexedReader {
   }
 
   // Adds the findings of a file, with a label at the index that lists it.
-  void TellIndex(const Findings& found) {
+  void ReportIndex(const Findings& found) {
     for (Finding finding : found.all()) {
       finding.labels.push_back({place_, "the index that names it"});
       findings_.Add(std::move(finding));
@@ -345,7 +345,7 @@ std::optional<SafetensorsSet> ReadUnindexed(
   std::vector<std::string> paths;
   for (const std::string& name : files) {
     paths.push_back(Join(folder, name));
-    if (!LiesIn(folder, paths.back(), findings)) return std::nullopt;
+    if (!IsInFolder(folder, paths.back(), findings)) return std::nullopt;
   }
   const SetWatch watch(paths);
   auto set = ReadFiles(paths, header_only, findings);
@@ -376,7 +376,7 @@ std::optional<SafetensorsSet> ReadDirectory(const std::string& directory,
   }
   if (indices.size() == 1) {
     const std::string path = Join(base, indices.front());
-    if (!LiesIn(base, path, findings)) return std::nullopt;
+    if (!IsInFolder(base, path, findings)) return std::nullopt;
     const auto index = ReadHfIndex(path, findings);
     if (!index) return std::nullopt;
     return ReadIndexedSet(*index, path, header_only, findings);
@@ -386,8 +386,8 @@ std::optional<SafetensorsSet> ReadDirectory(const std::string& directory,
 
 }  // namespace
 
-bool LiesIn(const std::string& folder, const std::string& path,
-            Findings& findings) {
+bool IsInFolder(const std::string& folder, const std::string& path,
+                Findings& findings) {
   std::error_code error;
   if (!fs::is_symlink(path, error)) return true;
   const fs::path root = fs::canonical(folder, error);

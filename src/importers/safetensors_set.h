@@ -41,8 +41,8 @@ struct SafetensorsSet {
 // resolving links, or adds a finding (path). In Hugging Face's cache a
 // snapshot's files are links to the `blobs` folder next to it, which is
 // accepted.
-bool LiesIn(const std::string& folder, const std::string& path,
-            Findings& findings);
+bool IsInFolder(const std::string& folder, const std::string& path,
+                Findings& findings);
 
 // Reads a `.safetensors` file, a directory or an index (`*.json`). The files of
 // an index must hold exactly the tensors that it lists; if none of the files is

@@ -49,7 +49,7 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
   FindingSink found = std::move(extra);
   std::set<int> ran;
   for (const Lint* lint : AllLints()) {
-    if (!selection.Wants(*lint) || lint->check == nullptr) continue;
+    if (!selection.Selects(*lint) || lint->check == nullptr) continue;
     const unsigned missing = lint->needs & ~facts.has();
     if (missing != 0) {
       out.skipped.push_back({lint, MissingText(missing, facts.has())});
@@ -69,7 +69,7 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
   const size_t before = found.size();
   ApplyIgnores(ignores, found);
   out.ignored = static_cast<int64_t>(before - found.size());
-  if (selection.Wants(kUnusedIgnore)) {
+  if (selection.Selects(kUnusedIgnore)) {
     ReportMalformed(malformed, found);
     ReportUnused(ignores, ran, found);
   }

@@ -71,15 +71,15 @@ std::optional<Selection> Selection::Make(const LintSettings& settings,
   return out;
 }
 
-bool Selection::Wants(const Lint& lint) const {
+bool Selection::Selects(const Lint& lint) const {
   const bool by_code =
       std::any_of(select_.begin(), select_.end(),
                   [&](const Pick& pick) { return pick.code == &lint.code; });
   if (lint.preview && !preview_ && !by_code) return false;
-  return Wants(lint.code);
+  return Selects(lint.code);
 }
 
-bool Selection::Wants(const Code& code) const {
+bool Selection::Selects(const Code& code) const {
   const auto covers = [&](const Pick& pick) { return pick.Covers(code); };
   if (std::any_of(ignore_.begin(), ignore_.end(), covers)) return false;
   return select_.empty() || std::any_of(select_.begin(), select_.end(), covers);

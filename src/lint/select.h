@@ -24,9 +24,9 @@ class Selection {
 
   // Whether the lint runs. A preview lint needs --preview or its own code in
   // `select`.
-  bool Wants(const Lint& lint) const;
+  bool Selects(const Lint& lint) const;
   // Whether findings of a code that is no lint are reported.
-  bool Wants(const Code& code) const;
+  bool Selects(const Code& code) const;
   Level LevelOf(const Finding& finding) const;
   // Whether a finding of this level fails the check.
   bool Fails(Level level) const;

@@ -97,7 +97,7 @@ std::optional<Place> NamedFile(const Workspace& workspace,
     return file == nullptr ? std::nullopt : std::optional(Place{file, 0, 0});
   }
   if (document.path.empty()) return std::nullopt;
-  const std::string path = PathBeside(document.path, found.node->text);
+  const std::string path = PathNextTo(document.path, found.node->text);
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
   return Place{MakeSource(path, {}), 0, 0};

@@ -46,7 +46,7 @@ SourceRef PackAsFile(const Source& pack) {
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     Findings unwritten;
-    if (error || !WriteWhole(path.string(), pack.text(), unwritten)) {
+    if (error || !WriteToFile(path.string(), pack.text(), unwritten)) {
       return nullptr;
     }
     constexpr auto kRead =

@@ -151,7 +151,7 @@ std::string Server::ResultOf(const Message& message) {
     shutdown_ = true;
     return std::string(kNull);
   }
-  const Answer answer = AnswerTo(method);
+  const Handler answer = HandlerOf(method);
   if (answer == nullptr) {
     Fail(ErrorCode::kMethodNotFound, "unknown method `" + method + "`");
     return {};
@@ -160,11 +160,11 @@ std::string Server::ResultOf(const Message& message) {
   return document == nullptr ? "" : (this->*answer)(*document, message);
 }
 
-Server::Answer Server::AnswerTo(std::string_view method) {
+Server::Handler Server::HandlerOf(std::string_view method) {
   constexpr std::string_view kAbout = "textDocument/";
   if (!method.starts_with(kAbout)) return nullptr;
   method.remove_prefix(kAbout.size());
-  static constexpr std::pair<std::string_view, Answer> kAnswers[] = {
+  static constexpr std::pair<std::string_view, Handler> kHandlers[] = {
       {"hover", &Server::Hover},
       {"completion", &Server::Complete},
       {"definition", &Server::Define},
@@ -177,7 +177,7 @@ Server::Answer Server::AnswerTo(std::string_view method) {
       {"formatting", &Server::Format},
       {"semanticTokens/full", &Server::Tokens},
   };
-  for (const auto& [name, answer] : kAnswers) {
+  for (const auto& [name, answer] : kHandlers) {
     if (name == method) return answer;
   }
   return nullptr;

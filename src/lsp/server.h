@@ -51,8 +51,8 @@ class Server {
 
   // Handlers of requests about a document. Each returns the result, or sets
   // `error_` if there is none.
-  using Answer = std::string (Server::*)(const Document&, const Message&);
-  static Answer AnswerTo(std::string_view method);
+  using Handler = std::string (Server::*)(const Document&, const Message&);
+  static Handler HandlerOf(std::string_view method);
   std::string Hover(const Document& document, const Message& message);
   std::string Complete(const Document& document, const Message& message);
   std::string Define(const Document& document, const Message& message);

@@ -46,7 +46,7 @@ void SettingsRecord::Drop(Setting setting) {
   });
 }
 
-void SettingsRecord::Lay(const SettingsRecord& over) {
+void SettingsRecord::Override(const SettingsRecord& over) {
   if (over.ring_axes) ring_axes_place = over.ring_axes_place;
   if (over.sequence_axis) sequence_axis_place = over.sequence_axis_place;
   ForEach(*this, over, [](Setting, auto& own, const auto& other) {

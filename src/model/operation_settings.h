@@ -115,7 +115,7 @@ struct SettingsRecord {
   bool Has(Setting setting) const;
   void Drop(Setting setting);
   // Replaces those members that `over` gives.
-  void Lay(const SettingsRecord& over);
+  void Override(const SettingsRecord& over);
 };
 
 struct OperationsFile {

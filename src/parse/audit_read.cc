@@ -119,7 +119,7 @@ class AuditReader {
     if (node == nullptr) return {};
     const auto path = ReadText(context_, *node, "`" + key + "`", true);
     if (!path) return {};
-    const std::string out = PathBeside(target_.place.source->name(), *path);
+    const std::string out = PathNextTo(target_.place.source->name(), *path);
     if (path->empty()) {
       context_.Add(code::kSchema, *node, "`" + key + "` is empty",
                    "name a file");

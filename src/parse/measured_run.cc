@@ -89,7 +89,7 @@ class RunReader {
   // Axes such as `dp:2,tp:4`, and names of packs, are no paths.
   std::string Beside(const std::string& text) const {
     const bool path = text != "auto" && text.find(':') == std::string::npos;
-    return path ? PathBeside(context_.document.source()->name(), text) : text;
+    return path ? PathNextTo(context_.document.source()->name(), text) : text;
   }
 
   void ReadSchema(const YamlNode& node) {

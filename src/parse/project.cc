@@ -237,7 +237,7 @@ class ProjectReader {
     }
     auto text = ReadText(context_, node, "`mesh`", true);
     if (!text) return;
-    std::string file = PathBeside(path_, *text);
+    std::string file = PathNextTo(path_, *text);
     const bool axes = IsMeshText(*text);
     if (axes && (!boundary_.Holds(file) || !IsThere(file, texts_))) {
       mesh.text = std::move(*text);
@@ -255,7 +255,7 @@ class ProjectReader {
       if (name == "auto" || IsPackName(name)) {
         out.push_back(std::move(name));
       } else if (IsInside(i < nodes.size() ? nodes[i] : node, "rules", name)) {
-        out.push_back(PathBeside(path_, name));
+        out.push_back(PathNextTo(path_, name));
       }
     }
   }
@@ -268,7 +268,7 @@ class ProjectReader {
     if (path && path->empty()) {
       context_.Add(code::kSchema, *node, "`" + std::string(key) + "` is empty");
     } else if (path && IsInside(*node, key, *path)) {
-      out = PathBeside(path_, *path);
+      out = PathNextTo(path_, *path);
     }
   }
 
@@ -276,7 +276,7 @@ class ProjectReader {
   // finding if not. The file is neither opened nor looked for.
   bool IsInside(const YamlNode& node, std::string_view key,
                 const std::string& path) {
-    if (boundary_.Holds(PathBeside(path_, path))) return true;
+    if (boundary_.Holds(PathNextTo(path_, path))) return true;
     context_.Add(code::kPath, node,
                  "`" + std::string(key) +
                      "` leads out of the project's repository: `" + path + "`",

@@ -157,7 +157,7 @@ class Collector {
   // a path in a pack is used as written.
   static std::string Resolve(const std::string& file, const std::string& name) {
     if (IsBuiltin(name) || IsBuiltin(file) || file == "auto") return name;
-    return PathBeside(file, name);
+    return PathNextTo(file, name);
   }
 
   SourceRef Load(const std::string& name, const Place& place) {

@@ -215,7 +215,7 @@ class StagesReader {
     if (path->empty()) {
       context_.Add(code::kSchema, *file, "`file` is empty", "name a file");
     }
-    out_.schedule = PathBeside(context_.document.source()->name(), *path);
+    out_.schedule = PathNextTo(context_.document.source()->name(), *path);
     out_.schedule_is_file = true;
     out_.schedule_place = PlaceOf(*file);
   }

@@ -95,7 +95,7 @@ class FoldedPlan {
   // The number of devices that hold the same shard of a parameter. If it is the
   // number of all devices, the parameter is replicated.
   int64_t Copies(const ParamGroup& group, Mode mode) const;
-  bool IsWhole(const ParamGroup& group, Mode mode) const {
+  bool IsReplicated(const ParamGroup& group, Mode mode) const {
     return mesh().devices > 1 && Copies(group, mode) == mesh().devices;
   }
 

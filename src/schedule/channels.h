@@ -23,7 +23,7 @@ enum class Receives : uint8_t {
   // In the order of the sends: ranks take turns of one task, and a task that
   // sends appends the receive to the other rank's program. PyTorch's pipelines
   // do so.
-  kSendersTurn,
+  kInSendOrder,
   kAtUse,         // before the task that reads the message
   kAtUseBatched,  // the same, posted together with the sends before them
 };

@@ -66,9 +66,9 @@ Programs LowerAtUse(const Table& table, bool batched) {
 
 // Ranks take turns. A task runs if what it reads was computed on its rank or
 // its receive is in the rank's program.
-class TurnLowering {
+class SendOrderLowering {
  public:
-  explicit TurnLowering(const Table& table)
+  explicit SendOrderLowering(const Table& table)
       : table_(table),
         out_(table.rows.size()),
         next_(table.rows.size()),
@@ -136,7 +136,7 @@ class TurnLowering {
 }  // namespace
 
 Programs Lower(const Table& table, Receives receives) {
-  if (receives == Receives::kSendersTurn) return TurnLowering(table).Run();
+  if (receives == Receives::kInSendOrder) return SendOrderLowering(table).Run();
   return LowerAtUse(table, receives == Receives::kAtUseBatched);
 }
 

@@ -19,7 +19,7 @@ struct Ties {
   double fastest = 0;
   std::string kind;  // of the fastest
   double LimitFor(const std::string& other) const {
-    return fastest * (1 + (other == kind ? kTieAlike : kTieOther));
+    return fastest * (1 + (other == kind ? kTieSameKind : kTieOther));
   }
 };
 
@@ -123,7 +123,7 @@ Point WinnerOf(const std::vector<Point>& points,
   Point out = tied.front();
   for (const Point& one : tied) {
     if (kind(one) != kind(tied.front())) break;
-    const bool same = one.seconds <= tied.front().seconds * (1 + kTieAlike);
+    const bool same = one.seconds <= tied.front().seconds * (1 + kTieSameKind);
     if (same && one.bytes < out.bytes) out = one;
   }
   return out;

@@ -18,7 +18,7 @@ namespace shardc::search {
 inline constexpr double kFrontWindow = 1.3;
 // Two times are a tie if they differ by less than this: between shardings that
 // use the same axes and ZeRO stage, and between others.
-inline constexpr double kTieAlike = 0.02, kTieOther = 0.05;
+inline constexpr double kTieSameKind = 0.02, kTieOther = 0.05;
 
 // Orders points by time, then memory, then in the order of the space.
 bool Before(const Point& a, const Point& b);

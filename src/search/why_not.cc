@@ -307,7 +307,7 @@ WhyNot Impossible(const Pin& pin, const Outcome& outcome) {
 }
 
 Verdict VerdictOf(double ratio, bool alike) {
-  const double tie = alike ? kTieAlike : kTieOther;
+  const double tie = alike ? kTieSameKind : kTieOther;
   if (ratio * (1 + tie) < 1) return Verdict::kFaster;
   return ratio <= 1 + tie ? Verdict::kTie : Verdict::kSlower;
 }

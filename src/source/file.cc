@@ -197,7 +197,7 @@ SourceRef ReadSource(const std::string& path, Findings& findings,
   return MakeSource(path, std::move(text), size);
 }
 
-std::string PathBeside(const std::string& file, const std::string& relative) {
+std::string PathNextTo(const std::string& file, const std::string& relative) {
   if (relative.starts_with('/')) return relative;
   const size_t slash = file.rfind('/');
   if (slash == std::string::npos) return relative;

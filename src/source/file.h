@@ -41,7 +41,7 @@ int64_t ChangedNs(const struct stat& status);
 
 // Resolves `relative` against the folder of `file`: "a/b" for ("a/x.yaml",
 // "b"). Absolute paths are returned unchanged. The file system is not read.
-std::string PathBeside(const std::string& file, const std::string& relative);
+std::string PathNextTo(const std::string& file, const std::string& relative);
 
 }  // namespace shardc
 

@@ -276,8 +276,8 @@ void SyncDirectoryOf(const std::string& path) {
   SyncDirectory(DirectoryOf(path));
 }
 
-bool WriteWhole(const std::string& path, std::string_view bytes,
-                Findings& findings) {
+bool WriteToFile(const std::string& path, std::string_view bytes,
+                 Findings& findings) {
   FileSink file(path);
   file.Append(bytes);
   return file.Commit(findings);

@@ -66,8 +66,8 @@ class FileSink final : public Sink {
 };
 
 // Writes `bytes` as one complete file.
-bool WriteWhole(const std::string& path, std::string_view bytes,
-                Findings& findings);
+bool WriteToFile(const std::string& path, std::string_view bytes,
+                 Findings& findings);
 
 // Returns whether the file that `path` leads to was read in this run, and adds
 // the finding `usage` if so.

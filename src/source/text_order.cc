@@ -88,7 +88,7 @@ class Sorter {
     for (size_t at = 0; at < keys.size();) {
       size_t end = at + 1;
       while (end < keys.size() && keys[end].head == keys[at].head) ++end;
-      if (end - at > 1) SplitAlike(run, keys.subspan(at, end - at), at);
+      if (end - at > 1) SplitEqualKeys(run, keys.subspan(at, end - at), at);
       at = end;
     }
   }
@@ -134,7 +134,7 @@ class Sorter {
 
   // Among texts with equal heads, those that end within these eight bytes
   // differ only in trailing zero bytes; they sort before the longer ones.
-  void SplitAlike(const Run& run, std::span<Key> alike, size_t at) {
+  void SplitEqualKeys(const Run& run, std::span<Key> alike, size_t at) {
     const size_t depth = run.depth + kStep;
     const auto size_of = [&](const Key& key) {
       return texts_[key.text].size();

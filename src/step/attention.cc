@@ -57,12 +57,12 @@ class Writer {
 
   ValueId Run(Block keys) {
     const AttentionView view = settings_.form.view;
-    if (view == AttentionView::kGlobal) return Whole(keys);
+    if (view == AttentionView::kGlobal) return Unsharded(keys);
     for (ValueId& query : queries_) query = Resharded(query, "op_q");
     for (ValueId& key : keys.keys) key = Resharded(Copied(key), "op_k");
     keys.values = Resharded(Copied(keys.values), "op_k");
     const ValueId out =
-        view == AttentionView::kRing ? Round(std::move(keys)) : Whole(keys);
+        view == AttentionView::kRing ? Round(std::move(keys)) : Unsharded(keys);
     write_.Producer(out).constraint = "op_out";
     return write_.Identity(out);
   }
@@ -233,7 +233,7 @@ class Writer {
   }
 
   // Attention over all keys at once.
-  ValueId Whole(const Block& keys) {
+  ValueId Unsharded(const Block& keys) {
     const ValueId scores = Scores(keys);
     ValueId greatest = write_.Max(scores, key_);
     if (sinks_ != kNoValue) {

@@ -37,7 +37,7 @@ struct Key {
 // Which labels an axis shards, by operands and result.
 struct Carried {
   std::vector<int8_t> options;  // labels, in their order
-  uint32_t by_weights = 0, by_activations = 0, by_wanted = 0;  // label bits
+  uint32_t by_weights = 0, by_activations = 0, by_preferred = 0;  // label bits
   bool partial = false;
   bool stays_partial = false;
 
@@ -105,7 +105,7 @@ class Chooser {
         const int8_t label = labels_.result[d];
         if (Kind(label) == LabelKind::kNeed) continue;
         seen |= 1U << static_cast<uint32_t>(label);
-        out.by_wanted |= 1U << static_cast<uint32_t>(label);
+        out.by_preferred |= 1U << static_cast<uint32_t>(label);
       }
     }
     for (size_t label = 0; label < labels_.count; ++label) {
@@ -148,10 +148,11 @@ class Chooser {
     if (carried.options.empty()) return kUnsharded;
     const bool data = Holds(set_.data, axis);
     const uint32_t weights =
-        carried.by_weights | (request_.gradient ? carried.by_wanted : 0U);
+        carried.by_weights | (request_.gradient ? carried.by_preferred : 0U);
     const uint32_t first = data ? carried.by_activations : weights;
-    const uint32_t second = data ? (request_.gradient ? 0U : carried.by_wanted)
-                                 : carried.by_activations;
+    const uint32_t second =
+        data ? (request_.gradient ? 0U : carried.by_preferred)
+             : carried.by_activations;
     for (uint32_t bits : {first, second}) {
       for (int8_t label : carried.options) {
         if (In(bits, label)) return label;
@@ -164,7 +165,7 @@ class Chooser {
 
   // Returns whether gathering the axis before the op is an option: the result
   // has the label, and its preferred sharding does not use the axis.
-  bool MayBeWhole(AxisId axis, const Carried& carried) const {
+  bool MayBeUnsharded(AxisId axis, const Carried& carried) const {
     return request_.wanted != nullptr && !Holds(request_.wanted->cut(), axis) &&
            carried.options.size() == 1 &&
            Kind(carried.options.front()) == LabelKind::kMap;
@@ -173,14 +174,14 @@ class Chooser {
   void ChooseAsPublished(AxisId axis, const Carried& carried) {
     if (carried.stays_partial || carried.options.empty()) return;
     if (carried.options.size() == 1) {
-      if (MayBeWhole(axis, carried)) {
+      if (MayBeUnsharded(axis, carried)) {
         chosen_[axis] = Cheapest(axis, {carried.options.front(), kUnsharded});
       }
       return;
     }
     const bool data = Holds(set_.data, axis);
     const uint32_t weights =
-        carried.by_weights | (request_.gradient ? carried.by_wanted : 0U);
+        carried.by_weights | (request_.gradient ? carried.by_preferred : 0U);
     const bool has_weight = weights != 0;
     const uint32_t stays = data ? carried.by_activations : weights;
     if (has_weight && Count(stays) == 1) return;  // keeps the default
@@ -212,7 +213,8 @@ class Chooser {
       // Unsharded is an option if the axis could shard several labels, or if it
       // may be gathered before the op. Otherwise all operands are sharded over
       // the axis in the same way and stay so.
-      if (of.size() > 1 || MayBeWhole(a, carried[a])) of.push_back(kUnsharded);
+      if (of.size() > 1 || MayBeUnsharded(a, carried[a]))
+        of.push_back(kUnsharded);
       if (of.size() < 2) continue;
       open.push_back(a);
       options.push_back(std::move(of));

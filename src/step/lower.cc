@@ -254,7 +254,7 @@ class Lowerer {
     return true;
   }
 
-  const Sharding* WantedOf(const Op& op) const {
+  const Sharding* PreferredOf(const Op& op) const {
     const PreferredSharding& preferred = preferred_[AsIndex(op.out)];
     return preferred.sharding.has_value() ? &*preferred.sharding : nullptr;
   }
@@ -264,8 +264,8 @@ class Lowerer {
     Sharding have = from;
     // A repeated value is larger, so that a partial one is reduced first.
     if (op.kind == OpKind::kRepeat) have.partial = 0;
-    const Structural passed =
-        PassThrough(graph_, op, out_.axes, request_.sizes, have, WantedOf(op));
+    const Structural passed = PassThrough(graph_, op, out_.axes, request_.sizes,
+                                          have, PreferredOf(op));
     const int32_t operand = Reshard(op.in[0], passed.operand);
     Finish(op, {operand}, passed.result, {});
     return true;
@@ -310,7 +310,7 @@ class Lowerer {
                           .labels = &labels,
                           .operands = {},
                           .result = &ValueOf(op.out),
-                          .wanted = WantedOf(op),
+                          .wanted = PreferredOf(op),
                           .gradient = preferred_[AsIndex(op.out)].gradient};
     request.operands.reserve(op.in.size());
     for (size_t i = 0; i < op.in.size(); ++i) {

@@ -27,7 +27,7 @@ ValueId Negative(GraphWriter& write, ValueId x) {
 }
 
 // Merges a value's factors of `label`, if it has the factors.
-ValueId Whole(GraphWriter& write, ValueId x, LabelId label) {
+ValueId Unsharded(GraphWriter& write, ValueId x, LabelId label) {
   return write.Has(x, label) ? x : write.Merge(x, label);
 }
 
@@ -52,7 +52,8 @@ ValueId Normed(GraphWriter& write, ValueId x, LabelId label, double epsilon) {
 ValueId RmsNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
                 const NormSettings& settings) {
   const bool apart = !write.Has(x, label);
-  ValueId y = Normed(write, Whole(write, x, label), label, settings.epsilon);
+  ValueId y =
+      Normed(write, Unsharded(write, x, label), label, settings.epsilon);
   if (weight != kNoValue) {
     if (settings.plus_one) weight = write.Fn("shift", weight, 1);
     y = write.Times(y, weight);
@@ -63,7 +64,7 @@ ValueId RmsNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
 ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
                   ValueId bias, const NormSettings& settings) {
   const bool apart = !write.Has(x, label);
-  x = Whole(write, x, label);
+  x = Unsharded(write, x, label);
   const ValueId mean = write.Scaled(write.Sum(x, label), {-1, {{label, -1.0}}});
   const ValueId centred = write.Add({x, mean});
   ValueId y = Normed(write, centred, label, settings.epsilon);

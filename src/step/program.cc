@@ -94,7 +94,7 @@ int64_t LocalElements(const Axes& axes, const Value& value,
 }
 
 int64_t ElementBytesOf(const Value& value, int64_t element_bytes) {
-  if (value.integral) return kWholeBytes;
+  if (value.integral) return kIntegerBytes;
   return value.bytes > 0 ? value.bytes : element_bytes;
 }
 

@@ -168,7 +168,7 @@ int64_t ElementBytesOf(const Value& value, int64_t element_bytes);
 int64_t SentBytes(const Graph& graph, const Program& program,
                   const Instruction& instruction, const Sizes& sizes,
                   int64_t element_bytes);
-inline constexpr int64_t kWholeBytes = 4;
+inline constexpr int64_t kIntegerBytes = 4;
 
 // Returns `b:fsdp+dp d:tp pending dp`, or `whole` if the value is replicated.
 // The spelling is part of shardc.step/v1 and of committed steps.

@@ -8,6 +8,6 @@ int64_t Box::Elements() const {
   return out;
 }
 
-Box WholeBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
+Box FullBox(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
 
 }  // namespace shardc

@@ -19,7 +19,7 @@ struct Box {
   int64_t Elements() const;
 };
 
-Box WholeBox(const Shape& shape);
+Box FullBox(const Shape& shape);
 
 }  // namespace shardc
 

@@ -125,7 +125,7 @@ bool AllCancel(std::vector<Corner>& corners) {
 
 std::optional<std::string> WhyNotCovered(const Shape& shape,
                                          const std::vector<Box>& boxes) {
-  const int64_t all = WholeBox(shape).Elements();
+  const int64_t all = FullBox(shape).Elements();
   int64_t held = 0;
   for (const Box& box : boxes) {
     for (size_t dim = 0; dim < shape.size(); ++dim) {
@@ -156,7 +156,7 @@ std::optional<std::string> WhyNotCovered(const Shape& shape,
   }
   std::vector<Corner> corners;
   corners.reserve((boxes.size() + 1) << dims.size());
-  points.AddCorners(WholeBox(shape), -1, corners);
+  points.AddCorners(FullBox(shape), -1, corners);
   for (const Box& box : boxes) points.AddCorners(box, 1, corners);
   if (AllCancel(corners)) return std::nullopt;
   return "two pieces overlap, and as many elements are in none";

@@ -281,7 +281,7 @@ class DcpWriter {
 
  private:
   bool AddEmpty(Tensor& tensor) {
-    Box box = WholeBox(tensor.array->shape);
+    Box box = FullBox(tensor.array->shape);
     Piece& piece = tensor.pieces.emplace_back();
     piece.offset = std::move(box.offset);
     piece.shape = std::move(box.shape);

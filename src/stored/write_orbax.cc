@@ -116,8 +116,8 @@ std::string Zarray(const Array& array, bool compress) {
 // Returns the elements of a box at the end of an array, padded to a full chunk.
 std::string Padded(const Array& array, const Box& box, std::string elements) {
   if (box.shape == array.chunk) return elements;
-  const Region part = RegionOf(WholeBox(box.shape));
-  const Region full = RegionOf(WholeBox(array.chunk));
+  const Region part = RegionOf(FullBox(box.shape));
+  const Region full = RegionOf(FullBox(array.chunk));
   std::string out(static_cast<size_t>(full.Units() * array.element_bytes),
                   '\0');
   CopyRegion(part, part, elements.data(), full, out.data(),

@@ -51,7 +51,7 @@ class ZarrTree::Chunks : public ChunkReader {
     const ZarrArray& zarr = member.zarr;
     const auto part = Locate(member, chunk, findings);
     if (!part) return std::nullopt;
-    const int64_t elements = WholeBox(zarr.chunk).Elements();
+    const int64_t elements = FullBox(zarr.chunk).Elements();
     const int64_t bytes = elements * zarr.element_bytes;
     if (bytes > kValueLimitBytes) {
       Refuse(member, *part, code::kLimit,

@@ -42,7 +42,7 @@ enum class Reason : uint8_t {
   kUsual,
   kSlices,          // tp shards the width: gathered before use
   kReplicatedKeys,  // few KV heads of few bytes, replicated over tp
-  kWholeExperts,    // tp divides the experts rather than each of them
+  kExpertsOverTp,   // tp divides the experts rather than each of them
   kNotOverTensor,   // tp shards no dimension
   kDataOnInner,     // data axes shard the dimension that tp shards
   kLessData         // some data axis shards no dimension

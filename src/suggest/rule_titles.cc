@@ -187,7 +187,7 @@ std::string ReasonText(const Choice& choice, Title title, bool tensor) {
     case Reason::kReplicatedKeys:
       return "tp does not divide the KV heads, which are few bytes: replicated "
              "over tp";
-    case Reason::kWholeExperts:
+    case Reason::kExpertsOverTp:
       return "experts over tp, which divides their number, but not their width "
              "together with the data axes";
     case Reason::kDataOnInner:

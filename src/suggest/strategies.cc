@@ -88,7 +88,7 @@ class BlockStrategies {
     const bool experts =
         std::all_of(block.groups.begin(), block.groups.end(),
                     [&](size_t k) { return DividesExperts(dims_[k]); });
-    if (experts) strategies.push_back(TensorParallelStrategy::kWholeExperts);
+    if (experts) strategies.push_back(TensorParallelStrategy::kExpertsOverTp);
     strategies.push_back(TensorParallelStrategy::kWidthSlices);
     TensorParallelStrategy best = strategies.front();
     double least = BytesWith(block, best);

@@ -136,8 +136,8 @@ std::vector<SpecChooser::Option> SpecChooser::Options(
     case Role::kFusedGateUp:
     case Role::kDown:
       if (inner) return {{inferred.inner, "MLP_INTERMEDIATE"}};
-      if (strategy == TensorParallelStrategy::kWholeExperts) {
-        return {{inferred.experts, "TP", Reason::kWholeExperts}};
+      if (strategy == TensorParallelStrategy::kExpertsOverTp) {
+        return {{inferred.experts, "TP", Reason::kExpertsOverTp}};
       }
       return {slices, none};
     case Role::kEmbedding:
@@ -298,7 +298,7 @@ void SpecChooser::PlaceExperts(const InferredDims& inferred,
                                TensorParallelStrategy strategy,
                                Choice& out) const {
   const int64_t count = inferred.expert_count;
-  if (strategy == TensorParallelStrategy::kWholeExperts) {
+  if (strategy == TensorParallelStrategy::kExpertsOverTp) {
     out.place_axis = "TP";
     out.place_size = mesh_.tp;
   } else if (mesh_.ep == 1 && preferences_.place_experts && mesh_.fsdp > 1 &&

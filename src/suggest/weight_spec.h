@@ -17,9 +17,9 @@ namespace shardc::suggest {
 // How tensor parallelism shards the projections of one block, which share one
 // strategy because the output of one is the input of the next.
 enum class TensorParallelStrategy : uint8_t {
-  kInner,         // the inner dimension
-  kWholeExperts,  // the dimension of experts, or experts placed by tp
-  kWidthSlices    // the width: stored in slices and gathered before use
+  kInner,          // the inner dimension
+  kExpertsOverTp,  // the dimension of experts, or experts placed by tp
+  kWidthSlices     // the width: stored in slices and gathered before use
 };
 
 // Whether tensor parallelism can shard the inner dimension: every unit (heads,

@@ -18,7 +18,7 @@
 namespace shardc {
 namespace {
 
-void LayOver(const TargetRequest& request, Target& target) {
+void ApplyRequest(const TargetRequest& request, Target& target) {
   if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
   if (!request.rules.empty()) target.rules = request.rules;
   if (!request.manifest.empty()) target.manifest = request.manifest;
@@ -117,7 +117,7 @@ std::optional<Target> ChooseTarget(const TargetRequest& request,
       target = *chosen;
     }
   }
-  LayOver(request, target);
+  ApplyRequest(request, target);
   return target;
 }
 

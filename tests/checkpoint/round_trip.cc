@@ -78,7 +78,7 @@ std::string Slice(const RandomTensor& tensor, const Box& box) {
   return out;
 }
 
-std::string Said(const Findings& findings) {
+std::string Messages(const Findings& findings) {
   std::string out;
   for (const Finding& finding : findings.all()) out += finding.message + "; ";
   return out;
@@ -101,7 +101,7 @@ void CheckPieces(const Sample& sample, const std::string& directory) {
     Findings findings;
     const std::string path = directory + "/" + file.name;
     const auto header = ReadSafetensorsHeader(path, false, findings);
-    CAPTURE(Said(findings));
+    CAPTURE(Messages(findings));
     REQUIRE(header);
     CHECK(header->metadata == sample.metadata);
     const std::string bytes = Get(path);
@@ -131,7 +131,7 @@ RunReport RunShards(const Stored& stored, const ReadPlan& plan,
                     const ShardOptions& options, const RunOptions& run) {
   Findings findings;
   const auto job = PlanShards(stored, plan, options, findings);
-  CAPTURE(Said(findings));
+  CAPTURE(Messages(findings));
   REQUIRE(job);
   RunReport report;
   const bool good = RunTransfer(
@@ -140,7 +140,7 @@ RunReport RunShards(const Stored& stored, const ReadPlan& plan,
         WriteFinishedIndex(job->index, sums, out);
       },
       run, &report, findings);
-  CAPTURE(Said(findings));
+  CAPTURE(Messages(findings));
   REQUIRE(good);
   CHECK(report.indexed);
   return report;
@@ -150,7 +150,7 @@ void RunMerge(const std::string& directory, const MergeOptions& options,
               const RunOptions& run) {
   Findings findings;
   const auto stored = ReadStoredPieces(directory, findings);
-  CAPTURE(Said(findings));
+  CAPTURE(Messages(findings));
   REQUIRE(stored);
   int64_t verified = 0;
   CHECK(VerifyStored(*stored, {0, 1, {}}, &verified, findings));
@@ -219,7 +219,7 @@ void CheckRoundTrip(const Draws& draws) {
   CheckReaders(sample.plans[0], split.out);
 
   const auto pieces = ReadStoredPieces(split.out, findings);
-  CAPTURE(Said(findings));
+  CAPTURE(Messages(findings));
   REQUIRE(pieces);
   ShardOptions reshard;
   reshard.per = static_cast<Per>(generator.Pick(3));

@@ -129,7 +129,7 @@ class Generator {
       tensor.shape.push_back(size);
     }
     const int64_t bits =
-        WholeBox(tensor.shape).Elements() * DtypeBits(tensor.dtype);
+        FullBox(tensor.shape).Elements() * DtypeBits(tensor.dtype);
     if (bits % 8 != 0) return;  // a packed scalar
     for (int64_t i = 0; i < bits / 8; ++i) {
       tensor.bytes += static_cast<char>(random_());
@@ -155,7 +155,7 @@ RunReport RunShards(const Stored& stored, const ReadPlan& plan,
                     const ShardOptions& options, const RunOptions& run);
 void RunMerge(const std::string& directory, const MergeOptions& options,
               const RunOptions& run);
-std::string Said(const Findings& findings);
+std::string Messages(const Findings& findings);
 
 // Split, reshard and merge of a random sample.
 void CheckRoundTrip(const Draws& draws);

@@ -55,7 +55,7 @@ TEST_CASE("checkpoints: merged into several files with an index") {
   RunShards(*stored, sample.plans[0], split, run);
   RunMerge(split.out, {folder / "hf", 1, {}, {}}, run);
   const auto again = ReadStored(folder / "hf", findings);
-  CAPTURE(Said(findings));
+  CAPTURE(Messages(findings));
   REQUIRE(again);
   CHECK(again->files.size() > 1);
   REQUIRE(again->tensors.size() == sample.tensors.size());

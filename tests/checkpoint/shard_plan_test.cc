@@ -35,7 +35,7 @@ struct Inputs {
     StoredTensor tensor;
     tensor.name = name;
     tensor.shape = shape;
-    tensor.pieces = {{0, 100, WholeBox(shape), {}}};
+    tensor.pieces = {{0, 100, FullBox(shape), {}}};
     stored.tensors.push_back(std::move(tensor));
     ReadParam param;
     param.name = name;

@@ -34,7 +34,7 @@ class MemoryReader : public stored::ChunkReader {
     const Region part = RegionOf(stored.BoxOf(chunk));
     // Padding is not zero, so that copied padding is detected.
     std::string out(AsIndex(held.Units() * stored.element_bytes), '\x5A');
-    const Region full = RegionOf(WholeBox(stored.shape));
+    const Region full = RegionOf(FullBox(stored.shape));
     CopyRegion(part, full, (*tensors)[array].bytes.data(), held, out.data(),
                stored.element_bytes);
     return out;
@@ -54,7 +54,7 @@ class MemoryReader : public stored::ChunkReader {
 // Splits a box at a random place, until there are about `count`.
 std::vector<Box> RandomPieces(Generator& random, const Shape& shape,
                               size_t count) {
-  std::vector<Box> out = {WholeBox(shape)};
+  std::vector<Box> out = {FullBox(shape)};
   for (size_t i = 0; i < count; ++i) {
     const auto at = random.Pick(static_cast<uint32_t>(out.size()));
     const auto dim = random.Pick(static_cast<uint32_t>(shape.size()));
@@ -73,7 +73,7 @@ std::vector<Box> RandomPieces(Generator& random, const Shape& shape,
 
 // The cells of a grid with uneven edges, in any order.
 std::vector<Box> GridPieces(Generator& random, const Shape& shape) {
-  std::vector<Box> out = {WholeBox(shape)};
+  std::vector<Box> out = {FullBox(shape)};
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     if (shape[dim] < 2 || random.Pick(2) == 0) continue;
     const int64_t edge = 1 + random.Pick(static_cast<uint32_t>(shape[dim] - 1));
@@ -102,7 +102,7 @@ stored::Array RandomArray(Generator& random, const RandomTensor& tensor) {
   for (const int64_t size : tensor.shape) {
     out.chunk.push_back(1 + random.Pick(static_cast<uint32_t>(size) + 2));
   }
-  const bool pieces = WholeBox(out.shape).Elements() > 0 && !out.shape.empty();
+  const bool pieces = FullBox(out.shape).Elements() > 0 && !out.shape.empty();
   switch (pieces ? random.Pick(3) : 0) {
     case 1:
       out.pieces = RandomPieces(random, out.shape, random.Pick(8));
@@ -203,7 +203,7 @@ TEST_CASE("trees: a chunk that cannot be decoded leaves nothing behind") {
   RunReport report;
   CHECK_FALSE(RunTransfer(
       job->transfer, [](const Checksums&, Sink&) {}, {}, &report, findings));
-  CHECK(Said(findings) == "the chunk is damaged; ");
+  CHECK(Messages(findings) == "the chunk is damaged; ");
   CHECK_FALSE(std::filesystem::exists(split.out));
 }
 
@@ -218,12 +218,12 @@ TEST_CASE("chunks: boxes of another grid are taken from chunks decoded once") {
     ChunkCache cache(*tree.tree, roomy ? int64_t{1} << 30 : 1);
     for (size_t i = 0; i < tree.tree->arrays.size(); ++i) {
       const RandomTensor& tensor = tree.sample.tensors[i];
-      if (WholeBox(tensor.shape).Elements() == 0) continue;
+      if (FullBox(tensor.shape).Elements() == 0) continue;
       stored::Array grid = tree.tree->arrays[i];
       grid.pieces.clear();
       for (int64_t& size : grid.chunk) size = 1 + random.Pick(6);
       std::string out(tensor.bytes.size(), '\0');
-      const Region full = RegionOf(WholeBox(tensor.shape));
+      const Region full = RegionOf(FullBox(tensor.shape));
       std::atomic<bool> good = true;
       ParallelFor(grid.Chunks(), 2, [&](int64_t chunk) {
         const Box box = grid.BoxOf(chunk);

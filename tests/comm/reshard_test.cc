@@ -36,12 +36,12 @@ TEST_CASE("prefixes ignore axes of size one") {
 
 TEST_CASE("the order of axes does not change how a dimension is split") {
   const Mesh mesh = MeshOf({{"a", 2}, {"b", 1}, {"c", 2}});
-  CHECK(SplitAlike(mesh, AxisGroup{"a", "c"}, AxisGroup{"c", "b", "a"}));
-  CHECK_FALSE(SplitAlike(mesh, AxisGroup{"a", "c"}, AxisGroup{"a"}));
-  CHECK(SplitAlike(mesh, Spec{{"a"}}, Spec{{"a"}, {}, {"b"}}));
-  CHECK(SplitAlike(mesh, Spec{{"a"}, {"b"}}, Spec{{"a"}}));
-  CHECK_FALSE(SplitAlike(mesh, Spec{{"a"}}, Spec{{}, {"a"}}));
-  CHECK_FALSE(SplitAlike(mesh, Spec{{"a"}}, Spec{{"a"}, {"c"}}));
+  CHECK(SameSplit(mesh, AxisGroup{"a", "c"}, AxisGroup{"c", "b", "a"}));
+  CHECK_FALSE(SameSplit(mesh, AxisGroup{"a", "c"}, AxisGroup{"a"}));
+  CHECK(SameSplit(mesh, Spec{{"a"}}, Spec{{"a"}, {}, {"b"}}));
+  CHECK(SameSplit(mesh, Spec{{"a"}, {"b"}}, Spec{{"a"}}));
+  CHECK_FALSE(SameSplit(mesh, Spec{{"a"}}, Spec{{}, {"a"}}));
+  CHECK_FALSE(SameSplit(mesh, Spec{{"a"}}, Spec{{"a"}, {"c"}}));
 }
 
 TEST_CASE("the collective follows from how the axes change") {

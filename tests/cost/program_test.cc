@@ -72,7 +72,7 @@ ByWhat Counted(const Lowered& of, uint64_t seed) {
   return out;
 }
 
-ByWhat Said(const Communication& of) {
+ByWhat BytesByAxes(const Communication& of) {
   ByWhat out;
   for (const Transfer& one : of.transfers) {
     auto& [count, sent] = out[{one.kind, one.axes}];
@@ -113,7 +113,7 @@ TEST_CASE("a program's bytes are the ledger's") {
     const Communication said =
         CommunicationOf(lowered->step.model.graph, *lowered->step.program,
                         lowered->sizes, DtypeBits(Dtype::kF64) / 8);
-    CHECK(Said(said) == Counted(*lowered, random.Below(1000)));
+    CHECK(BytesByAxes(said) == Counted(*lowered, random.Below(1000)));
     CHECK(said.from_program);
     ++compared;
     sends += said.transfers.empty() ? 0 : 1;

@@ -224,7 +224,7 @@ TEST_CASE("operands are quantised by row, values by dim within a block") {
   in.query = {{1, 1, 2, 2}, {1, 0.4, 0, 0}};
   in.key = {{1, 2, 1, 2}, {2, -1, 0.1, 0.06}};
   in.value = {{1, 3, 1, 2}, {1, 10, 0.5, -20, 0.2, 5}};
-  const Inputs all = CutOperands(in, 4, 0);
+  const Inputs all = QuantizeOperands(in, 4, 0);
   const auto near = [](const Array& got, const std::vector<double>& want) {
     REQUIRE(got.data.size() == want.size());
     for (size_t i = 0; i < want.size(); ++i) {
@@ -237,7 +237,7 @@ TEST_CASE("operands are quantised by row, values by dim within a block") {
   near(all.value,
        {7 / 7.5, 4 * 20 / 7.5, 4 / 7.5, -7 * 20 / 7.5, 2 / 7.5, 2 * 20 / 7.5});
   // The last block is one key.
-  near(CutOperands(in, 4, 2).value,
+  near(QuantizeOperands(in, 4, 2).value,
        {7 / 7.5, 4 * 20 / 7.5, 4 / 7.5, -7 * 20 / 7.5, 7 * 0.2 / 7.5,
         7 * 5 / 7.5});
 }

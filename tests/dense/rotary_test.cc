@@ -76,14 +76,14 @@ TEST_CASE("frequencies, and how models stretch them") {
 TEST_CASE("pairs turn by their own frequency") {
   const Rotary halves(4, 8, Base(), Pairs::kHalves);
   std::vector<float> x = {1, 0, 0, 2};
-  halves.Turn(3, x);
+  halves.Rotate(3, x);
   CHECK(x[0] == doctest::Approx(std::cos(3)));
   CHECK(x[2] == doctest::Approx(std::sin(3)));
   CHECK(x[1] == doctest::Approx(-2 * std::sin(0.03)));
   CHECK(x[3] == doctest::Approx(2 * std::cos(0.03)));
   const Rotary neighbours(4, 8, Base(), Pairs::kNeighbours);
   x = {1, 0, 0, 2};
-  neighbours.Turn(3, x);
+  neighbours.Rotate(3, x);
   CHECK(x[0] == doctest::Approx(std::cos(3)));
   CHECK(x[1] == doctest::Approx(std::sin(3)));
   CHECK(x[2] == doctest::Approx(-2 * std::sin(0.03)));
@@ -98,16 +98,16 @@ TEST_CASE("one number in double is what float32 comes near to") {
     const std::vector<float> x = {0.3f, -1, 2, 0.7f, -0.25f, 4, 1, -3};
     for (int64_t position : {0, 1, 77, 4095}) {
       std::vector<float> turned = x;
-      rotary.Turn(position, turned);
+      rotary.Rotate(position, turned);
       for (int64_t d = 0; d < 8; ++d) {
-        const Rotary::Turned one = rotary.TurnOne(position, x, d);
+        const Rotary::RotatedValue one = rotary.RotatedElement(position, x, d);
         const double error =
             std::abs(double{turned[static_cast<size_t>(d)]} - one.at);
         CHECK(error <= one.off);
         CHECK(one.off < 5e-6);
         // The tolerance detects an error of one position, since the next
         // position differs by more.
-        const double next = rotary.TurnOne(position + 1, x, d).at;
+        const double next = rotary.RotatedElement(position + 1, x, d).at;
         CHECK(std::abs(next - one.at) > one.off);
       }
     }

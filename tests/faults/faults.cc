@@ -45,7 +45,7 @@ namespace {
 constexpr int kShort = -1;
 constexpr int kKill = -2;
 constexpr int kGrow = -3;
-constexpr int kCut = -4;
+constexpr int kTruncate = -4;
 constexpr int kSwap = -5;
 constexpr int kFlip = -6;
 constexpr ssize_t kFlipped = SSIZE_MAX;
@@ -54,8 +54,8 @@ struct How {
   const char* name;
   int how;
 };
-constexpr How kHows[] = {{"short", kShort}, {"kill", kKill}, {"grow", kGrow},
-                         {"cut", kCut},     {"swap", kSwap}, {"flip", kFlip}};
+constexpr How kHows[] = {{"short", kShort},  {"kill", kKill}, {"grow", kGrow},
+                         {"cut", kTruncate}, {"swap", kSwap}, {"flip", kFlip}};
 
 std::atomic<bool> armed = false;
 std::atomic<long> seen = 0;
@@ -78,7 +78,7 @@ bool IsCounted(const char* name) {
   return false;
 }
 
-void Tell() {
+void ReportInjection() {
   if (report == nullptr) return;
   const long fd =
       syscall(SYS_openat, AT_FDCWD, report, O_WRONLY | O_CREAT, 0600);
@@ -96,7 +96,7 @@ void ChangeFile() {
     syscall(SYS_renameat, AT_FDCWD, other, AT_FDCWD, path);
     return;
   }
-  const int flags = O_WRONLY | (how == kCut ? O_TRUNC : O_APPEND);
+  const int flags = O_WRONLY | (how == kTruncate ? O_TRUNC : O_APPEND);
   const long fd = syscall(SYS_openat, AT_FDCWD, path, flags, 0);
   if (fd < 0) return;
   if (how == kGrow) syscall(SYS_write, fd, " ", 1);
@@ -112,11 +112,11 @@ bool GoesWrong(const char* name) {
     return false;
   }
   const int before = errno;
-  if (number == from) Tell();
+  if (number == from) ReportInjection();
   if (how == kKill) {
     syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
   }
-  const bool changes = how == kGrow || how == kCut || how == kSwap;
+  const bool changes = how == kGrow || how == kTruncate || how == kSwap;
   if (changes) ChangeFile();
   errno = before;
   return !changes;

@@ -36,7 +36,7 @@ void ReadDatabase(const std::string& manifest, const std::string& node) {
   if (!tree) return;
   for (size_t i = 0; i < tree->arrays.size(); ++i) {
     const stored::Array& array = tree->arrays[i];
-    const Box box = WholeBox(array.shape);
+    const Box box = FullBox(array.shape);
     const int64_t bytes = box.Elements() * array.element_bytes;
     if (bytes > 4096 || array.Chunks() > 4096) continue;
     std::string out(static_cast<size_t>(bytes), '\0');

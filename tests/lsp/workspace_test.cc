@@ -25,11 +25,11 @@ class RulesOnly final : public Checker {
     Findings& findings = out.targets[0].errors;
     Findings& shown = out.findings;
     const SourceRef rules =
-        ReadSource(PathBeside(path, "rules.yaml"), &texts, findings);
+        ReadSource(PathNextTo(path, "rules.yaml"), &texts, findings);
     if (rules == nullptr) return out;
     const size_t at = rules->text().find("SHARED");
     if (at != std::string_view::npos) {
-      ReadSource(PathBeside(path, "../shared.yaml"), &texts, findings);
+      ReadSource(PathNextTo(path, "../shared.yaml"), &texts, findings);
       shown.Add(code::kUsage, {rules, at, at + 6}, "reads the shared rules");
     }
     return out;

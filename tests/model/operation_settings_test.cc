@@ -65,10 +65,10 @@ TEST_CASE("a record has, lays over and drops each setting alone") {
     SettingsRecord one, under;
     member.set(one);
     CHECK(NamesOf(one) == own);
-    under.Lay(one);
+    under.Override(one);
     CHECK(NamesOf(under) == own);
     // What the upper record lacks stays.
-    under.Lay(SettingsRecord());
+    under.Override(SettingsRecord());
     CHECK(NamesOf(under) == own);
     SettingsRecord rest = all;
     rest.Drop(member.setting);
@@ -97,7 +97,7 @@ TEST_CASE("the upper record's values win, with their places") {
   over.ring_axes_place = at(3);
   over.sequence_axis_place = at(4);
   SettingsRecord out = under;
-  out.Lay(over);
+  out.Override(over);
   CHECK(out.page_size == 8);
   CHECK(out.soft_cap == 30.0);
   CHECK(*out.ring_axes == std::vector<std::string>{"cp", "sp"});
@@ -106,7 +106,7 @@ TEST_CASE("the upper record's values win, with their places") {
   CHECK(*out.sequence_axis == "sp");
   CHECK(out.sequence_axis_place.begin == 2);
   over.sequence_axis = "cp";
-  out.Lay(over);
+  out.Override(over);
   CHECK(*out.sequence_axis == "cp");
   CHECK(out.sequence_axis_place.begin == 4);
 }

@@ -115,7 +115,7 @@ TEST_CASE("another spec or another rule makes another group") {
   CHECK(plan.Each(plan.groups()[3], Mode::kTrain) == 32);
   CHECK(plan.Each(plan.groups()[3], Mode::kDecode) == 64);
   CHECK(plan.Copies(plan.groups()[3], Mode::kTrain) == 4);
-  CHECK(plan.IsWhole(plan.groups()[3], Mode::kDecode));
+  CHECK(plan.IsReplicated(plan.groups()[3], Mode::kDecode));
   CHECK(ModeGroups(table.classes).size() == 2);
   const Coverage coverage = CoverageOf(plan);
   REQUIRE(coverage.rules.size() == 2);

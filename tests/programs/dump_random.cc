@@ -22,7 +22,7 @@ int Run(const std::string& folder, uint64_t seed, uint64_t count) {
     Findings findings;
     FileSink json(path + ".json");
     WriteDumpJson(test, result, tensors, Metrics::kReduced, json);
-    if (!WriteWhole(path + ".safetensors", DumpTensors(tensors), findings) ||
+    if (!WriteToFile(path + ".safetensors", DumpTensors(tensors), findings) ||
         !json.Commit(findings)) {
       return 1;
     }

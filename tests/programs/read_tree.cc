@@ -29,11 +29,11 @@ std::optional<std::string> Bytes(const Tree& tree, size_t array, const Box& box,
 std::optional<std::string> BytesBySlices(const Tree& tree, size_t array,
                                          Findings& findings) {
   const Shape& shape = tree.arrays[array].shape;
-  if (shape.empty()) return Bytes(tree, array, WholeBox(shape), findings);
+  if (shape.empty()) return Bytes(tree, array, FullBox(shape), findings);
   std::string out;
   int64_t rows = 1;
   for (int64_t row = 0; row < shape[0]; row += rows++) {
-    Box box = WholeBox(shape);
+    Box box = FullBox(shape);
     box.offset[0] = row;
     box.shape[0] = std::min(rows, shape[0] - row);
     const auto part = Bytes(tree, array, box, findings);
@@ -57,7 +57,7 @@ void WriteArray(const Tree& tree, size_t i, JsonWriter& json,
   json.Member("dtype", array.dtype ? DtypeName(*array.dtype) : "unknown");
   json.Member("chunks", array.Chunks());
   Findings found;
-  const auto bytes = Bytes(tree, i, WholeBox(array.shape), found);
+  const auto bytes = Bytes(tree, i, FullBox(array.shape), found);
   const auto slices = BytesBySlices(tree, i, found);
   if (!array.unreadable.empty()) {
     json.Member("unreadable", array.unreadable);

@@ -27,7 +27,7 @@ class FileSource : public BoxSource {
       : file_(std::move(file)), arrays_(arrays) {
     for (const ArrayToWrite& array : arrays) {
       begins_.push_back(end_);
-      end_ += WholeBox(array.shape).Elements() * StoredBytes(array.dtype);
+      end_ += FullBox(array.shape).Elements() * StoredBytes(array.dtype);
     }
   }
 

@@ -33,7 +33,7 @@ Quantized QuantizeRows(const Matrix& x, int64_t rows, int64_t count,
     if (largest == 0) continue;
     out.step[r] = exec::QuantisedStep(largest, bits);
     for (int64_t i = 0; i < count; ++i) {
-      out.q[r * count + i] = exec::CutToBits(
+      out.q[r * count + i] = exec::RoundToBits(
           x.data[r * row_stride + i * stride], out.step[r], bits);
     }
   }

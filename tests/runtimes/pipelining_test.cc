@@ -44,7 +44,7 @@ std::vector<std::string> OrderOf(const Table& table) {
 std::vector<std::string> LoweredOf(const Table& table) {
   std::vector<std::string> out;
   const auto programs =
-      schedule::Lower(table, schedule::Receives::kSendersTurn);
+      schedule::Lower(table, schedule::Receives::kInSendOrder);
   for (size_t rank = 0; rank < programs.size(); ++rank) {
     RowDigest digest;
     for (const auto& operation : programs[rank]) {

@@ -61,16 +61,18 @@ class Step {
   void Check() {
     const JsonValue computed = Member(entry_, "computed");
     const double loss = Member(computed, "loss").real();
-    CHECK(Whole(graph().loss).wide[0] == doctest::Approx(loss).epsilon(kExact));
+    CHECK(Unsharded(graph().loss).wide[0] ==
+          doctest::Approx(loss).epsilon(kExact));
     const double norm = Member(computed, "norm").real();
-    CHECK(Whole(graph().gradient_norm).wide[0] ==
+    CHECK(Unsharded(graph().gradient_norm).wide[0] ==
           doctest::Approx(norm).epsilon(kExact));
     const JsonValue gradients = Member(computed, "gradients");
     CHECK(gradients.size() == graph().parameters.size());
     for (size_t i = 0; i < graph().parameters.size(); ++i) {
       const std::string_view name = NameOf(graph().parameters[i]);
       CAPTURE(std::string(name));
-      CheckGradient(Whole(graph().gradients[i]), name, Member(gradients, name));
+      CheckGradient(Unsharded(graph().gradients[i]), name,
+                    Member(gradients, name));
     }
   }
 
@@ -208,7 +210,7 @@ class Step {
                          exec::KeepSlots::kAll);
   }
 
-  Buffer Whole(ValueId value) const {
+  Buffer Unsharded(ValueId value) const {
     const int32_t slot = program_.result[At(value)];
     REQUIRE(slot >= 0);
     exec::ShardedTensor tensor{

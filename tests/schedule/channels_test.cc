@@ -49,7 +49,7 @@ TEST_CASE("receives in the sender's turn run without room in the channels") {
   for (const Schedule& schedule : Schedules()) {
     CAPTURE(schedule.name);
     const Passes passes = CountOf(std::string(schedule.name),
-                                  Receives::kSendersTurn, ChannelScope::kPair);
+                                  Receives::kInSendOrder, ChannelScope::kPair);
     CHECK(passes.rendezvous == passes.tables);
     tables += passes.tables;
   }
@@ -108,7 +108,7 @@ TEST_CASE("a batch of send and receive needs no room in 1f1b and zb-h1") {
 template <class Change>
 ChannelRun RunChanged(const Change& change) {
   const Table table = MakeTable(*FindSchedule("1f1b"), {3, 1, 4});
-  Programs programs = Lower(table, Receives::kSendersTurn);
+  Programs programs = Lower(table, Receives::kInSendOrder);
   change(programs);
   return RunChannels(programs, 4, ChannelScope::kPair);
 }

@@ -106,7 +106,7 @@ std::string TextOfSchedule(const TableCase& given) {
   }
   WriteTimeline(table, TimesOf(table, given), out);
   if (given.Find("programs") != nullptr) {
-    WriteProgram(table, Receives::kSendersTurn, "turns", out);
+    WriteProgram(table, Receives::kInSendOrder, "turns", out);
     WriteProgram(table, Receives::kAtUse, "at use", out);
     WriteProgram(table, Receives::kAtUseBatched, "batched", out);
   }

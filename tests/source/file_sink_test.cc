@@ -19,22 +19,22 @@ namespace fs = std::filesystem;
 TEST_CASE("file sink: writes are complete or not made at all") {
   const TemporaryFolder folder;
   Findings findings;
-  REQUIRE(WriteWhole(folder / "a", "one", findings));
+  REQUIRE(WriteToFile(folder / "a", "one", findings));
   ::chmod((folder / "a").c_str(), 0640);
   fs::create_symlink("a", folder / "link");
-  REQUIRE(WriteWhole(folder / "link", "two", findings));
+  REQUIRE(WriteToFile(folder / "link", "two", findings));
   CHECK(folder.Read("a") == "two");
   CHECK(fs::is_symlink(folder / "link"));
   struct stat status = {};
   ::stat((folder / "a").c_str(), &status);
   CHECK((status.st_mode & 0777) == 0640);
   CHECK(folder.Count() == 2);
-  CHECK(WriteWhole("/dev/null", "x", findings));
+  CHECK(WriteToFile("/dev/null", "x", findings));
 
-  CHECK_FALSE(WriteWhole(folder / ".", "x", findings));
-  CHECK_FALSE(WriteWhole(folder / "no/such", "x", findings));
-  CHECK_FALSE(WriteWhole("/dev/full", "x", findings));
-  CHECK_FALSE(WriteWhole("", "x", findings));
+  CHECK_FALSE(WriteToFile(folder / ".", "x", findings));
+  CHECK_FALSE(WriteToFile(folder / "no/such", "x", findings));
+  CHECK_FALSE(WriteToFile("/dev/full", "x", findings));
+  CHECK_FALSE(WriteToFile("", "x", findings));
   CHECK(findings.errors() == 4);
   CHECK(findings.all()[2].code->name == "write");
   CHECK(folder.Count() == 2);
@@ -103,7 +103,7 @@ TEST_CASE("file sink: what a killed run had named goes with the next") {
   folder.Write("a", "old");
   folder.Write(".a.new.tmp", "whole, but not renamed");
   Findings findings;
-  REQUIRE(WriteWhole(folder / "a", "new", findings));
+  REQUIRE(WriteToFile(folder / "a", "new", findings));
   CHECK(folder.Read("a") == "new");
   CHECK(folder.Count() == 1);
 }
@@ -186,7 +186,7 @@ TEST_CASE("file sink: standard output that nobody reads, or that is full") {
   bool early = false;
   {
     const Stdout redirected(ends[1]);
-    early = WriteWhole("-", std::string(100'000, 'x'), findings);
+    early = WriteToFile("-", std::string(100'000, 'x'), findings);
   }
   ::close(ends[1]);
   std::signal(SIGPIPE, handler);
@@ -197,7 +197,7 @@ TEST_CASE("file sink: standard output that nobody reads, or that is full") {
   bool written = true;
   {
     const Stdout redirected(full);
-    written = WriteWhole("-", "x", findings);
+    written = WriteToFile("-", "x", findings);
   }
   ::close(full);
   CHECK_FALSE(written);

@@ -71,10 +71,10 @@ TEST_CASE("file: gzip members one after the other, and zero padding") {
 }
 
 TEST_CASE("file: paths in the folder of a file") {
-  CHECK(PathBeside("a/x.yaml", "b") == "a/b");
-  CHECK(PathBeside("x.yaml", "b") == "b");
-  CHECK(PathBeside("/x.yaml", "../b") == "/../b");
-  CHECK(PathBeside("a/x.yaml", "/b") == "/b");
+  CHECK(PathNextTo("a/x.yaml", "b") == "a/b");
+  CHECK(PathNextTo("x.yaml", "b") == "b");
+  CHECK(PathNextTo("/x.yaml", "../b") == "/../b");
+  CHECK(PathNextTo("a/x.yaml", "/b") == "/b");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ std::string ReadAll(const std::string& folder) {
   REQUIRE(tree);
   for (size_t i = 0; i < tree->arrays.size(); ++i) {
     const Array& array = tree->arrays[i];
-    const Box box = WholeBox(array.shape);
+    const Box box = FullBox(array.shape);
     std::string out(AsIndex(box.Elements() * array.element_bytes), '\0');
     ReadBox(*tree, i, box, out.data(), findings);
   }

@@ -41,7 +41,7 @@ std::string Outcome(const std::string& folder) {
   if (tree) {
     for (size_t i = 0; i < tree->arrays.size() && findings.empty(); ++i) {
       const Array& array = tree->arrays[i];
-      const Box box = WholeBox(array.shape);
+      const Box box = FullBox(array.shape);
       // No test has a large array that can be read.
       const int64_t bytes =
           std::min<int64_t>(box.Elements() * array.element_bytes, 1 << 20);

@@ -47,7 +47,7 @@ Shape ShapeAt(const JsonValue& value) {
 std::optional<std::string> BytesOf(const Tree& tree, size_t array,
                                    Findings& findings) {
   const Array& stored = tree.arrays[array];
-  const Box box = WholeBox(stored.shape);
+  const Box box = FullBox(stored.shape);
   std::string out(AsIndex(box.Elements() * stored.element_bytes), '\0');
   if (!ReadBox(tree, array, box, out.data(), findings)) return std::nullopt;
   return out;

@@ -84,8 +84,8 @@ int64_t CompareAllBoxes(const Array& array) {
     REQUIRE(out == BoxBytes(array.shape, box));
   }
   const int64_t before = reader->reads();
-  std::string out(AsIndex(WholeBox(array.shape).Elements()), '\0');
-  CHECK(ReadBox(tree, 0, WholeBox(array.shape), out.data(), findings));
+  std::string out(AsIndex(FullBox(array.shape).Elements()), '\0');
+  CHECK(ReadBox(tree, 0, FullBox(array.shape), out.data(), findings));
   CHECK(findings.empty());
   return reader->reads() - before;
 }
@@ -129,7 +129,7 @@ TEST_CASE("tree: an array that cannot be read states why") {
   const Tree tree{"t", "fake", {array}, {}, {}, nullptr};
   Findings findings;
   char out[2];
-  CHECK_FALSE(ReadBox(tree, 0, WholeBox(array.shape), out, findings));
+  CHECK_FALSE(ReadBox(tree, 0, FullBox(array.shape), out, findings));
   REQUIRE(findings.all().size() == 1);
   CHECK(findings.all()[0].message == array.unreadable);
 }

@@ -42,7 +42,7 @@ std::string MessagesOf(const Findings& findings) {
 }
 
 int64_t BytesOf(const ArrayToWrite& array) {
-  return WholeBox(array.shape).Elements() * StoredBytes(array.dtype);
+  return FullBox(array.shape).Elements() * StoredBytes(array.dtype);
 }
 
 // Holds the arrays in memory, and counts how often each element is read.
@@ -140,7 +140,7 @@ void CompareArray(const Tree& tree, const Array& read, size_t index,
   std::string got(AsIndex(BytesOf(wanted)), '\0');
   Findings findings;
   const bool done =
-      ReadBox(tree, index, WholeBox(wanted.shape), got.data(), findings);
+      ReadBox(tree, index, FullBox(wanted.shape), got.data(), findings);
   INFO(MessagesOf(findings));
   CHECK(done);
   const bool equal = got == bytes;
@@ -194,7 +194,7 @@ TEST_CASE("write: random trees are read back bit for bit") {
     MemorySource source(arrays, draws);
     int64_t elements = 0;
     for (const ArrayToWrite& array : arrays) {
-      elements += WholeBox(array.shape).Elements();
+      elements += FullBox(array.shape).Elements();
     }
     int64_t writers = 0;
     for (const Writer writer : kWriters) {

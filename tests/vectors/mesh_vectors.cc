@@ -56,7 +56,7 @@ Verdict CompareMesh(const Made& made, JsonValue test) {
 
 // Returns the sizes and names that are passed to create_mesh, which do not
 // depend on the devices.
-std::optional<MeshShape> Asked(JsonValue input) {
+std::optional<MeshShape> RequestedMesh(JsonValue input) {
   if (StringAt(input, "op") == "parse_mesh_from_string") {
     auto read = MeshCache::ReadText(StringAt(input, "axis_dims"),
                                     ToStrings(At(input, "names")));
@@ -141,7 +141,7 @@ class MeshRunner {
     if (verdict.outcome == Outcome::kPassed || !expect) return verdict;
     const MeshShape expected{ToStrings(At(*expect, "axis_names")),
                              Sizes(At(*expect, "shape"))};
-    const auto asked = Asked(input);
+    const auto asked = RequestedMesh(input);
     MeshCache none;
     const Made fresh = Make(none, input, devices);
     if (!asked || !IsRememberedMesh(*asked, fresh, expected, devices)) {

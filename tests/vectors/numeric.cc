@@ -99,7 +99,7 @@ bool Turns(const dense::Rotary& judge, int64_t position,
   const size_t half = row.cos.size() / 2;
   std::vector<float> x(2 * half, 0);
   std::fill_n(x.begin(), half, 1.0f);
-  judge.Turn(position, x);
+  judge.Rotate(position, x);
   for (size_t i = 0; i < half; ++i) {
     if (std::abs(x[i] - row.cos[i]) > 1e-7f ||
         std::abs(x[i + half] - row.sin[i]) > 1e-7f) {

@@ -133,7 +133,7 @@ class Replay {
         exec::Scatter(mesh_, BufferOf(value), {}), {}, why);
   }
 
-  Buffer Whole(const ShardedTensor& tensor) {
+  Buffer Unsharded(const ShardedTensor& tensor) {
     exec::LayoutError why;
     auto out = exec::Gather(mesh_, tensor, why);
     return out ? *out : Buffer{};
@@ -145,7 +145,7 @@ class Replay {
     const auto again = [&](ShardedTensor& tensor, std::vector<double>& ints,
                            std::vector<double>& scales,
                            std::vector<double>& returned) {
-      Buffer whole = Whole(tensor);
+      Buffer whole = Unsharded(tensor);
       returned = Doubles(whole);
       ints.clear();
       scales.clear();
@@ -177,8 +177,8 @@ class Replay {
           Compare(name, got, ArrayOf(Need(want, name)).data, rtol, atol));
     };
     const bool q = config_.quantized;
-    compare("key", q ? returned_key_ : Doubles(Whole(cache_.key)));
-    compare("value", q ? returned_value_ : Doubles(Whole(cache_.value)));
+    compare("key", q ? returned_key_ : Doubles(Unsharded(cache_.key)));
+    compare("value", q ? returned_value_ : Doubles(Unsharded(cache_.value)));
     if (q) {
       compare("cached_key", key_ints_);
       compare("cached_value", value_ints_);

@@ -288,7 +288,7 @@ std::string LabelOf(const ParamGroup& group, double width) {
 }
 
 std::string_view InkOf(const Page& page, const ParamGroup& group, Mode mode) {
-  if (page.plan().IsWhole(group, mode)) return "rw";
+  if (page.plan().IsReplicated(group, mode)) return "rw";
   const int64_t copies = page.plan().Copies(group, mode);
   if (copies <= 1) return "r1";
   if (copies <= 2) return "r2";
@@ -296,7 +296,7 @@ std::string_view InkOf(const Page& page, const ParamGroup& group, Mode mode) {
 }
 
 std::string CopiesText(const Page& page, const ParamGroup& group, Mode mode) {
-  if (page.plan().IsWhole(group, mode)) return "on all devices";
+  if (page.plan().IsReplicated(group, mode)) return "on all devices";
   return Counted(page.plan().Copies(group, mode), "copy", "copies");
 }
 

@@ -21,7 +21,7 @@ namespace {
 int64_t Sum(const picture::FoldedPlan& plan, Mode mode, bool replicated_only) {
   int64_t out = 0;
   for (const picture::ParamGroup& group : plan.groups()) {
-    if (replicated_only && !plan.IsWhole(group, mode)) continue;
+    if (replicated_only && !plan.IsReplicated(group, mode)) continue;
     out = CheckedAdd(out, plan.OnFullest(group, mode).value_or(0))
               .value_or(INT64_MAX);
   }
@@ -383,7 +383,7 @@ std::string ModesText(const std::vector<Mode>& modes) {
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode) {
   const Spec spec = plan.SpecOf(group, mode);
-  if (group.placed_along.empty() && plan.IsWhole(group, mode))
+  if (group.placed_along.empty() && plan.IsReplicated(group, mode))
     return "replicated";
   return SpecText(spec) + " " + group.placed_along;
 }

@@ -50,7 +50,7 @@ std::vector<Row> RowsOf(const Page& page) {
         changed.contains(group.folded) ||
         changed.contains(std::string(plan.table().names[group.first]));
     for (const auto& modes : page.groups) {
-      row.replicated = row.replicated || plan.IsWhole(group, modes[0]);
+      row.replicated = row.replicated || plan.IsReplicated(group, modes[0]);
     }
     out.push_back(row);
   }
@@ -156,11 +156,11 @@ void WriteRow(Page& page, const Row& row, int64_t most) {
   html.Raw("</td><td role=cell>");
   page.ByMode([&](Mode mode, Html& inner) {
     const int64_t copies = plan.Copies(group, mode);
-    const std::string_view ink = plan.IsWhole(group, mode) ? "rw"
-                                 : copies <= 1             ? "bar"
-                                 : copies <= 2             ? "r2"
-                                 : copies <= 8             ? "r8"
-                                                           : "rn";
+    const std::string_view ink = plan.IsReplicated(group, mode) ? "rw"
+                                 : copies <= 1                  ? "bar"
+                                 : copies <= 2                  ? "r2"
+                                 : copies <= 8                  ? "r8"
+                                                                : "rn";
     Bar(inner, plan.OnFullest(group, mode).value_or(0), most, ink);
   });
   html.Raw("</td><td role=cell class=r>");

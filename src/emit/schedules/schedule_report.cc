@@ -47,7 +47,7 @@ bool IsUnit(const schedule::Times& times) {
 
 std::string_view ReceivesName(Receives receives) {
   switch (receives) {
-    case Receives::kSendersTurn:
+    case Receives::kInSendOrder:
       return "sender's turn";
     case Receives::kAtUse:
       return "at use";
@@ -146,7 +146,7 @@ ScheduleReport MakeScheduleReport(schedule::Table table,
   out.timeline = schedule::Simulate(out.table, out.times);
   out.held = schedule::HeldByRank(out.table);
   for (const Receives receives :
-       {Receives::kSendersTurn, Receives::kAtUse, Receives::kAtUseBatched}) {
+       {Receives::kInSendOrder, Receives::kAtUse, Receives::kAtUseBatched}) {
     const schedule::Programs programs = schedule::Lower(out.table, receives);
     for (const ChannelScope scope :
          {ChannelScope::kPair, ChannelScope::kPairAndKind}) {

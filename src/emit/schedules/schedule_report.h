@@ -17,7 +17,7 @@ namespace shardc {
 
 // The number of channels that a policy for placing receives needs.
 struct ChannelNeed {
-  schedule::Receives receives = schedule::Receives::kSendersTurn;
+  schedule::Receives receives = schedule::Receives::kInSendOrder;
   schedule::ChannelScope scope = schedule::ChannelScope::kPair;
   std::optional<int64_t> capacity;  // messages; none: no capacity is enough
   std::string reason;               // why none is

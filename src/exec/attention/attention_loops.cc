@@ -47,7 +47,7 @@ float RealAt(const BroadcastView& view, int64_t b, int64_t h, int64_t t,
   return view.buffer->real[AsIndex(Offset(view, b, h, t, s))];
 }
 
-int32_t WholeAt(const Buffer* buffer, int64_t b, int64_t i) {
+int32_t IntegerAt(const Buffer* buffer, int64_t b, int64_t i) {
   return buffer->whole[AsIndex(b * buffer->shape[1] + i)];
 }
 
@@ -64,7 +64,7 @@ class Row {
         value_dim_(slice.value->shape[3]),
         arithmetic_(*slice.arithmetic),
         key_head_(slice.key_head[AsIndex(h)]),
-        position_(WholeAt(slice.query_positions, b, t)) {}
+        position_(IntegerAt(slice.query_positions, b, t)) {}
 
   const float* Query() const {
     return s_.query->real.data() +
@@ -85,7 +85,7 @@ class Row {
 
   bool Visible(int64_t key) const {
     const AttentionOptions& options = *s_.options;
-    const int64_t pk = WholeAt(s_.key_positions, b_, key);
+    const int64_t pk = IntegerAt(s_.key_positions, b_, key);
     const auto row = AsIndex(b_);
     if (pk < 0) return false;
     if (s_.key_lengths != nullptr && pk >= s_.key_lengths->whole[row]) {
@@ -127,7 +127,7 @@ class Row {
     if (options.dropout <= 0) return 1;
     const bool keep = KeepsWeight(
         options.dropout_seed, b_ + s_.batch_offset, h_ + s_.head_offset,
-        position_, WholeAt(s_.key_positions, b_, key), options.dropout);
+        position_, IntegerAt(s_.key_positions, b_, key), options.dropout);
     return keep ? static_cast<float>(1 / (1 - options.dropout)) : 0;
   }
 
@@ -163,8 +163,8 @@ class Row {
 
   bool SegmentsMeet(int64_t key) const {
     if (s_.query_segments == nullptr) return true;
-    const int32_t id = WholeAt(s_.query_segments, b_, t_);
-    if (id < 0 || id != WholeAt(s_.key_segments, b_, key)) return false;
+    const int32_t id = IntegerAt(s_.query_segments, b_, t_);
+    if (id < 0 || id != IntegerAt(s_.key_segments, b_, key)) return false;
     const auto& padding = s_.options->padding_segment;
     return !padding || *padding != id;
   }

@@ -21,13 +21,14 @@ namespace shardc::exec {
 namespace {
 
 // Returns the rows of [B, L, N, D] as integers.
-std::vector<int32_t> CutRows(const Buffer& x, const Buffer& largest, int bits) {
+std::vector<int32_t> QuantizeOperandRows(const Buffer& x, const Buffer& largest,
+                                         int bits) {
   const int64_t dim = x.shape[3];
   std::vector<int32_t> out(x.real.size());
   for (int64_t row = 0; row < x.Elements() / dim; ++row) {
     const double step = QuantisedStep(double{largest.real[AsIndex(row)]}, bits);
     for (int64_t i = row * dim; i < (row + 1) * dim; ++i) {
-      out[AsIndex(i)] = CutToBits(double{x.real[AsIndex(i)]}, step, bits);
+      out[AsIndex(i)] = RoundToBits(double{x.real[AsIndex(i)]}, step, bits);
     }
   }
   return out;
@@ -58,8 +59,8 @@ struct Values {
   std::vector<double> step;    // [blocks, Dv]
 };
 
-Values CutValues(const LocalSlice& slice, int64_t b, int64_t head,
-                 int64_t block, int bits) {
+Values QuantizeValues(const LocalSlice& slice, int64_t b, int64_t head,
+                      int64_t block, int bits) {
   const int64_t keys = slice.keys(), dim = slice.value->shape[3];
   const int64_t heads = slice.value->shape[2];
   const auto value = [&](int64_t s, int64_t d) {
@@ -80,7 +81,7 @@ Values CutValues(const LocalSlice& slice, int64_t b, int64_t head,
       const double step = QuantisedStep(largest, bits);
       out.step.push_back(step);
       for (int64_t s = begin; s < end; ++s) {
-        out.whole[AsIndex(s * dim + d)] = CutToBits(value(s, d), step, bits);
+        out.whole[AsIndex(s * dim + d)] = RoundToBits(value(s, d), step, bits);
       }
     }
   }
@@ -99,7 +100,7 @@ class RowProduct {
               (b * slice.keys() * slice.value->shape[2] + head) * dim_),
         stride_(slice.value->shape[2] * dim_) {
     if (narrow.bits > 0) {
-      values_ = CutValues(slice, b, head, block, narrow.bits);
+      values_ = QuantizeValues(slice, b, head, block, narrow.bits);
     }
   }
 
@@ -118,7 +119,7 @@ class RowProduct {
         QuantisedStep(double{LargestMagnitude(weights)}, narrow_.bits);
     std::vector<int64_t> sums(AsIndex(dim_), 0);
     for (size_t i = 0; i < weights.size(); ++i) {
-      const int64_t w = CutToBits(double{weights[i]}, step, narrow_.bits);
+      const int64_t w = RoundToBits(double{weights[i]}, step, narrow_.bits);
       if (w == 0) continue;
       const int32_t* value =
           values_.whole.data() + (begin + static_cast<int64_t>(i)) * dim_;
@@ -153,8 +154,8 @@ Buffer LargestOfRows(const Buffer& x, const Arithmetic& arithmetic) {
 Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
                      const Buffer& key_largest, int bits) {
   const int64_t dim = slice.query->shape[3];
-  const auto query = CutRows(*slice.query, query_largest, bits);
-  const auto key = CutRows(*slice.key, key_largest, bits);
+  const auto query = QuantizeOperandRows(*slice.query, query_largest, bits);
+  const auto key = QuantizeOperandRows(*slice.key, key_largest, bits);
   Buffer out = Buffer::Zeros(
       {slice.batch(), slice.heads(), slice.rows(), slice.keys()}, Dtype::kI32);
   ForScores(slice, [&](int64_t at, int64_t q, int64_t k) {

@@ -259,7 +259,7 @@ AxisGroup Nested(const SimMesh& mesh, int64_t size, const AxisGroup& own,
 }
 
 void MoveBroadcast(Machine& machine, std::optional<ShardedTensor>& tensor,
-                   const Staged& staged, bool whole_keys,
+                   const Staged& staged, bool unsharded_keys,
                    std::string_view what) {
   if (!tensor) return;
   const SimMesh& mesh = machine.mesh();
@@ -269,7 +269,7 @@ void MoveBroadcast(Machine& machine, std::optional<ShardedTensor>& tensor,
   for (size_t d = 0; d < 4; ++d) {
     spec[d] = Nested(mesh, tensor->shape[d], tensor->spec[d], hosts[d]);
   }
-  if (whole_keys) spec[3].clear();
+  if (unsharded_keys) spec[3].clear();
   // If two dimensions would use one axis, the later one is gathered.
   for (size_t d = 1; d < 4; ++d) {
     for (size_t e = 0; e < d; ++e) {
@@ -378,11 +378,11 @@ void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
   tensor = Reshard(machine, tensor, std::move(spec), what);
 }
 
-void MoveExtras(Machine& machine, Staged& staged, bool whole_keys) {
+void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys) {
   const SimMesh& mesh = machine.mesh();
-  MoveBroadcast(machine, staged.bias, staged, whole_keys, "bias");
-  MoveBroadcast(machine, staged.mask, staged, whole_keys, "mask");
-  MoveBroadcast(machine, staged.additive_mask, staged, whole_keys, "mask");
+  MoveBroadcast(machine, staged.bias, staged, unsharded_keys, "bias");
+  MoveBroadcast(machine, staged.mask, staged, unsharded_keys, "mask");
+  MoveBroadcast(machine, staged.additive_mask, staged, unsharded_keys, "mask");
   if (staged.query_segments) {
     Move(machine, *staged.query_segments,
          {staged.query.spec[0], staged.query.spec[1]}, "q_segment_ids");

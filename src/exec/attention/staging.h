@@ -85,9 +85,9 @@ std::optional<LayoutError> CheckArithmetic(const OperationSettings& settings,
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
           std::string_view what);
 // Reshards bias, masks, sinks and segment ids so that they nest in query and
-// key, which must have their layouts already. `whole_keys`: bias and masks keep
-// all keys, as devices of a ring read them for every block.
-void MoveExtras(Machine& machine, Staged& staged, bool whole_keys = false);
+// key, which must have their layouts already. `unsharded_keys`: bias and masks
+// keep all keys, as devices of a ring read them for every block.
+void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 
 // Rewords the refusal of a key in the MHA spec whose heads do not divide, and
 // adds what to do; other refusals stay as they are.

@@ -16,21 +16,21 @@
 namespace shardc::exec {
 namespace {
 
-void DropUnit(Laid& laid) {
+void DropUnit(TensorSharding& laid) {
   for (size_t d = 0; d < laid.shape.size(); ++d) {
     if (laid.shape[d] == 1) laid.spec[d].clear();
   }
 }
 
-Laid Placed(const Buffer& buffer, const Spec& spec, Layout layout) {
-  Laid out = InBthd(buffer.shape, spec, layout);
+TensorSharding Placed(const Buffer& buffer, const Spec& spec, Layout layout) {
+  TensorSharding out = InBthd(buffer.shape, spec, layout);
   DropUnit(out);
   return out;
 }
 
 }  // namespace
 
-Laid InBthd(Shape shape, Spec spec, Layout layout) {
+TensorSharding InBthd(Shape shape, Spec spec, Layout layout) {
   spec = PadSpec(std::move(spec), shape.size());
   if (layout == Layout::kThd) {
     shape.insert(shape.begin(), 1);
@@ -61,11 +61,11 @@ Traffic::Traffic(const SimMesh& mesh, const AttentionProblem& problem,
   stored_bytes_ = DtypeBits(problem.key.dtype) / 8;
 }
 
-Shape Traffic::LocalShapeOf(const Laid& laid) const {
+Shape Traffic::LocalShapeOf(const TensorSharding& laid) const {
   return LocalShape(mesh_, laid.shape, laid.spec);
 }
 
-int64_t Traffic::LocalElements(const Laid& laid) const {
+int64_t Traffic::LocalElements(const TensorSharding& laid) const {
   return ElementsOf(LocalShapeOf(laid));
 }
 
@@ -79,7 +79,7 @@ void Traffic::Over(const AxisGroup& axes) {
   steps_.back().axes = DropTrivial(mesh_, axes);
 }
 
-void Traffic::MoveTo(Laid& laid, Spec to, int64_t bytes_per_element) {
+void Traffic::MoveTo(TensorSharding& laid, Spec to, int64_t bytes_per_element) {
   if (const auto move = ClassifyMove(mesh_.mesh(), laid.spec, to)) {
     auto sent = SentElements(mesh_.mesh(), laid.shape, laid.spec, to);
     for (int64_t& elements : sent) {
@@ -92,13 +92,13 @@ void Traffic::MoveTo(Laid& laid, Spec to, int64_t bytes_per_element) {
 }
 
 void Traffic::GatherLengths() {
-  for (Laid* t : {&query, &key, &value}) {
+  for (TensorSharding* t : {&query, &key, &value}) {
     MoveTo(*t, {t->spec[0], {}, t->spec[2], {}}, element_bytes_);
   }
 }
 
 void Traffic::KeysOnHeads() {
-  for (Laid* t : {&key, &value}) {
+  for (TensorSharding* t : {&key, &value}) {
     Spec to = t->spec;
     to[2] = query.spec[2];
     MoveTo(*t, std::move(to), element_bytes_);
@@ -106,9 +106,9 @@ void Traffic::KeysOnHeads() {
 }
 
 void Traffic::MoveBroadcast(const std::optional<Buffer>& buffer,
-                            const Spec& given, bool whole_keys) {
+                            const Spec& given, bool unsharded_keys) {
   if (!buffer) return;
-  Laid t{buffer->shape, PadSpec(given, 4)};
+  TensorSharding t{buffer->shape, PadSpec(given, 4)};
   DropUnit(t);
   const int64_t bytes = DtypeBits(buffer->dtype) / 8;
   if (exchange.joined) MoveTo(t, {t.spec[0], t.spec[1], {}, {}}, bytes);
@@ -116,7 +116,7 @@ void Traffic::MoveBroadcast(const std::optional<Buffer>& buffer,
                                &key.spec[1]};
   Spec to(4);
   for (size_t d = 0; d < 4; ++d) {
-    if (t.shape[d] == 1 || (d == 3 && whole_keys)) continue;
+    if (t.shape[d] == 1 || (d == 3 && unsharded_keys)) continue;
     to[d] = IsPrefix(mesh_, t.spec[d], *hosts[d]) ? t.spec[d] : *hosts[d];
     for (size_t e = 0; e < d; ++e) {
       if (!Disjoint(to[d], to[e])) to[d].clear();
@@ -126,9 +126,9 @@ void Traffic::MoveBroadcast(const std::optional<Buffer>& buffer,
 }
 
 void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
-                      const Laid& host) {
+                      const TensorSharding& host) {
   if (!buffer) return;
-  Laid t{buffer->shape, PadSpec(given, 2)};
+  TensorSharding t{buffer->shape, PadSpec(given, 2)};
   DropUnit(t);
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
   // Ids are sharded like the lengths before the exchange, and are then gathered
@@ -137,10 +137,10 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   AllGather(exchange.axes, LocalElements(t));
 }
 
-void Traffic::MoveExtras(bool whole_keys) {
-  MoveBroadcast(problem_.bias, specs_.bias, whole_keys);
-  MoveBroadcast(problem_.mask, specs_.mask, whole_keys);
-  MoveBroadcast(problem_.additive_mask, specs_.mask, whole_keys);
+void Traffic::MoveExtras(bool unsharded_keys) {
+  MoveBroadcast(problem_.bias, specs_.bias, unsharded_keys);
+  MoveBroadcast(problem_.mask, specs_.mask, unsharded_keys);
+  MoveBroadcast(problem_.additive_mask, specs_.mask, unsharded_keys);
   MoveIds(problem_.query_segments, specs_.query_segments, query);
   MoveIds(problem_.key_segments, specs_.key_segments, key);
   MoveSinks();
@@ -150,7 +150,7 @@ void Traffic::MoveSinks() {
   if (!problem_.softmax_aux) return;
   const Buffer& aux = *problem_.softmax_aux;
   const bool by_head = aux.shape.size() == 1;
-  Laid t{aux.shape, PadSpec(specs_.softmax_aux, aux.shape.size())};
+  TensorSharding t{aux.shape, PadSpec(specs_.softmax_aux, aux.shape.size())};
   if (by_head) {
     t.shape.insert(t.shape.begin(), 1);
     t.spec.insert(t.spec.begin(), AxisGroup{});
@@ -212,7 +212,7 @@ void Traffic::PassKeysRound(int64_t n) {
 }
 
 void Traffic::FinishAs(Spec spec) {
-  Laid out{output_.shape, std::move(spec)};
+  TensorSharding out{output_.shape, std::move(spec)};
   MoveTo(out, output_.spec, element_bytes_);
 }
 

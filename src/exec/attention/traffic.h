@@ -22,14 +22,14 @@
 namespace shardc::exec {
 
 // A tensor's layout, without its elements.
-struct Laid {
+struct TensorSharding {
   Shape shape;
   Spec spec;  // one entry per dimension
 };
 
 // Returns [batch, length, heads, dim] for a tensor in a layout; packed tokens
 // are one row of batch x length.
-Laid InBthd(Shape shape, Spec spec, Layout layout);
+TensorSharding InBthd(Shape shape, Spec spec, Layout layout);
 
 class Traffic {
  public:
@@ -45,24 +45,24 @@ class Traffic {
   int64_t stored_bytes() const { return stored_bytes_; }
 
   // The current layouts. Dimensions of size 1 are unsharded.
-  Laid query, key, value;
-  const Laid& output() const { return output_; }
+  TensorSharding query, key, value;
+  const TensorSharding& output() const { return output_; }
 
   int64_t Parts(const AxisGroup& axes) const { return mesh_.Parts(axes); }
-  Shape LocalShapeOf(const Laid& laid) const;
-  int64_t LocalElements(const Laid& laid) const;
+  Shape LocalShapeOf(const TensorSharding& laid) const;
+  int64_t LocalElements(const TensorSharding& laid) const;
 
   // Adds this many bytes for every device.
   void Add(Collective kind, int64_t bytes);
   // Records the axes of the last Add, for callers that show where bytes go.
   void Over(const AxisGroup& axes);
-  void MoveTo(Laid& laid, Spec to, int64_t bytes_per_element);
+  void MoveTo(TensorSharding& laid, Spec to, int64_t bytes_per_element);
   // Gathers lengths and head dimensions of query, key and value.
   void GatherLengths();
   // Reshards key and value over the axes of the query's heads (the MHA spec).
   void KeysOnHeads();
   // Reshards bias, masks, ids and sinks; query and key must be in place.
-  void MoveExtras(bool whole_keys = false);
+  void MoveExtras(bool unsharded_keys = false);
   void MoveSinks();
   // Add a collective over `axes`, with `elements` float32 numbers on each
   // device of a group of n. The group sends 2(n-1) * `elements` in total for
@@ -99,15 +99,15 @@ class Traffic {
 
  private:
   void MoveBroadcast(const std::optional<Buffer>& buffer, const Spec& given,
-                     bool whole_keys);
+                     bool unsharded_keys);
   void MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
-               const Laid& host);
+               const TensorSharding& host);
 
   const SimMesh& mesh_;
   const AttentionProblem& problem_;
   const AttentionSpecs& specs_;
   const OperationSettings& settings_;
-  Laid output_;
+  TensorSharding output_;
   int64_t element_bytes_ = 0, stored_bytes_ = 0;
   SentBytes sent_;
   std::vector<Step> steps_;

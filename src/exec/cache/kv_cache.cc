@@ -25,7 +25,7 @@ namespace {
 Spec ScaleSpec(const Spec& spec) { return {spec[0], spec[1], spec[2]}; }
 Spec PositionSpec(const Spec& spec) { return {spec[0], spec[1]}; }
 
-LayoutError Said(std::string message, std::string help = {}) {
+LayoutError MakeError(std::string message, std::string help = {}) {
   LayoutError why;
   why.message = std::move(message);
   why.help = std::move(help);
@@ -131,18 +131,19 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
   const Shape shape{config.batch, config.max_length, config.key_heads,
                     config.head_dim};
   if (*std::min_element(shape.begin(), shape.end()) < 1) {
-    why = Said("a cache of " + ShapeText(shape) + " has no room");
+    why = MakeError("a cache of " + ShapeText(shape) + " has no room");
     return std::nullopt;
   }
   if (config.window < 0 || config.window > config.max_length) {
-    why = Said("a window of " + std::to_string(config.window) +
-               " does not fit into " + std::to_string(config.max_length) +
-               " slots");
+    why = MakeError("a window of " + std::to_string(config.window) +
+                    " does not fit into " + std::to_string(config.max_length) +
+                    " slots");
     return std::nullopt;
   }
   if (!IsRealDtype(config.dtype) && config.dtype != Dtype::kI8) {
-    why = Said("a cache cannot hold " + std::string(DtypeName(config.dtype)),
-               "use F32, F16, BF16 or I8");
+    why =
+        MakeError("a cache cannot hold " + std::string(DtypeName(config.dtype)),
+                  "use F32, F16, BF16 or I8");
     return std::nullopt;
   }
   if (auto wrong = CheckLayout(mesh, shape, spec)) {
@@ -184,16 +185,17 @@ bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
 bool RunInsert(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, LayoutError& why) {
   if (slot < 0 || slot >= into.config.batch) {
-    why = Said("slot " + std::to_string(slot) + " is not among the cache's " +
-               std::to_string(into.config.batch) + " rows");
+    why = MakeError("slot " + std::to_string(slot) +
+                    " is not among the cache's " +
+                    std::to_string(into.config.batch) + " rows");
     return false;
   }
   if (from.config.batch != 1 || !SameRows(from.config, into.config)) {
-    why =
-        Said("a row of a cache " + ShapeText(from.key.shape) +
-                 " cannot be inserted into one of " + ShapeText(into.key.shape),
-             "prefill one row into a cache of the same length, heads and "
-             "dtype");
+    why = MakeError(
+        "a row of a cache " + ShapeText(from.key.shape) +
+            " cannot be inserted into one of " + ShapeText(into.key.shape),
+        "prefill one row into a cache of the same length, heads and "
+        "dtype");
     return false;
   }
   Spec spec = into.spec();

@@ -17,7 +17,7 @@ double QuantisedStep(double largest, int bits) {
   return largest / (std::ldexp(1.0, bits - 1) - 0.5);
 }
 
-int32_t CutToBits(double x, double step, int bits) {
+int32_t RoundToBits(double x, double step, int bits) {
   if (!(step > 0) || !std::isfinite(step)) return 0;
   const double top = std::ldexp(1.0, bits - 1) - 1;
   return static_cast<int32_t>(std::clamp(std::nearbyint(x / step), -top, top));

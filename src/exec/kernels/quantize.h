@@ -24,7 +24,7 @@ float DequantizeInt8(int8_t q, float scale, float threshold = 0);
 // 0.5), and a number in steps, at most 2^(bits-1) - 1. The step is 0 for rows
 // of zeros and for rows that are not finite.
 double QuantisedStep(double largest, int bits);
-int32_t CutToBits(double x, double step, int bits);
+int32_t RoundToBits(double x, double step, int bits);
 
 // Repeats each block of `inner` elements `times` times in place: the heads of
 // [b, h, s, d] with inner = s*d, of [b, s, h, d] with inner = d.

@@ -155,14 +155,14 @@ class Across {
 
   void AllGather() {
     Everyone(
-        in_, [&](int64_t, int64_t) { return sample_.shape; }, Whole,
+        in_, [&](int64_t, int64_t) { return sample_.shape; }, EntireBuffer,
         [&](int device, int64_t, std::vector<Buffer> blocks) {
           out_[AsIndex(device)] = Joined(blocks, call_.dim);
           sent_[AsIndex(device)] = AllGatherSent(sample_.Bytes(), n_);
         });
   }
 
-  static Buffer Whole(const Buffer& own, int64_t) { return own; }
+  static Buffer EntireBuffer(const Buffer& own, int64_t) { return own; }
 
   // Sends slice j of `dim` to each member j.
   void Slices(const Join& join) {
@@ -201,7 +201,8 @@ class Across {
   void AllReduce() {
     Everyone(
         AddChunks(),
-        [&](int64_t from, int64_t) { return Shape{ChunkLength(from)}; }, Whole,
+        [&](int64_t from, int64_t) { return Shape{ChunkLength(from)}; },
+        EntireBuffer,
         [&](int device, int64_t i, std::vector<Buffer> chunks) {
           out_[AsIndex(device)] = Joined(chunks, 0);
           out_[AsIndex(device)].shape = sample_.shape;

@@ -35,7 +35,8 @@ extern const Operation kLatent;
 
 namespace {
 
-LayoutError Said(std::string message, std::string help, std::string axis = {}) {
+LayoutError MakeError(std::string message, std::string help,
+                      std::string axis = {}) {
   LayoutError why;
   why.message = std::move(message);
   why.help = std::move(help);
@@ -47,41 +48,42 @@ std::optional<LayoutError> CheckLatent(const SimMesh& mesh,
                                        const AttentionProblem& problem,
                                        const Staged& staged) {
   if (!problem.latent && staged.H() == staged.K()) {
-    return Said("a head dim of " + std::to_string(staged.query.shape[3]) +
-                    " leaves nothing to rotate",
-                "four dims or more make a latent row");
+    return MakeError("a head dim of " + std::to_string(staged.query.shape[3]) +
+                         " leaves nothing to rotate",
+                     "four dims or more make a latent row");
   }
   if (!problem.latent) {
-    return Said("there is no latent: " + std::to_string(staged.H()) +
-                    " query heads on " + std::to_string(staged.K()) +
-                    " key heads",
-                "this operation is for models whose keys and values come "
-                "from one latent row a token");
+    return MakeError("there is no latent: " + std::to_string(staged.H()) +
+                         " query heads on " + std::to_string(staged.K()) +
+                         " key heads",
+                     "this operation is for models whose keys and values come "
+                     "from one latent row a token");
   }
   if (problem.bias || problem.mask || problem.additive_mask ||
       problem.key_starts || problem.options.dropout > 0) {
-    return Said(
+    return MakeError(
         "latent attention takes no bias, mask, left padding or "
         "dropout",
         "use vanilla on expanded keys and values");
   }
   if (problem.softmax_aux && problem.softmax_aux->shape.size() != 1) {
-    return Said("latent attention takes one sink a head", "");
+    return MakeError("latent attention takes one sink a head", "");
   }
   const Spec &q = staged.query.spec, &k = staged.key.spec;
   if (mesh.Parts(q[1]) > 1) {
-    return Said("the query's length is split over " + AxesText(q[1]),
-                "a request's queries stay together; split the batch or the "
-                "heads",
-                q[1].front());
+    return MakeError(
+        "the query's length is split over " + AxesText(q[1]),
+        "a request's queries stay together; split the batch or the "
+        "heads",
+        q[1].front());
   }
   for (const AxisGroup* axes : {&k[1], &k[3]}) {
     for (const AxisGroup* other : {&q[0], &q[2]}) {
       if (Disjoint(*axes, *other)) continue;
-      return Said("the latent is split over " + AxesText(*axes) +
-                      ", which split the query's batch or heads",
-                  "the latent has no heads: leave it unsharded there",
-                  axes->front());
+      return MakeError("the latent is split over " + AxesText(*axes) +
+                           ", which split the query's batch or heads",
+                       "the latent has no heads: leave it unsharded there",
+                       axes->front());
     }
   }
   return std::nullopt;
@@ -117,9 +119,9 @@ class LatentRun {
       x->shape = {staged_.key.shape[0], staged_.S(), x->shape[2]};
     }
     if (latent.shape[2] % mesh_.Parts(k[3]) != 0) {
-      return Said("a latent of " + std::to_string(latent.shape[2]) +
-                      " does not divide over " + AxesText(k[3]),
-                  "leave the latent unsharded", k[3].front());
+      return MakeError("a latent of " + std::to_string(latent.shape[2]) +
+                           " does not divide over " + AxesText(k[3]),
+                       "leave the latent unsharded", k[3].front());
     }
     latent_ = Scatter(mesh_, latent, {k[0], k[1], k[3]});
     rope_ = Scatter(mesh_, rope, {k[0], k[1]});
@@ -424,8 +426,8 @@ void LatentBytes(Traffic& traffic) {
   const AxisGroup rows = traffic.query.spec[0];
   const Spec k = traffic.key.spec;
   const int64_t batch = traffic.key.shape[0], keys = traffic.key.shape[1];
-  Laid latent{{batch, keys, l.latent.shape[2]}, {k[0], k[1], k[3]}};
-  Laid rope{{batch, keys, l.rope_key.shape[2]}, {k[0], k[1], {}}};
+  TensorSharding latent{{batch, keys, l.latent.shape[2]}, {k[0], k[1], k[3]}};
+  TensorSharding rope{{batch, keys, l.rope_key.shape[2]}, {k[0], k[1], {}}};
   traffic.MoveTo(latent, {rows, k[1], k[3]}, traffic.stored_bytes());
   traffic.MoveTo(rope, {rows, k[1], {}}, traffic.stored_bytes());
   const AxisGroup heads = traffic.query.spec[2];

@@ -80,7 +80,7 @@ struct Operation {
   bool heads_on_keys = false;
   // Query and key lengths have the same axes, so a query of length 1 is not
   // supported where keys are sharded by length.
-  bool lengths_alike = false;
+  bool equal_length_axes = false;
   // Lengths are exchanged for heads, whose number the lengths' axes must
   // divide.
   bool exchanges_heads = false;
@@ -119,7 +119,7 @@ struct Operation {
   }
   bool Takes(Input input) const { return inputs.Has(input); }
   StageOptions Staging() const {
-    return {lengths_alike, narrow_softmax, Takes(Setting::kDotBits),
+    return {equal_length_axes, narrow_softmax, Takes(Setting::kDotBits),
             heads_on_keys, IsPaged()};
   }
 };

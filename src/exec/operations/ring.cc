@@ -280,7 +280,7 @@ constinit const Operation kRing = {
                  .heads = "local, key heads as the query's",
                  .dim = "-"},
     .heads_on_keys = true,
-    .lengths_alike = true,
+    .equal_length_axes = true,
     .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
                  Setting::kBlocksizeB, Setting::kSequenceAxis,
                  Setting::kScanRing, Setting::kOrder},

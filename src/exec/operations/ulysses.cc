@@ -272,7 +272,8 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
 // Adds (n-1)/n of query, key, value and output; over a ring, its steps with the
 // sizes after the exchange.
 void UlyssesBytes(Traffic& traffic) {
-  Laid &query = traffic.query, &key = traffic.key, &value = traffic.value;
+  TensorSharding &query = traffic.query, &key = traffic.key,
+                 &value = traffic.value;
   const SimMesh& mesh = traffic.mesh();
   Traffic::Exchange& exchange = traffic.exchange;
   exchange.lengths = DropTrivial(mesh, query.spec[1]);
@@ -284,7 +285,7 @@ void UlyssesBytes(Traffic& traffic) {
   const int64_t n = traffic.Parts(exchange.axes);
   const int64_t key_heads = traffic.LocalShapeOf(key)[2];
   exchange.repeated = n == 1 || key_heads % n == 0 ? 1 : n / key_heads;
-  const auto send = [&](const Laid& t, int64_t times) {
+  const auto send = [&](const TensorSharding& t, int64_t times) {
     const Size bytes =
         Size(traffic.LocalElements(t)) * times * traffic.element_bytes();
     traffic.Add(Collective::kAllToAll, AllToAllSent(bytes.value(), n));
@@ -293,11 +294,11 @@ void UlyssesBytes(Traffic& traffic) {
   send(query, 1);
   send(key, exchange.repeated);
   send(value, exchange.repeated);
-  const Laid out{traffic.output().shape,
-                 {query.spec[0], query.spec[1], query.spec[2], {}}};
+  const TensorSharding out{traffic.output().shape,
+                           {query.spec[0], query.spec[1], query.spec[2], {}}};
   send(out, 1);
   if (n > 1) {
-    for (Laid* t : {&query, &key, &value}) {
+    for (TensorSharding* t : {&query, &key, &value}) {
       t->spec[1] = ring;
       t->spec[2].insert(t->spec[2].end(), exchange.axes.begin(),
                         exchange.axes.end());
@@ -323,7 +324,7 @@ constinit const Operation kUlysses = {
                  .key_length = "all_to_all, ppermute over ring_axes",
                  .heads = "local",
                  .dim = "-"},
-    .lengths_alike = true,
+    .equal_length_axes = true,
     .exchanges_heads = true,
     .settings = {Setting::kDropout, Setting::kBlocksizeQ, Setting::kBlocksizeK,
                  Setting::kBlocksizeB, Setting::kRingAxes},

@@ -63,7 +63,7 @@ OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
 
 void VanillaBytes(Traffic& traffic) {
   const Spec q = traffic.query.spec;
-  Laid &key = traffic.key, &value = traffic.value;
+  TensorSharding &key = traffic.key, &value = traffic.value;
   const AxisGroup heads =
       IsPrefix(traffic.mesh(), key.spec[2], q[2]) ? key.spec[2] : AxisGroup{};
   AxisGroup dim = value.spec[3];

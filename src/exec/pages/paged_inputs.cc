@@ -12,7 +12,8 @@
 namespace shardc::exec {
 namespace {
 
-LayoutError Said(std::string message, std::string help, std::string axis = {}) {
+LayoutError MakeError(std::string message, std::string help,
+                      std::string axis = {}) {
   LayoutError why;
   why.message = std::move(message);
   why.help = std::move(help);
@@ -59,8 +60,8 @@ std::optional<LayoutError> CheckSplits(const SimMesh& mesh,
                          std::string help) {
     const AxisGroup used = DropTrivial(mesh, axes);
     if (used.empty()) return;
-    bad.push_back(Said(what + " is split over " + AxesText(used),
-                       std::move(help), used.front()));
+    bad.push_back(MakeError(what + " is split over " + AxesText(used),
+                            std::move(help), used.front()));
   };
   const Spec &q = staged.query.spec, &k = staged.key.spec;
   whole(q[1], "the query's length",
@@ -82,8 +83,8 @@ std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
                                        const PagedKernel& kernel,
                                        const std::string& name) {
   const auto no = [&](std::string what) {
-    return Said(name + " takes no " + std::move(what),
-                "use vanilla or flash_attn2");
+    return MakeError(name + " takes no " + std::move(what),
+                     "use vanilla or flash_attn2");
   };
   if (problem.bias) return no("bias");
   if (problem.mask || problem.additive_mask) return no("mask");
@@ -102,7 +103,7 @@ std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
     return no("values of another dimension than the keys");
   }
   if (kernel.causal_only && staged.T() > 1 && !problem.options.causal) {
-    return Said(name + " is causal", "use vanilla or flash_attn2 without");
+    return MakeError(name + " is causal", "use vanilla or flash_attn2 without");
   }
   return std::nullopt;
 }
@@ -145,8 +146,8 @@ std::optional<LayoutError> FindRequests(const SimMesh& mesh,
   for (const PagedRequest& request : requests) {
     if (request.queries > request.keys) continue;  // CheckBatch reports it
     if (CountsKeys(staged, request)) continue;
-    return Said(std::string(name) + " takes no positions of its own",
-                "use vanilla or flash_attn2");
+    return MakeError(std::string(name) + " takes no positions of its own",
+                     "use vanilla or flash_attn2");
   }
   return std::nullopt;
 }

@@ -39,7 +39,7 @@ step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
   step::AttentionForm out;
   if (operation.global_view) return out;
   out.view = step::AttentionView::kLocal;
-  if (!operation.lengths_alike || length_parts == 1) return out;
+  if (!operation.equal_length_axes || length_parts == 1) return out;
   if (!operation.exchanges_heads) {
     out.view = step::AttentionView::kRing;
     out.turns = length_parts;
@@ -60,7 +60,7 @@ void AddStepOverrides(const Operation& operation,
         {std::string(role), std::string(token), std::move(axes)});
   };
   const bool exchanges = operation.exchanges_heads;
-  const bool rings = operation.lengths_alike && !exchanges;
+  const bool rings = operation.equal_length_axes && !exchanges;
   if (!rings) {
     put("op_q", "QUERY_LENGTH", {});
     put("op_out", "QUERY_LENGTH", {});

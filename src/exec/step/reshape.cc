@@ -44,14 +44,14 @@ template <class T>
 void Reshape(const LocalOp& local) {
   const step::Op& op = *local.op;
   const Part& part = local.in[0];
-  const bool to_whole = op.kind == OpKind::kMerge ||
-                        op.kind == OpKind::kUnpart ||
-                        op.kind == OpKind::kUnindex;
+  const bool to_merged = op.kind == OpKind::kMerge ||
+                         op.kind == OpKind::kUnpart ||
+                         op.kind == OpKind::kUnindex;
   // The loop runs over `small`, `other` is addressed.
-  const Labels& small = to_whole ? *part.labels : *local.labels;
-  const Shape& extent = to_whole ? part.buffer->shape : local.out->shape;
-  const Labels& other = to_whole ? *local.labels : *part.labels;
-  const Shape& other_shape = to_whole ? local.out->shape : part.buffer->shape;
+  const Labels& small = to_merged ? *part.labels : *local.labels;
+  const Shape& extent = to_merged ? part.buffer->shape : local.out->shape;
+  const Labels& other = to_merged ? *local.labels : *part.labels;
+  const Shape& other_shape = to_merged ? local.out->shape : part.buffer->shape;
   Shape strides = StridesAlong(small, other, other_shape);
   int64_t base = 0;
   switch (op.kind) {
@@ -81,7 +81,7 @@ void Reshape(const LocalOp& local) {
   T* const out = RealData<T>(*local.out);
   ForNest(extent, {StridesOf(extent), strides}, {0, base},
           [&](const Offsets& at) {
-            if (to_whole) {
+            if (to_merged) {
               out[at[1]] = in[at[0]];
             } else {
               out[at[0]] = in[at[1]];

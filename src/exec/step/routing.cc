@@ -19,7 +19,7 @@ using step::LabelId;
 using step::OpKind;
 
 // Sets an element of a buffer of any type.
-void SetWhole(Buffer& out, int64_t at, int32_t value) {
+void SetInteger(Buffer& out, int64_t at, int32_t value) {
   if (out.dtype == Dtype::kF64) {
     out.wide[AsIndex(at)] = value;
   } else if (out.IsReal()) {
@@ -71,7 +71,7 @@ void Choose(const LocalOp& local) {
         }
         if (op.kind == OpKind::kTopK) {
           for (int64_t i : Largest(line, SizeOf(local, op.counts[0]))) {
-            SetWhole(*local.out, at[1] + i * out_stride, 1);
+            SetInteger(*local.out, at[1] + i * out_stride, 1);
           }
           return;
         }
@@ -83,7 +83,7 @@ void Choose(const LocalOp& local) {
         }
         for (int64_t g : Largest(weights, SizeOf(local, op.counts[1]))) {
           for (int64_t i = g * each; i < (g + 1) * each; ++i) {
-            SetWhole(*local.out, at[1] + i * out_stride, 1);
+            SetInteger(*local.out, at[1] + i * out_stride, 1);
           }
         }
       });
@@ -107,8 +107,9 @@ void Slots(const LocalOp& local) {
              for (int64_t i = 0; i < chosen.buffer->shape[dim]; ++i) {
                if (in[at[0] + i * stride] == T{0}) continue;
                if (place >= 0 && place < local.out->shape[slot]) {
-                 SetWhole(*local.out,
-                          at[1] + i * out_line + place * out_strides[slot], 1);
+                 SetInteger(*local.out,
+                            at[1] + i * out_line + place * out_strides[slot],
+                            1);
                }
                ++place;
              }

@@ -268,7 +268,7 @@ std::vector<int64_t> PredictedSent(const SimMesh& mesh,
   const int64_t elements =
       step::LocalElements(program.axes, value, from.sharding, sizes);
   const int64_t width =
-      value.integral ? step::kWholeBytes : DtypeBits(dtype) / 8;
+      value.integral ? step::kIntegerBytes : DtypeBits(dtype) / 8;
   const AxisGroup axes = program.axes.Group(instruction.axes);
   const int64_t n = mesh.Parts(axes);
   for (int device = 0; device < mesh.devices(); ++device) {

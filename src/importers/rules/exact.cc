@@ -167,7 +167,7 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
       pattern = TemplatePattern(param.name, imported.separator, false);
     }
     if (!group.alike) {
-      imported.rules.push_back(RuleOf(WholeName(param.name), param));
+      imported.rules.push_back(RuleOf(EntireName(param.name), param));
     } else if (!group.reported) {
       group.reported = true;
       imported.rules.push_back(RuleOf(std::move(pattern), param));

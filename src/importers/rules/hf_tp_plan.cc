@@ -32,8 +32,8 @@ namespace {
 
 // The effect of a style on a weight [out, in]; an expert's is [experts, out,
 // in].
-enum class Cut : uint8_t {
-  kWhole,
+enum class Split : uint8_t {
+  kReplicated,
   kOut,
   kIn,
   kFirst,      // experts
@@ -45,32 +45,32 @@ enum class Cut : uint8_t {
 
 struct Style {
   std::string_view name;
-  Cut cut = Cut::kWhole;
+  Split split = Split::kReplicated;
 };
 
 // Styles of all versions from 4.5 on. A style that only moves activations
 // leaves its weights replicated.
 constexpr std::array kStyles = {
-    Style{"colwise", Cut::kOut},
-    Style{"colwise_rep", Cut::kOut},
-    Style{"colwise_gather_output", Cut::kOut},
-    Style{"local_colwise", Cut::kOut},
-    Style{"colwise_allgather", Cut::kOut},
-    Style{"colwise_loss_parallel", Cut::kOut},
-    Style{"rowwise", Cut::kIn},
-    Style{"rowwise_rep", Cut::kIn},
-    Style{"rowwise_split_input", Cut::kIn},
-    Style{"local_rowwise", Cut::kIn},
-    Style{"rowwise_allreduce", Cut::kIn},
-    Style{"rowwise_reduce_scatter", Cut::kIn},
-    Style{"grouped_gemm", Cut::kFirst},
-    Style{"packed_colwise", Cut::kPackedOut},
-    Style{"local_packed_rowwise", Cut::kPackedIn},
-    Style{"packed_rowwise", Cut::kPackedIn},
-    Style{"embedding_rowwise", Cut::kEmbeddingRows},
-    Style{"vocab_allreduce", Cut::kEmbeddingRows},
-    Style{"vocab_reduce_scatter", Cut::kEmbeddingRows},
-    Style{"embedding_colwise", Cut::kEmbeddingColumns},
+    Style{"colwise", Split::kOut},
+    Style{"colwise_rep", Split::kOut},
+    Style{"colwise_gather_output", Split::kOut},
+    Style{"local_colwise", Split::kOut},
+    Style{"colwise_allgather", Split::kOut},
+    Style{"colwise_loss_parallel", Split::kOut},
+    Style{"rowwise", Split::kIn},
+    Style{"rowwise_rep", Split::kIn},
+    Style{"rowwise_split_input", Split::kIn},
+    Style{"local_rowwise", Split::kIn},
+    Style{"rowwise_allreduce", Split::kIn},
+    Style{"rowwise_reduce_scatter", Split::kIn},
+    Style{"grouped_gemm", Split::kFirst},
+    Style{"packed_colwise", Split::kPackedOut},
+    Style{"local_packed_rowwise", Split::kPackedIn},
+    Style{"packed_rowwise", Split::kPackedIn},
+    Style{"embedding_rowwise", Split::kEmbeddingRows},
+    Style{"vocab_allreduce", Split::kEmbeddingRows},
+    Style{"vocab_reduce_scatter", Split::kEmbeddingRows},
+    Style{"embedding_colwise", Split::kEmbeddingColumns},
     Style{"sequence_parallel"},
     Style{"replicate"},
     Style{"replicated_with_grad_allreduce"},
@@ -106,20 +106,20 @@ bool HasExperts(std::string_view key) {
 
 // Returns the sharded dimension of a weight of that rank; nullopt if it is
 // replicated.
-std::optional<size_t> DimOf(Cut cut, size_t rank) {
-  switch (cut) {
-    case Cut::kWhole:
+std::optional<size_t> DimOf(Split split, size_t rank) {
+  switch (split) {
+    case Split::kReplicated:
       return std::nullopt;
-    case Cut::kOut:
-    case Cut::kPackedOut:
+    case Split::kOut:
+    case Split::kPackedOut:
       return rank >= 2 ? rank - 2 : 0;
-    case Cut::kIn:
-    case Cut::kPackedIn:
+    case Split::kIn:
+    case Split::kPackedIn:
       return rank - 1;
-    case Cut::kFirst:
-    case Cut::kEmbeddingRows:
+    case Split::kFirst:
+    case Split::kEmbeddingRows:
       return 0;
-    case Cut::kEmbeddingColumns:
+    case Split::kEmbeddingColumns:
       return 1;
   }
   return std::nullopt;
@@ -139,7 +139,7 @@ std::string KeyPattern(std::string_view key) {
 
 struct Key {
   std::string name;
-  Cut cut = Cut::kWhole;
+  Split split = Split::kReplicated;
   Place place;
 };
 
@@ -205,17 +205,17 @@ class TpPlan {
                        : "a style is a word");
       return false;
     }
-    Cut cut = style->cut;
+    Split split = style->split;
     if (NamesEmbedding(AfterLast(key, '.'))) {
-      if (cut == Cut::kOut) cut = Cut::kEmbeddingColumns;
-      if (cut == Cut::kIn) cut = Cut::kEmbeddingRows;
+      if (split == Split::kOut) split = Split::kEmbeddingColumns;
+      if (split == Split::kIn) split = Split::kEmbeddingRows;
     }
-    keys_.push_back({key, cut, member.key.place()});
+    keys_.push_back({key, split, member.key.place()});
     return true;
   }
 
   void AddRules(const Key& one) {
-    const auto& [key, cut, place] = one;
+    const auto& [key, split, place] = one;
     const std::string pattern = KeyPattern(key);
     // The rank of a tensor that the key names itself, without `.weight`:
     // stacked experts have rank 3 and their biases rank 2; other such tensors
@@ -223,13 +223,13 @@ class TpPlan {
     const size_t own_rank = !HasExperts(key)        ? 1
                             : key.ends_with("bias") ? 2
                                                     : 3;
-    Put(of_params_, pattern + "$", cut, own_rank, place);
-    if (cut == Cut::kIn || cut == Cut::kPackedIn) {
+    Put(of_params_, pattern + "$", split, own_rank, place);
+    if (split == Split::kIn || split == Split::kPackedIn) {
       of_modules_.push_back(RuleOf(pattern + "\\.bias$", std::nullopt, place));
-    } else if (imports::DimOf(cut, 2) == 0) {
+    } else if (imports::DimOf(split, 2) == 0) {
       of_modules_.push_back(RuleOf(pattern + "\\.bias$", 0, place));
     }
-    Put(of_modules_, pattern + "\\.[^.]+$", cut, 2, place);
+    Put(of_modules_, pattern + "\\.[^.]+$", split, 2, place);
   }
 
   // Returns the key of a parameter or module: the longest key that the name
@@ -315,10 +315,10 @@ class TpPlan {
 
   // A vector has no input dimension: `rowwise` leaves it replicated.
   static std::optional<size_t> DimOf(const Match& match) {
-    const Cut cut = match.key->cut;
-    const bool by_input = cut == Cut::kIn || cut == Cut::kPackedIn;
+    const Split split = match.key->split;
+    const bool by_input = split == Split::kIn || split == Split::kPackedIn;
     if (match.rank < (by_input ? size_t{2} : size_t{1})) return std::nullopt;
-    const auto dim = imports::DimOf(cut, match.rank);
+    const auto dim = imports::DimOf(split, match.rank);
     return dim && *dim < match.rank ? dim : std::nullopt;
   }
 
@@ -347,7 +347,7 @@ class TpPlan {
       keys.insert(keys.begin() + static_cast<std::ptrdiff_t>(at), key->name);
       out.rules.insert(out.rules.begin() + static_cast<std::ptrdiff_t>(at),
                        RuleOf(one->first, DimOf(one->second), key->place));
-      NotePacked(key->cut, out.rules[at]);
+      NotePacked(key->split, out.rules[at]);
     }
   }
 
@@ -362,15 +362,15 @@ class TpPlan {
     out.comments.push_back("Keys that name nothing here: " + names + ".");
   }
 
-  void Put(std::vector<ImportedRule>& rules, std::string pattern, Cut cut,
+  void Put(std::vector<ImportedRule>& rules, std::string pattern, Split split,
            size_t rank, const Place& place) {
     rules.push_back(
-        RuleOf(std::move(pattern), imports::DimOf(cut, rank), place));
-    NotePacked(cut, rules.back());
+        RuleOf(std::move(pattern), imports::DimOf(split, rank), place));
+    NotePacked(split, rules.back());
   }
 
-  static void NotePacked(Cut cut, ImportedRule& rule) {
-    if (cut != Cut::kPackedOut && cut != Cut::kPackedIn) return;
+  static void NotePacked(Split split, ImportedRule& rule) {
+    if (split != Split::kPackedOut && split != Split::kPackedIn) return;
     rule.comments = {
         "Packed one part after the other: a loader cuts part by part."};
   }

@@ -63,7 +63,7 @@ std::string Literal(std::string_view text) {
   return out;
 }
 
-std::string WholeName(std::string_view name) {
+std::string EntireName(std::string_view name) {
   return "^" + Literal(name) + "$";
 }
 

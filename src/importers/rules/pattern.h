@@ -11,7 +11,7 @@ namespace shardc::imports {
 // Escapes a literal text: `a.b` to `a\.b`.
 std::string Literal(std::string_view text);
 // Returns `^name$`, escaped.
-std::string WholeName(std::string_view name);
+std::string EntireName(std::string_view name);
 // Translates Python's fnmatch, which matches entire names: `*.q_proj.*`.
 std::string FromGlob(std::string_view glob);
 // Translates a Python pattern where RE2's syntax differs (`\Z`).

@@ -385,7 +385,7 @@ class Reader {
     const std::string_view how = request_.matching.empty()
                                      ? by_default
                                      : std::string_view(request_.matching);
-    if (how == "name") return WholeName(pattern.text);
+    if (how == "name") return EntireName(pattern.text);
     if (how == "glob") return FromGlob(pattern.text);
     const std::string text = FromPython(pattern.text);
     if (how == "whole") return "^(?:" + text + ")$";
@@ -400,7 +400,7 @@ class Reader {
     const std::string_view text = source_->text();
     const size_t line_end = std::min(text.find('\n', whole.end), text.size());
     const auto from = std::lower_bound(
-        module_.comments.begin(), module_.comments.end(), told_,
+        module_.comments.begin(), module_.comments.end(), reported_,
         [](const PyComment& comment, size_t at) { return comment.begin < at; });
     auto at = from;
     while (at != module_.comments.end() && at->begin < whole.begin) ++at;
@@ -415,7 +415,7 @@ class Reader {
                          Adjoins(comment, whole.begin);
       if (above || comment.begin > whole.begin) out.push_back(comment.text);
     }
-    told_ = std::max(told_, line_end);
+    reported_ = std::max(reported_, line_end);
     return out;
   }
 
@@ -441,7 +441,7 @@ class Reader {
   SourceRef source_;
   Findings& findings_;
   PyModule module_;
-  size_t told_ = 0;
+  size_t reported_ = 0;
 };
 
 std::optional<Imported> ReadPython(const Request& request, Findings& findings) {

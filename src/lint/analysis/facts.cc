@@ -330,7 +330,7 @@ std::optional<Spec> Facts::RuleSpec(int32_t rule, Mode mode) const {
   return resolved->spec;
 }
 
-AxisGroup Facts::AxesAsked(int32_t rule) const {
+AxisGroup Facts::RequestedAxes(int32_t rule) const {
   AxisGroup out;
   if (rule < 0) return out;
   Findings ignored;

@@ -141,7 +141,7 @@ class Facts {
   // A rule's spec in a mode before shapes are considered; empty for `like`.
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
   // All axes of a rule's spec in train, also those that the mesh lacks.
-  AxisGroup AxesAsked(int32_t rule) const;
+  AxisGroup RequestedAxes(int32_t rule) const;
 
   // The places of a rule, of a group's rule and of the mesh; empty if unknown.
   Place RulePlace(int32_t rule) const;

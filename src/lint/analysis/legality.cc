@@ -49,7 +49,7 @@ void ReportEdits(const Facts& facts, const Code& code, Reason reason,
       // This finding explains why the parameter is replicated, so findings
       // about its replication are redundant.
       if (!illegal && facts.Replicated(group)) {
-        finding.reports.push_back(WholeTopic(facts.Example(group)));
+        finding.reports.push_back(ReplicatedTopic(facts.Example(group)));
       }
       if (!illegal && finding.level == Level::kError) {
         finding.level = Level::kWarning;

@@ -105,7 +105,7 @@ std::vector<Topic> NamingTopics(const Facts& facts) {
   for (const ParameterGroup& group : facts.groups()) {
     const std::string& name = facts.Example(group);
     if (facts.LayoutOf(group).unmatched) out.push_back(UnmatchedTopic(name));
-    if (facts.Replicated(group)) out.push_back(WholeTopic(name));
+    if (facts.Replicated(group)) out.push_back(ReplicatedTopic(name));
   }
   // An unused axis is explained as well: rules that match nothing use no axis.
   for (const MeshAxis& axis : facts.mesh().axes) {

@@ -261,7 +261,7 @@ class Comparison {
                    std::to_string(parts) + " parts, which do not divide " +
                    std::to_string(count) + " " + heads +
                    ": a device holds part of a head";
-    } else if (!SplitAlike(mesh, split, wanted)) {
+    } else if (!SameSplit(mesh, split, wanted)) {
       out.reason =
           heads +
           (split.empty() ? " are unsharded in it"

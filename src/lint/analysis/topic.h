@@ -46,7 +46,9 @@ inline Topic CatchAllTopic(size_t rule) {
   return "catch-all " + std::to_string(rule);
 }
 // A parameter, by a name of its group, that is replicated.
-inline Topic WholeTopic(const std::string& name) { return "whole " + name; }
+inline Topic ReplicatedTopic(const std::string& name) {
+  return "whole " + name;
+}
 // This number of heads does not divide by this number of shards.
 inline Topic HeadsTopic(int64_t heads, int64_t parts) {
   return "heads " + std::to_string(heads) + " over " + std::to_string(parts);

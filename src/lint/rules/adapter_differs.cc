@@ -86,7 +86,7 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
   // An unsharded adapter costs its few bytes only: each device uses its part.
   if (facts.TensorParts(side.axes) <= 1 ||
-      SplitAlike(facts.mesh(), side.axes, side.base_axes)) {
+      SameSplit(facts.mesh(), side.axes, side.base_axes)) {
     return;
   }
   sink.push_back(Report(facts, group, base, side));

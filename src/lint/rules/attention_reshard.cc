@@ -29,7 +29,7 @@ AxisGroup In(const Facts& facts, const ParameterGroup& group) {
 }
 
 bool Empty(const Facts& facts, const AxisGroup& group) {
-  return SplitAlike(facts.mesh(), group, {});
+  return SameSplit(facts.mesh(), group, {});
 }
 
 // A projection to heads whose input is split rather than the heads.
@@ -70,7 +70,7 @@ void CheckAttentionReshard(const Facts& facts, FindingSink& sink) {
     if (OutDim(query->role, 2) < 0 || InDim(output->role, 2) < 0) continue;
     const AxisGroup heads = Out(facts, *query);
     const AxisGroup entering = In(facts, *output);
-    if (Empty(facts, heads) || SplitAlike(facts.mesh(), heads, entering))
+    if (Empty(facts, heads) || SameSplit(facts.mesh(), heads, entering))
       continue;
     LintFinding finding = GroupFinding(
         facts, kAttentionReshard.code, *output,

@@ -18,7 +18,7 @@ void CheckCacheReshard(const Facts& facts, FindingSink& sink) {
     if (!Plans(facts, mode)) continue;
     const Spec before = AttentionSpecOf(facts, Mode::kPrefill, "key");
     const Spec after = AttentionSpecOf(facts, mode, "key");
-    if (SplitAlike(facts.mesh(), before, after)) continue;
+    if (SameSplit(facts.mesh(), before, after)) continue;
     LintFinding finding = FindingAt(kCacheReshard.code);
     finding.message = "the KV cache is " + SpecText(before) +
                       " in prefill and " + SpecText(after) + " in " +

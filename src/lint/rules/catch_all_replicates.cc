@@ -20,7 +20,7 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
         FindingAt(kCatchAllReplicates.code, facts.RulePlace(fall.rule));
     for (const ParameterGroup* group : fall.groups) {
       texts.push_back(ParametersText(facts, *group));
-      finding.reports.push_back(WholeTopic(facts.Example(*group)));
+      finding.reports.push_back(ReplicatedTopic(facts.Example(*group)));
       for (std::string& name : facts.Names(*group)) {
         finding.params.push_back(std::move(name));
       }

@@ -31,7 +31,7 @@ void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
       const ParameterGroup& group = facts.groups()[index];
       if (facts.Elements(group) < kLargeElements) continue;
       texts.push_back(ParametersText(facts, group));
-      finding.reports.push_back(WholeTopic(facts.Example(group)));
+      finding.reports.push_back(ReplicatedTopic(facts.Example(group)));
       bytes += facts.TotalBytes(group);
       if (facts.Replicated(group)) whole += facts.TotalBytes(group);
       for (std::string& name : facts.Names(group)) {

@@ -28,8 +28,8 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
     *weight_axes = facts.AxesAt(*pair.weight, out);
     // Only tensor parallel axes are compared: others are gathered before use.
     return facts.TensorParts(*axes) > 1 &&
-           !SplitAlike(facts.mesh(), facts.TensorAxes(*axes),
-                       facts.TensorAxes(*weight_axes));
+           !SameSplit(facts.mesh(), facts.TensorAxes(*axes),
+                      facts.TensorAxes(*weight_axes));
   }
   if (own != rank) return false;
   for (*dim = 0; *dim < rank; ++*dim) {
@@ -37,7 +37,7 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
     *weight_axes = facts.AxesAt(*pair.weight, *dim);
     const AxisGroup kept = facts.KeptAxes(*axes);
     if (facts.mesh().Parts(kept).value_or(1) > 1 &&
-        !SplitAlike(facts.mesh(), kept, facts.KeptAxes(*weight_axes))) {
+        !SameSplit(facts.mesh(), kept, facts.KeptAxes(*weight_axes))) {
       return true;
     }
   }

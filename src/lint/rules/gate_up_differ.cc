@@ -19,8 +19,8 @@ void CheckGateUpDiffer(const Facts& facts, FindingSink& sink) {
     const int rank = facts.Rank(*gate);
     bool same = true;
     for (int dim = 0; dim < rank; ++dim) {
-      if (!SplitAlike(facts.mesh(), facts.AxesAt(*gate, dim),
-                      facts.AxesAt(*up, dim))) {
+      if (!SameSplit(facts.mesh(), facts.AxesAt(*gate, dim),
+                     facts.AxesAt(*up, dim))) {
         same = false;
       }
     }

@@ -19,14 +19,14 @@ extern const Lint kHeadSplit;
 namespace {
 
 // The heads of a projection that is split inside a head.
-struct Cut {
+struct HeadSplit {
   int64_t count = 0;
   bool key = false;
   int dim = -1;
 };
 
-std::optional<Cut> CutOf(const Facts& facts, const Heads& heads,
-                         const ParameterGroup& group) {
+std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
+                                     const ParameterGroup& group) {
   const int rank = facts.Rank(group);
   if (rank != 2 || !facts.Judged(group) || group.role.expert ||
       group.role.leaf == Leaf::kBias) {
@@ -51,16 +51,16 @@ std::optional<Cut> CutOf(const Facts& facts, const Heads& heads,
   const int64_t parts = facts.TensorParts(facts.AxesAt(group, dim));
   if (parts <= 1) return std::nullopt;
   if (count % parts != 0) {
-    return Cut{count, key && heads.kv_heads != heads.heads, dim};
+    return HeadSplit{count, key && heads.kv_heads != heads.heads, dim};
   }
   if (fused && size == all * heads.head_dim && heads.kv_heads % parts != 0) {
-    return Cut{heads.kv_heads, true, dim};
+    return HeadSplit{heads.kv_heads, true, dim};
   }
   return std::nullopt;
 }
 
 LintFinding Report(const Facts& facts, const ParameterGroup& group,
-                   const Cut& cut, int64_t head_dim) {
+                   const HeadSplit& cut, int64_t head_dim) {
   const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, cut.dim));
   const int64_t parts = facts.TensorParts(axes);
   const std::string heads =
@@ -90,7 +90,7 @@ void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
   for (const ParameterGroup& group : facts.groups()) {
-    const auto cut = CutOf(facts, *heads, group);
+    const auto cut = HeadSplitOf(facts, *heads, group);
     if (cut) sink.push_back(Report(facts, group, *cut, heads->head_dim));
   }
 }

@@ -43,7 +43,7 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
       finding.labels.push_back({facts.GroupPlace(*group), "and here"});
     }
     // Catch-alls have lints of their own.
-    finding.unless.push_back(WholeTopic(facts.Example(*group)));
+    finding.unless.push_back(ReplicatedTopic(facts.Example(*group)));
   }
   finding.message = cause + ListText(texts) + ", " + BytesText(bytes) + " (" +
                     PercentText(bytes, facts.total_bytes()) +
@@ -58,7 +58,7 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
 void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
   AxisGroup axes;
   for (const ParameterGroup* group : groups) {
-    for (const std::string& axis : facts.AxesAsked(group->rule)) {
+    for (const std::string& axis : facts.RequestedAxes(group->rule)) {
       if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
         axes.push_back(axis);
       }
@@ -85,7 +85,7 @@ void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
     const int64_t bytes = facts.TotalBytes(group);
     if (bytes < facts.total_bytes() / 100) continue;
     const bool corrected = !facts.Train(group).edits.empty();
-    if (!corrected && !facts.AxesAsked(group.rule).empty()) {
+    if (!corrected && !facts.RequestedAxes(group.rule).empty()) {
       absent.push_back(&group);
     } else {
       by_rule[group.rule].push_back(&group);

@@ -69,7 +69,7 @@ void CheckMlpReshard(const Facts& facts, FindingSink& sink) {
     }
     const AxisGroup leaving = facts.TensorAxes(facts.AxesAt(*up, out.dim));
     const AxisGroup entering = facts.TensorAxes(facts.AxesAt(*down, in.dim));
-    if (SplitAlike(facts.mesh(), leaving, entering)) continue;
+    if (SameSplit(facts.mesh(), leaving, entering)) continue;
     LintFinding finding = GroupFinding(
         facts, kMlpReshard.code, *down,
         "the output of " + Quoted(GroupName(facts, *up)) + " is split over " +

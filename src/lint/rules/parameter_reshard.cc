@@ -16,7 +16,7 @@ void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
     if (facts.Illegal(group)) continue;
     const ModeLayout& train = facts.Train(group);
     for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
-      if (SplitAlike(facts.mesh(), train.spec, mode.spec)) continue;
+      if (SameSplit(facts.mesh(), train.spec, mode.spec)) continue;
       const int64_t bytes = facts.TotalBytes(group);
       LintFinding finding = GroupFinding(
           facts, kParameterReshard.code, group,

@@ -22,8 +22,8 @@ void CheckTiedEmbeddingDiffers(const Facts& facts, FindingSink& sink) {
       facts.AxesAt(*embedding, 1 - vocabulary.embedding_dim);
   const AxisGroup head_rows = facts.AxesAt(*head, vocabulary.head_dim);
   const AxisGroup head_width = facts.AxesAt(*head, 1 - vocabulary.head_dim);
-  if (SplitAlike(facts.mesh(), rows, head_rows) &&
-      SplitAlike(facts.mesh(), width, head_width)) {
+  if (SameSplit(facts.mesh(), rows, head_rows) &&
+      SameSplit(facts.mesh(), width, head_width)) {
     return;
   }
   LintFinding finding = GroupFinding(

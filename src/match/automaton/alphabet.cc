@@ -20,13 +20,13 @@ const CharSet& WordSet() {
 
 }  // namespace
 
-unsigned HoldingBetween(Beside before, Beside next) {
+unsigned HoldingBetween(Neighbour before, Neighbour next) {
   unsigned holding = 0;
-  if (before == Beside::kEdge) holding |= kTextBegin | kLineBegin;
-  if (before == Beside::kNewline) holding |= kLineBegin;
-  if (next == Beside::kEdge) holding |= kTextEnd | kLineEnd;
-  if (next == Beside::kNewline) holding |= kLineEnd;
-  const bool edge = (before == Beside::kWord) != (next == Beside::kWord);
+  if (before == Neighbour::kEdge) holding |= kTextBegin | kLineBegin;
+  if (before == Neighbour::kNewline) holding |= kLineBegin;
+  if (next == Neighbour::kEdge) holding |= kTextEnd | kLineEnd;
+  if (next == Neighbour::kNewline) holding |= kLineEnd;
+  const bool edge = (before == Neighbour::kWord) != (next == Neighbour::kWord);
   return holding | (edge ? kWordEdge : kNoWordEdge);
 }
 
@@ -75,7 +75,7 @@ Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
     const auto next = static_cast<uint32_t>(number.size());
     stretch.symbol = number.try_emplace(stretch.symbol, next).first->second;
   }
-  kinds_.assign(number.size(), Beside::kOther);
+  kinds_.assign(number.size(), Neighbour::kOther);
   holds_.assign(sets.size() * kinds_.size(), 0);
   for (const Stretch& stretch : stretches_) {
     for (size_t s = 0; s < sets.size(); ++s) {
@@ -84,9 +84,9 @@ Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
       }
     }
     if (Contains(WordSet(), stretch.low)) {
-      kinds_[stretch.symbol] = Beside::kWord;
+      kinds_[stretch.symbol] = Neighbour::kWord;
     } else if (stretch.low == '\n') {
-      kinds_[stretch.symbol] = Beside::kNewline;
+      kinds_[stretch.symbol] = Neighbour::kNewline;
     }
   }
   for (uint32_t point = 0; point < ascii_.size(); ++point) {

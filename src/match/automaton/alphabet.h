@@ -15,11 +15,11 @@ namespace shardc {
 
 // The kinds of character on either side of a position, on which assertions
 // depend.
-enum class Beside : uint8_t { kEdge, kWord, kNewline, kOther };
+enum class Neighbour : uint8_t { kEdge, kWord, kNewline, kOther };
 
 // The assertions, as bits, that hold between two characters of these kinds;
 // kEdge is the beginning or end of the text.
-unsigned HoldingBetween(Beside before, Beside next);
+unsigned HoldingBetween(Neighbour before, Neighbour next);
 
 class Alphabet {
  public:
@@ -31,7 +31,7 @@ class Alphabet {
   uint32_t SymbolOf(uint32_t point) const;
   // Returns the symbols of the code points below 0x80.
   const std::array<uint32_t, 128>& ascii() const { return ascii_; }
-  Beside KindOf(uint32_t symbol) const { return kinds_[symbol]; }
+  Neighbour KindOf(uint32_t symbol) const { return kinds_[symbol]; }
   // Whether `symbol` is in set number `set` of the constructor's sets.
   bool Holds(uint32_t set, uint32_t symbol) const {
     return holds_[set * kinds_.size() + symbol] != 0;
@@ -45,7 +45,7 @@ class Alphabet {
     uint32_t symbol = 0;
   };
   std::vector<Stretch> stretches_;  // ascending, the first at 0
-  std::vector<Beside> kinds_;       // by symbol
+  std::vector<Neighbour> kinds_;    // by symbol
   std::vector<uint8_t> holds_;      // by set and symbol: 1 or 0
   std::array<uint32_t, 128> ascii_{};
 };

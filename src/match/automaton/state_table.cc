@@ -74,7 +74,7 @@ bool StateTable::IsSettled(const Entry& entry) {
   SetDead(entry.found);
   if (entry.size > 0) return false;
   // No remaining pattern can begin here or later.
-  const bool at_start = entry.before == Beside::kEdge;
+  const bool at_start = entry.before == Neighbour::kEdge;
   for (size_t p = 0; p < nfa_.patterns(); ++p) {
     const bool begins =
         nfa_.begins_anywhere[p] || (at_start && nfa_.begins_at_start[p]);

@@ -74,7 +74,7 @@ class StateTable {
     uint64_t hash = 0;
     uint32_t found = 0;         // in sets_
     int32_t at_end = kUnknown;  // in sets_
-    Beside before = Beside::kEdge;
+    Neighbour before = Neighbour::kEdge;
     bool settled = false;
   };
 

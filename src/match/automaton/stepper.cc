@@ -13,7 +13,7 @@ namespace {
 // Passed in place of the assertions that hold: keep assertion nodes for the
 // next step.
 constexpr unsigned kLater = UINT32_MAX;
-constexpr unsigned kAsksWord = kWordEdge | kNoWordEdge;
+constexpr unsigned kWordAssertions = kWordEdge | kNoWordEdge;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Stepper::Stepper(const Nfa& nfa, Begin begin)
     : nfa_(nfa), begin_(begin), seen_(nfa.nodes.size()) {
   if (begin == Begin::kNo) return;
   for (uint32_t node : nfa.begin_asserted) {
-    begin_asks_ |= nfa.asserts[nfa.nodes[node].pattern];
+    begin_asserts_ |= nfa.asserts[nfa.nodes[node].pattern];
   }
 }
 
@@ -67,7 +67,8 @@ void Stepper::Visit(uint32_t start, unsigned holding,
 }
 
 // Fills here_ with the nodes after assertions that hold at a position.
-void Stepper::Look(NfaPlaceView at, Beside next, const std::vector<bool>& dead,
+void Stepper::Look(NfaPlaceView at, Neighbour next,
+                   const std::vector<bool>& dead,
                    std::vector<uint32_t>& found) {
   NewRound();
   here_.clear();
@@ -84,7 +85,7 @@ void Stepper::Look(NfaPlaceView at, Beside next, const std::vector<bool>& dead,
   if (begin_ == Begin::kNo) return;
   const auto& asserted = nfa_.begin_asserted;
   std::for_each(asserted.begin(), asserted.end(), look_if_live);
-  if (at.before != Beside::kEdge) return;
+  if (at.before != Neighbour::kEdge) return;
   const auto& anchored = nfa_.begin_anchored;
   std::for_each(anchored.begin(), anchored.end(), look_if_live);
 }
@@ -118,21 +119,22 @@ void Stepper::Step(NfaPlaceView from, uint32_t symbol,
 
 void Stepper::End(NfaPlaceView at, const std::vector<bool>& dead,
                   std::vector<uint32_t>& found) {
-  Look(at, Beside::kEdge, dead, found);
+  Look(at, Neighbour::kEdge, dead, found);
 }
 
 // Keeps only what an assertion depends on, so that equal positions compare
 // equal.
-Beside Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
-  unsigned asks = begin_asks_;
+Neighbour Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
+  unsigned asserted = begin_asserts_;
   for (uint32_t at : place.nodes) {
     const Nfa::Node& node = nfa_.nodes[at];
-    if (node.kind == NodeKind::kAssert) asks |= nfa_.asserts[node.pattern];
+    if (node.kind == NodeKind::kAssert) asserted |= nfa_.asserts[node.pattern];
   }
-  const Beside kind = nfa_.alphabet.KindOf(symbol);
-  const bool asked = (kind == Beside::kWord && (asks & kAsksWord) != 0) ||
-                     (kind == Beside::kNewline && (asks & kLineBegin) != 0);
-  return asked ? kind : Beside::kOther;
+  const Neighbour kind = nfa_.alphabet.KindOf(symbol);
+  const bool asked =
+      (kind == Neighbour::kWord && (asserted & kWordAssertions) != 0) ||
+      (kind == Neighbour::kNewline && (asserted & kLineBegin) != 0);
+  return asked ? kind : Neighbour::kOther;
 }
 
 }  // namespace shardc

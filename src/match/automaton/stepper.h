@@ -15,11 +15,11 @@ namespace shardc {
 // and the kind of character before it.
 struct NfaPlace {
   std::vector<uint32_t> nodes;
-  Beside before = Beside::kEdge;
+  Neighbour before = Neighbour::kEdge;
 };
 struct NfaPlaceView {
   std::span<const uint32_t> nodes;
-  Beside before = Beside::kEdge;
+  Neighbour before = Neighbour::kEdge;
 };
 
 // Has scratch memory: one for each thread.
@@ -44,15 +44,16 @@ class Stepper {
 
  private:
   void NewRound();
-  void Look(NfaPlaceView at, Beside next, const std::vector<bool>& dead,
+  void Look(NfaPlaceView at, Neighbour next, const std::vector<bool>& dead,
             std::vector<uint32_t>& found);
   void Visit(uint32_t node, unsigned holding, std::vector<uint32_t>& out,
              std::vector<uint32_t>& found);
-  Beside Behind(const NfaPlace& place, uint32_t symbol) const;
+  Neighbour Behind(const NfaPlace& place, uint32_t symbol) const;
 
   const Nfa& nfa_;
   Begin begin_;
-  unsigned begin_asks_ = 0;  // bits of the assertions that patterns begin with
+  unsigned begin_asserts_ =
+      0;  // bits of the assertions that patterns begin with
   std::vector<uint32_t> seen_;  // by node: the round of its last visit
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;

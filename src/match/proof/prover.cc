@@ -269,7 +269,7 @@ class TwoLists {
     for (const uint32_t b : Winners(before_)) {
       for (const uint32_t a : Winners(after_)) {
         if (!MayDiffer(b, a)) continue;
-        NameAnswer name = Ask(prover, b, a);
+        NameAnswer name = FindBetween(prover, b, a);
         if (name.answer == Answer::kYes) {
           return {Answer::kNo, std::move(name.name)};
         }
@@ -302,7 +302,7 @@ class TwoLists {
   }
 
   // Searches for a name that `b` wins in the first list and `a` in the second.
-  NameAnswer Ask(Prover& prover, uint32_t b, uint32_t a) const {
+  NameAnswer FindBetween(Prover& prover, uint32_t b, uint32_t a) const {
     const auto of_after = [&](size_t rule) {
       return static_cast<uint32_t>(before_.size() + rule);
     };

@@ -115,8 +115,8 @@ bool LatentOnEitherSide() {
 bool RotationAndItsRounding() {
   const dense::Rotary rotary(2, 8, {}, dense::Pairs::kHalves);
   const std::array<float, 2> head = {3, 4};
-  const auto first = rotary.TurnOne(2, head, 0);
-  const auto second = rotary.TurnOne(2, head, 1);
+  const auto first = rotary.RotatedElement(2, head, 0);
+  const auto second = rotary.RotatedElement(2, head, 1);
   const double sine = std::sin(2.0), cosine = std::cos(2.0);
   return Near(first.at, 3 * cosine - 4 * sine) &&
          Near(second.at, 4 * cosine + 3 * sine) && first.off > 1e-7 &&
@@ -128,7 +128,7 @@ bool RotationAndItsRounding() {
 bool PairsOfNeighbours() {
   const dense::Rotary rotary(4, 8, {}, dense::Pairs::kNeighbours);
   std::array<float, 4> head = {1, 2, 3, 4};
-  rotary.Turn(1, head);
+  rotary.Rotate(1, head);
   const double want[] = {std::cos(1.0) - 2 * std::sin(1.0),
                          2 * std::cos(1.0) + std::sin(1.0),
                          3 * std::cos(0.01) - 4 * std::sin(0.01),
@@ -235,7 +235,7 @@ bool LowestNumbers() {
          exec::LowestFinite(Dtype::kBF16) == -0x1.fep127f;
 }
 
-bool BitsThatAreAlike() {
+bool EqualBits() {
   Buffer a = Buffer::Zeros({2}, Dtype::kF32), b = a;
   if (exec::FirstDifference(a, b) != -1) return false;
   b.real[1] = -0.0f;
@@ -356,7 +356,7 @@ constexpr KnownAnswer kComputations[] = {
     {"elements out of place", ElementsOutOfPlace},
     {"orders of a ring", OrdersOfARing},
     {"the lowest numbers", LowestNumbers},
-    {"bits that are equal", BitsThatAreAlike},
+    {"bits that are equal", EqualBits},
     {"rows of a cache", RowsOfACache},
     {"shared pages are copied once", SharedPagesAreCopiedOnce},
     {"keys of a cache by bits", KeysOfACacheByBits},

@@ -61,7 +61,7 @@ const std::vector<Mode>* Request::OnlyModes(
   return nullptr;
 }
 
-bool Request::Asks(const exec::Operation& operation, Mode mode) const {
+bool Request::Covers(const exec::Operation& operation, Mode mode) const {
   const std::vector<Mode>* own = OnlyModes(operation);
   return own == nullptr ||
          std::find(own->begin(), own->end(), mode) != own->end();
@@ -151,7 +151,7 @@ class Builder {
   void Add() {
     for (const exec::Operation* operation : request_.operations) {
       for (Mode mode : request_.modes) {
-        if (!request_.Asks(*operation, mode)) continue;
+        if (!request_.Covers(*operation, mode)) continue;
         for (Layout layout : request_.layouts) {
           if (!Applies(*operation, mode, layout)) continue;
           for (Dtype dtype : request_.dtypes) {
@@ -261,7 +261,7 @@ class Builder {
     test.settings = request_.settings;
     test.features = request_.features;
     const SettingsRecord& record = request_.RecordOf(operation);
-    LaySettings(record, test);
+    ApplySettings(record, test);
     test.features.causal = true;
     test.features.ragged =
         IsGeneration(kind.mode) || kind.layout == Layout::kThd;

@@ -51,7 +51,7 @@ struct Request {
 
   // Returns the modes that an operation is limited to; null for all.
   const std::vector<Mode>* OnlyModes(const exec::Operation& operation) const;
-  bool Asks(const exec::Operation& operation, Mode mode) const;
+  bool Covers(const exec::Operation& operation, Mode mode) const;
   // Returns an empty record if nothing was requested.
   const SettingsRecord& RecordOf(const exec::Operation& operation) const;
 };

@@ -27,7 +27,7 @@ using exec::Random;
 bool Packed(const Case& test) { return test.layout == Layout::kThd; }
 
 // Transposes [B, L, N, D] to the case's layout.
-Buffer Lay(Buffer x, Layout layout) {
+Buffer InLayout(Buffer x, Layout layout) {
   if (layout == Layout::kBhtd) {
     return exec::TransposeDims(x, {0, 2, 1, 3});
   }
@@ -99,7 +99,7 @@ std::vector<int64_t> RaggedLengths(Random random, int64_t count, int64_t least,
   return out;
 }
 
-Buffer Whole(const Shape& shape, const std::vector<int64_t>& values) {
+Buffer Integers(const Shape& shape, const std::vector<int64_t>& values) {
   Buffer out = Buffer::Zeros(shape, Dtype::kI32);
   for (size_t i = 0; i < values.size(); ++i) {
     out.whole[i] = static_cast<int32_t>(values[i]);
@@ -147,10 +147,10 @@ void PackTokens(const Case& test, Random random,
       k_at[AsIndex(i)] = i - k_begin;
     }
   }
-  problem.query_segments = Whole({1, q_tokens}, q_ids);
-  problem.key_segments = Whole({1, k_tokens}, k_ids);
-  problem.query_positions = Whole({1, q_tokens}, q_at);
-  problem.key_positions = Whole({1, k_tokens}, k_at);
+  problem.query_segments = Integers({1, q_tokens}, q_ids);
+  problem.key_segments = Integers({1, k_tokens}, k_ids);
+  problem.query_positions = Integers({1, q_tokens}, q_at);
+  problem.key_positions = Integers({1, k_tokens}, k_at);
 }
 
 // Adds segments that end in different places in each row, with padding at the
@@ -247,8 +247,8 @@ void AddLengths(const Case& test, Random random,
   const Sizes& n = test.sizes;
   if (test.features.ragged) {
     problem.key_lengths =
-        Whole({n.batch},
-              RaggedLengths(random, n.batch, n.query_length, n.key_length));
+        Integers({n.batch},
+                 RaggedLengths(random, n.batch, n.query_length, n.key_length));
   }
   if (test.features.left_padding) {
     std::vector<int64_t> starts;
@@ -258,7 +258,7 @@ void AddLengths(const Case& test, Random random,
                                  : n.key_length;
       starts.push_back(std::min<int64_t>(b % 3, length - 1));
     }
-    problem.key_starts = Whole({n.batch}, starts);
+    problem.key_starts = Integers({n.batch}, starts);
   }
 }
 
@@ -290,19 +290,19 @@ exec::AttentionProblem MakeProblem(const Case& test, int threads) {
   exec::AttentionProblem out;
   out.layout = test.layout;
   const double gain = f.large_logits ? 6.0 : 1.0;
-  out.query = Lay(Values(random.Split("query"),
-                         {n.batch, n.query_length, n.heads, n.head_dim},
-                         test.dtype, gain, 0.3 * gain, threads),
-                  test.layout);
+  out.query = InLayout(Values(random.Split("query"),
+                              {n.batch, n.query_length, n.heads, n.head_dim},
+                              test.dtype, gain, 0.3 * gain, threads),
+                       test.layout);
   const Shape keys = {n.batch, n.key_length, n.key_heads, n.head_dim};
   const Shape values = {n.batch, n.key_length, n.key_heads, n.ValueDim()};
   const Dtype dtype = KeyDtype(test);
   const bool latent = HasLatent(test);
-  out.key = Lay(latent ? Buffer::Hollow(keys, dtype)
-                       : Values(random.Split("key"), keys, dtype, gain,
-                                0.3 * gain, threads),
-                test.layout);
-  out.value = Lay(
+  out.key = InLayout(latent ? Buffer::Hollow(keys, dtype)
+                            : Values(random.Split("key"), keys, dtype, gain,
+                                     0.3 * gain, threads),
+                     test.layout);
+  out.value = InLayout(
       latent ? Buffer::Hollow(values, dtype)
              : Values(random.Split("value"), values, dtype, 0.7, 1.5, threads),
       test.layout);

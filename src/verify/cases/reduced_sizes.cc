@@ -20,10 +20,10 @@ using Bits = std::vector<bool>;
 void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                           Bits& out) {
   const bool whole_heads = heads % a == 0;
-  const bool whole_keys = keys % c == 0;
-  out.insert(out.end(), {whole_heads, keys % a == 0, whole_keys, keys == 1,
+  const bool unsharded_keys = keys % c == 0;
+  out.insert(out.end(), {whole_heads, keys % a == 0, unsharded_keys, keys == 1,
                          heads == keys});
-  if (!whole_heads || !whole_keys) return;
+  if (!whole_heads || !unsharded_keys) return;
   const int64_t local = heads / a, local_keys = keys / c;
   const int64_t group = heads / keys;
   out.insert(out.end(), {local == 1, local_keys == 1, local % group == 0,

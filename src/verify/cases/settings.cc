@@ -40,7 +40,7 @@ void Fit(const std::optional<int64_t>& asked, std::string_view name,
 
 }  // namespace
 
-void LaySettings(const SettingsRecord& record, Case& test) {
+void ApplySettings(const SettingsRecord& record, Case& test) {
   exec::OperationSettings& s = test.settings;
   if (record.runtime_dtype) s.runtime_dtype = record.runtime_dtype;
   Set(s.softmax_dtype, record.softmax_dtype);

@@ -8,7 +8,7 @@
 namespace shardc::verify {
 
 // Overwrites the case's settings and features that `record` sets.
-void LaySettings(const SettingsRecord& record, Case& test);
+void ApplySettings(const SettingsRecord& record, Case& test);
 
 // Shrinks blocks to lengths below the `given` ones. Blocks that nobody
 // requested become two and a ragged tail. A requested block is kept if it is

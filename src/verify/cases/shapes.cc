@@ -11,8 +11,8 @@ namespace {
 
 // Returns [batch, length, heads, dim] of the case, sharded by `spec` of its
 // layout.
-exec::Laid Canonical(const Case& test, int64_t length, int64_t heads,
-                     int64_t dim, const Spec& spec) {
+exec::TensorSharding Canonical(const Case& test, int64_t length, int64_t heads,
+                               int64_t dim, const Spec& spec) {
   return exec::InBthd(
       ShapeIn(test.layout, test.sizes.batch, length, heads, dim), spec,
       test.layout);
@@ -48,23 +48,23 @@ Dtype OutputDtype(const Case& test) {
   return exec::Promote(test.dtype, KeyDtype(test)).value_or(Dtype::kF32);
 }
 
-exec::Laid QueryOf(const Case& test) {
+exec::TensorSharding QueryOf(const Case& test) {
   const Sizes& n = test.sizes;
   return Canonical(test, n.query_length, n.heads, n.head_dim, test.specs.query);
 }
 
-exec::Laid KeyOf(const Case& test) {
+exec::TensorSharding KeyOf(const Case& test) {
   const Sizes& n = test.sizes;
   return Canonical(test, n.key_length, n.key_heads, n.head_dim, test.specs.key);
 }
 
-exec::Laid ValueOf(const Case& test) {
+exec::TensorSharding ValueOf(const Case& test) {
   const Sizes& n = test.sizes;
   return Canonical(test, n.key_length, n.key_heads, n.ValueDim(),
                    test.specs.value);
 }
 
-exec::Laid OutputOf(const Case& test) {
+exec::TensorSharding OutputOf(const Case& test) {
   const Sizes& n = test.sizes;
   return Canonical(test, n.query_length, n.heads, n.ValueDim(),
                    test.specs.output);

@@ -22,10 +22,10 @@ Dtype OutputDtype(const Case& test);
 
 // Return the tensors as [batch, length, heads, dim] with their shardings.
 // Packed tokens are one row of batch x length.
-exec::Laid QueryOf(const Case& test);
-exec::Laid KeyOf(const Case& test);
-exec::Laid ValueOf(const Case& test);
-exec::Laid OutputOf(const Case& test);
+exec::TensorSharding QueryOf(const Case& test);
+exec::TensorSharding KeyOf(const Case& test);
+exec::TensorSharding ValueOf(const Case& test);
+exec::TensorSharding OutputOf(const Case& test);
 
 }  // namespace shardc::verify
 

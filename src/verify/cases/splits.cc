@@ -125,9 +125,10 @@ class Splitter {
     test.sizes = request_.sizes;
     exec::AttentionSpecs specs =
         ResolveSpecs(resolver_, test, IllegalPolicy::kError);
-    const exec::Laid query =
+    const exec::TensorSharding query =
         exec::InBthd(Shape(Rank(layout)), specs.query, layout);
-    const exec::Laid key = exec::InBthd(Shape(Rank(layout)), specs.key, layout);
+    const exec::TensorSharding key =
+        exec::InBthd(Shape(Rank(layout)), specs.key, layout);
     for (const Spec* spec : {&query.spec, &key.spec}) {
       if (layout == Layout::kThd) {
         AddParts((*spec)[1], &Splits::tokens);

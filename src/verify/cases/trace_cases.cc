@@ -40,7 +40,7 @@ class Adder {
     for (const exec::Operation* operation : request_.operations) {
       if (operation->trace == exec::StateTrace::kNone) continue;
       for (Mode mode : request_.modes) {
-        if (!IsGeneration(mode) || !request_.Asks(*operation, mode)) continue;
+        if (!IsGeneration(mode) || !request_.Covers(*operation, mode)) continue;
         for (Dtype dtype : request_.dtypes) {
           const Case test = CaseOf(*operation, mode, dtype);
           if (operation->trace == exec::StateTrace::kPages) {
@@ -69,7 +69,7 @@ class Adder {
     if (!record.blocksize_k) {
       test.settings.blocksize_k = SmallBlocks().blocksize_k;
     }
-    LaySettings(record, test);
+    ApplySettings(record, test);
     test.seed = request_.seed;
     test.specs = ResolveSpecs(resolver_, test, request_.illegal);
     return test;

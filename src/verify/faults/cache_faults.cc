@@ -186,7 +186,7 @@ struct WrongRotation {
 };
 constexpr WrongRotation kWrongRotations[] = {
     {Fault::kRotaryLocal, FromOwnFirst},
-    {Fault::kRotaryShiftedAlike, OneOn},
+    {Fault::kRotaryShiftedOnBoth, OneOn},
     {Fault::kRotaryQueryPlusOne, QueryOneOn},
     {Fault::kRotarySign, OtherWayRound},
     {Fault::kRotaryOtherPairs, OtherPairs},

@@ -344,7 +344,7 @@ void AddIndexFaults(Builder& b) {
   const Probe trace = TraceProbe(Living());
   add("rotary-by-local-position", Fault::kRotaryLocal, trace);
   add("rotary-one-off-on-the-query", Fault::kRotaryQueryPlusOne, trace);
-  add("rotary-one-off-on-both", Fault::kRotaryShiftedAlike, trace);
+  add("rotary-one-off-on-both", Fault::kRotaryShiftedOnBoth, trace);
   add("rotary-sign", Fault::kRotarySign, trace);
   add("rotary-other-pairs", Fault::kRotaryOtherPairs, trace);
 }

@@ -117,7 +117,7 @@ enum class Fault : uint16_t {
   // Rotary embedding.
   kRotaryLocal,
   kRotaryQueryPlusOne,
-  kRotaryShiftedAlike,
+  kRotaryShiftedOnBoth,
   kRotarySign,
   kRotaryOtherPairs,
   // Pages.

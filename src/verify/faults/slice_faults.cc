@@ -269,11 +269,11 @@ void LengthMinusOne(const Machine&, const Staged&, Slices& slices) {
   ChangeAll(*slices.key_lengths, [](int32_t length) { return length - 1; });
 }
 
-struct WrongCut {
+struct WrongSlice {
   Fault fault;
   void (*cut)(const Machine& machine, const Staged& staged, Slices& slices);
 };
-constexpr WrongCut kWrongCuts[] = {
+constexpr WrongSlice kWrongSlices[] = {
     {Fault::kZigZagNoMirror, PositionsBySlot},
     {Fault::kPositionsLeftBehind, PositionsBySlot},
     {Fault::kZigZagReversed, MirroredReversed},
@@ -396,7 +396,7 @@ void InjectIntoSlices(Fault fault, exec::Seams& seams) {
       }
     };
   }
-  for (const WrongCut& wrong : kWrongCuts) {
+  for (const WrongSlice& wrong : kWrongSlices) {
     if (wrong.fault == fault) seam.cut = wrong.cut;
   }
   for (const WrongJoin& wrong : kWrongJoins) {

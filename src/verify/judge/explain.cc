@@ -71,7 +71,7 @@ std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
 // Returns the first axis that shards the query or the key, and axes of lengths
 // before those of heads and batch; empty if there is none.
 std::string AnySplitAxis(const SimMesh& mesh, const Case& test) {
-  const exec::Laid q = QueryOf(test), k = KeyOf(test);
+  const exec::TensorSharding q = QueryOf(test), k = KeyOf(test);
   for (const AxisGroup* group :
        {&k.spec[1], &q.spec[1], &k.spec[2], &q.spec[2], &q.spec[0]}) {
     const AxisGroup axes = exec::DropTrivial(mesh, *group);
@@ -144,7 +144,7 @@ namespace {
 // The layouts of a case; each check below is about one property of them.
 struct Layouts {
   SimMesh mesh;
-  exec::Laid q, k, v;
+  exec::TensorSharding q, k, v;
 };
 
 std::optional<LayoutError> BatchFault(const Layouts& of) {
@@ -228,7 +228,7 @@ std::optional<LayoutError> LayoutFault(const Case& test) {
 std::vector<double> DeviceErrors(const Case& test, const Array& got,
                                  const Array& reference) {
   const SimMesh mesh(test.mesh);
-  exec::Laid out = OutputOf(test);
+  exec::TensorSharding out = OutputOf(test);
   for (size_t d = 0; d < 4; ++d) {
     if (out.shape[d] == 1) out.spec[d].clear();
   }

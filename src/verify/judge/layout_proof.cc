@@ -98,8 +98,8 @@ constexpr int64_t kMostIds = int64_t{1} << 24;
 
 // Returns the same layouts over a smaller tensor that still separates them: two
 // elements a shard in every dimension. Slices are affine in their length.
-exec::Laid Reduced(const exec::SimMesh& mesh, exec::Laid laid,
-                   const Spec& other) {
+exec::TensorSharding Reduced(const exec::SimMesh& mesh,
+                             exec::TensorSharding laid, const Spec& other) {
   if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;
   for (size_t d = 0; d < laid.shape.size(); ++d) {
     const int64_t own = mesh.Parts(laid.spec[d]);
@@ -113,12 +113,12 @@ exec::Laid Reduced(const exec::SimMesh& mesh, exec::Laid laid,
 }
 
 std::optional<LayoutError> ProveTensor(Machine& machine,
-                                       const exec::Laid& given,
+                                       const exec::TensorSharding& given,
                                        const Spec& other,
                                        std::string_view name) {
   const exec::SimMesh& mesh = machine.mesh();
   if (CheckLayout(mesh, given.shape, given.spec)) return std::nullopt;
-  const exec::Laid laid = Reduced(mesh, given, other);
+  const exec::TensorSharding laid = Reduced(mesh, given, other);
   const ShardedTensor t =
       exec::Scatter(mesh, exec::UniqueIds(laid.shape), laid.spec);
   if (auto bad = Named(CheckCoverage(mesh, t), name, "as scattered")) {
@@ -142,8 +142,8 @@ std::optional<LayoutError> ProveTensor(Machine& machine,
 }  // namespace
 
 std::optional<LayoutError> ProveLayouts(const Case& test, Machine& machine) {
-  const exec::Laid q = QueryOf(test), k = KeyOf(test), v = ValueOf(test),
-                   o = OutputOf(test);
+  const exec::TensorSharding q = QueryOf(test), k = KeyOf(test),
+                             v = ValueOf(test), o = OutputOf(test);
   if (auto bad = ProveTensor(machine, q, o.spec, "query")) return bad;
   if (auto bad = ProveTensor(machine, k, q.spec, "key")) return bad;
   if (auto bad = ProveTensor(machine, v, q.spec, "value")) return bad;

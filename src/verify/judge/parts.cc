@@ -124,11 +124,11 @@ exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
   return out;
 }
 
-std::optional<WholeOfParts> JudgeInParts(const Case& test,
-                                         const exec::AttentionProblem& problem,
-                                         const dense::Options& options,
-                                         bool logits, const OnOneDevice& run,
-                                         exec::Transport& transport) {
+std::optional<JoinedParts> JudgeInParts(const Case& test,
+                                        const exec::AttentionProblem& problem,
+                                        const dense::Options& options,
+                                        bool logits, const OnOneDevice& run,
+                                        exec::Transport& transport) {
   const std::vector<RowsAndHeads> parts = PartsFor(problem, transport.ranks());
   const auto ranks = AsIndex(transport.ranks());
   exec::Packet own;
@@ -156,7 +156,7 @@ std::optional<WholeOfParts> JudgeInParts(const Case& test,
   std::vector<exec::Packet> out(ranks);
   out[0] = std::move(own);
   const std::vector<exec::Packet> in = transport.Exchange(std::move(out));
-  WholeOfParts whole;
+  JoinedParts whole;
   if (transport.rank() != 0) return whole;
   const size_t dim = HeadDim(problem.layout);
   const int64_t group = Group(problem);

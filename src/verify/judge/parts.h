@@ -32,7 +32,7 @@ std::vector<RowsAndHeads> PartsFor(const exec::AttentionProblem& problem,
 exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
                               const RowsAndHeads& part);
 
-struct WholeOfParts {
+struct JoinedParts {
   dense::Array reference;  // [B, T, H, Dv]
   exec::Buffer unsharded;  // in the problem's layout
   double largest_logit = 0;
@@ -44,11 +44,11 @@ using OnOneDevice =
 // Every rank computes some parts, and the first rank gets all; on the others
 // the result is empty. Returns nullopt, on all ranks, if a part of any rank
 // could not be computed. `logits`: also return the largest logit.
-std::optional<WholeOfParts> JudgeInParts(const Case& test,
-                                         const exec::AttentionProblem& problem,
-                                         const dense::Options& options,
-                                         bool logits, const OnOneDevice& run,
-                                         exec::Transport& transport);
+std::optional<JoinedParts> JudgeInParts(const Case& test,
+                                        const exec::AttentionProblem& problem,
+                                        const dense::Options& options,
+                                        bool logits, const OnOneDevice& run,
+                                        exec::Transport& transport);
 
 }  // namespace shardc::verify
 

@@ -30,8 +30,8 @@ int64_t PartOf(const exec::SimMesh& mesh, int device, const AxisGroup& axes) {
   return part;
 }
 
-std::vector<bool> Holders(const exec::SimMesh& mesh, const exec::Laid& out,
-                          const Shape& place) {
+std::vector<bool> Holders(const exec::SimMesh& mesh,
+                          const exec::TensorSharding& out, const Shape& place) {
   std::vector<bool> holds(AsIndex(mesh.devices()), true);
   for (size_t d = 0; d < out.spec.size(); ++d) {
     if (out.shape[d] == 1) continue;  // a single element is never sharded

@@ -57,10 +57,11 @@ class Judge {
       result_.help = "use blocksparse";
       return std::move(result_);
     }
-    Say("layouts");
+    ReportProgress("layouts");
     if (!Layouts()) return std::move(result_);
-    Say("the mesh");
-    if (!Sharded() || !OfDtype() || !Whole()) return std::move(result_);
+    ReportProgress("the mesh");
+    if (!Sharded() || !OfDtype() || !ComputeUnsharded())
+      return std::move(result_);
     if (options_.transport != nullptr) InParts();
     if (Leads()) Compare();
     Agree();
@@ -76,7 +77,7 @@ class Judge {
   // over all ranks, since these take most memory.
   void InParts() {
     if (!HasParts(test_, problem_)) return;
-    Say("the reference");
+    ReportProgress("the reference");
     parts_ = JudgeInParts(
         test_, problem_, DenseOptions(), OutputDtype(test_) == Dtype::kF32,
         [&](const exec::AttentionProblem& part) -> std::optional<Buffer> {
@@ -99,9 +100,9 @@ class Judge {
   }
 
   void Compare() {
-    Say("the reference");
+    ReportProgress("the reference");
     if (!Dense()) return;
-    Say("one device");
+    ReportProgress("one device");
     if (Numbers() && Bits()) Bytes();
   }
 
@@ -114,7 +115,7 @@ class Judge {
     if (first.size() == 1) result_.status = static_cast<Status>(first[0]);
   }
 
-  void Say(const std::string& what) const {
+  void ReportProgress(const std::string& what) const {
     if (options_.stage) options_.stage(what);
   }
 
@@ -182,7 +183,7 @@ class Judge {
   }
 
   // Gathers the output, if replicas agree.
-  bool Whole() {
+  bool ComputeUnsharded() {
     const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::LayoutError why;
     if (options_.checks.Has(Check::kReplicas)) {
@@ -390,7 +391,7 @@ class Judge {
   CaseResult result_;
   exec::OperationOutcome outcome_;
   Buffer output_, unsharded_;
-  std::optional<WholeOfParts> parts_;
+  std::optional<JoinedParts> parts_;
   dense::Inputs inputs_;
   dense::Options dense_;
   Array reference_, got_;

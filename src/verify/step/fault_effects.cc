@@ -319,9 +319,9 @@ void CountPadding(WrongOp& one) {
   }
 }
 
-void SinkPerTurn(WrongOp& one) { TimesOut(one, TurnsOfSink(one)); }
+void SinkPerBlock(WrongOp& one) { TimesOut(one, TurnsOfSink(one)); }
 
-void SinkGradientPerTurn(WrongOp& one) {
+void SinkGradientPerBlock(WrongOp& one) {
   const step::Graph& graph = one.of->graph;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     if (graph.parameters[i].role != "sinks") continue;

@@ -99,8 +99,8 @@ void WriteEverywhere(WrongOp& one);
 // Counts a row of padding on the last device of the vocabulary.
 void CountPadding(WrongOp& one);
 // Adds an attention sink, or the sink's gradient, once for each turn of a ring.
-void SinkPerTurn(WrongOp& one);
-void SinkGradientPerTurn(WrongOp& one);
+void SinkPerBlock(WrongOp& one);
+void SinkGradientPerBlock(WrongOp& one);
 
 }  // namespace shardc::verify::effects
 

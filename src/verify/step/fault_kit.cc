@@ -395,7 +395,7 @@ FaultAction ReadInstead(OpAt at, size_t operand, OpAt other) {
   };
 }
 
-FaultAction LeaveWhole(CallAt at) {
+FaultAction SumBeforeSlicing(CallAt at) {
   return [=](const SoundCase& of, Wrong& wrong) {
     Program program = of.program;
     for (size_t i = 0; i < program.code.size(); ++i) {
@@ -405,7 +405,7 @@ FaultAction LeaveWhole(CallAt at) {
       if (i + 1 >= program.code.size()) return false;
       Instruction& last = program.code[i + 1];
       if (last.in[0] != scatter.out) return false;
-      const int32_t parted = last.out;
+      const int32_t scattered = last.out;
       const int32_t summed =
           NewSlot(program, scatter.in[0],
                   program.slots[AsIndex(scatter.out)].sharding.partial);
@@ -413,7 +413,7 @@ FaultAction LeaveWhole(CallAt at) {
       const Instruction slice = {.kind = InstructionKind::kSlice,
                                  .op = scatter.op,
                                  .in = {whole},
-                                 .out = parted,
+                                 .out = scattered,
                                  .axes = scatter.axes,
                                  .dim = scatter.dim};
       program.code[i] = Reduce(scatter.op, scatter.in[0], summed, scatter.axes);
@@ -428,7 +428,7 @@ FaultAction LeaveWhole(CallAt at) {
   };
 }
 
-FaultAction CutInOtherOrder(std::string_view input) {
+FaultAction SplitInOtherOrder(std::string_view input) {
   return [=](const SoundCase& of, Wrong& wrong) {
     Program program = of.program;
     for (const Instruction& step : program.code) {

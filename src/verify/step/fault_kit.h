@@ -107,9 +107,9 @@ FaultAction ReduceGradient(std::string_view role, AxisGroup axes);
 // Makes the op read the result of another op.
 FaultAction ReadInstead(OpAt at, size_t operand, OpAt other);
 // Replaces the reduce_scatter of a gradient by an all_reduce.
-FaultAction LeaveWhole(CallAt at);
+FaultAction SumBeforeSlicing(CallAt at);
 // Shards an input's first dimension by its axes in the reverse order.
-FaultAction CutInOtherOrder(std::string_view input);
+FaultAction SplitInOtherOrder(std::string_view input);
 
 // --- inputs ---
 

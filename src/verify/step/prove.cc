@@ -144,12 +144,12 @@ class Prover {
     double largest = 0;
     for (ValueId value : graph_.gradients) {
       if (value >= 0) {
-        largest = std::max(largest, LargestFinite(Want(data, value)));
+        largest = std::max(largest, LargestFinite(Expected(data, value)));
       }
     }
     for (const step::Op& op : graph_.ops) {
       double& scale = scales[AsIndex(op.out)];
-      scale = LargestFinite(Want(data, op.out));
+      scale = LargestFinite(Expected(data, op.out));
       if (op.phase != step::Phase::kForward && op.recompute_of < 0) {
         scale = std::max(scale, 1e-2 * largest);
       }
@@ -158,11 +158,12 @@ class Prover {
     }
     return scales;
   }
-  static const std::vector<double>& Want(const StepData& data, ValueId value) {
+  static const std::vector<double>& Expected(const StepData& data,
+                                             ValueId value) {
     return data.values[AsIndex(value)].data;
   }
-  const std::vector<double>& Want(ValueId value) const {
-    return Want(data_, value);
+  const std::vector<double>& Expected(ValueId value) const {
+    return Expected(data_, value);
   }
 
   // Raises `alone_`, by value, to the largest relative error that one device's
@@ -182,9 +183,9 @@ class Prover {
       const step::Op& op = graph_.ops[i];
       const int32_t slot = test_.alone->result[AsIndex(op.out)];
       if (slot < 0) continue;
-      so_far = std::max(
-          so_far, Difference(run.slots[AsIndex(slot)][0], Want(data, op.out)) /
-                      scales[AsIndex(op.out)]);
+      so_far = std::max(so_far, Difference(run.slots[AsIndex(slot)][0],
+                                           Expected(data, op.out)) /
+                                    scales[AsIndex(op.out)]);
       if (!std::isfinite(so_far)) return static_cast<int32_t>(i);
       double& most = alone_[AsIndex(op.out)];
       most = std::max(most, so_far);
@@ -225,7 +226,7 @@ class Prover {
     seam.run = [this, &data, run = seam.run](const exec::LocalOp& local) {
       if (!Jumps(*local.op)) return run(local);
       const step::ValueId value = local.op->out;
-      const std::vector<double>& want = Want(data, value);
+      const std::vector<double>& want = Expected(data, value);
       Buffer whole = Buffer::Zeros(step::ShapeOf(graph_, value, test_.sizes),
                                    local.out->dtype);
       for (size_t i = 0; i < want.size(); ++i) {
@@ -258,7 +259,7 @@ class Prover {
       if (op.kind == step::OpKind::kInput) {
         if (test_.compared) {
           test_.compared(index, data_.inputs.values[AsIndex(op.out)],
-                         Want(op.out));
+                         Expected(op.out));
         }
         continue;
       }
@@ -279,10 +280,11 @@ class Prover {
         .spec = step::SpecOf(program_.axes, slot.sharding),
         .local = local};
     judged_.push_back({index, exec::CheckReplicas(mesh_, tensor).has_value()});
-    if (test_.compared) test_.compared(index, GatherAnyway(tensor), Want(out));
+    if (test_.compared)
+      test_.compared(index, GatherAnyway(tensor), Expected(out));
     ValueError& error = out_.values[AsIndex(out)];
     error.judged = true;
-    error.error = DifferenceHere(tensor, Want(out)) / scale_[AsIndex(out)];
+    error.error = DifferenceHere(tensor, Expected(out)) / scale_[AsIndex(out)];
   }
 
   // Returns the largest difference on the devices of this rank. Measures one

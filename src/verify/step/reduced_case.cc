@@ -36,7 +36,7 @@ class Chooser {
   }
 
   std::optional<step::Sizes> Run(std::string& why) {
-    FindCuts();
+    FindShardedLabels();
     FindFixed();
     TieRenamed();
     ChooseTokens();
@@ -65,7 +65,7 @@ class Chooser {
   }
 
   // Axes of a composite dimension shard its factors, the outermost first.
-  void Cut(LabelId label, const AxisList& list) {
+  void AddShards(LabelId label, const AxisList& list) {
     const std::vector<LabelId>& factors = LabelOf(label).factors;
     Need(label, program_.axes.Parts(list));
     if (factors.empty()) return;
@@ -86,12 +86,12 @@ class Chooser {
     Need(factors[f], cut);
   }
 
-  void FindCuts() {
+  void FindShardedLabels() {
     for (const step::Slot& slot : program_.slots) {
       const step::Value& value = graph_.values[AsIndex(slot.value)];
       for (size_t d = 0; d < value.labels.size(); ++d) {
         if (!slot.sharding.dims[d].empty()) {
-          Cut(value.labels[d], slot.sharding.dims[d]);
+          AddShards(value.labels[d], slot.sharding.dims[d]);
         }
       }
     }

@@ -56,7 +56,7 @@ StageProof ProveTable(const StageSettings& stages,
   }
   if (!faults.empty()) return out;
   const schedule::ChannelRun run = schedule::RunChannels(
-      schedule::Lower(table, schedule::Receives::kSendersTurn), 0,
+      schedule::Lower(table, schedule::Receives::kInSendOrder), 0,
       schedule::ChannelScope::kPair);
   if (!run.passes) problems.push_back("channels: " + run.text);
   out.capacity = schedule::LeastCapacity(

@@ -20,7 +20,7 @@ using schedule::Table;
 using schedule::TaskKind;
 
 Programs LoweredInTurn(const Table& table) {
-  return schedule::Lower(table, schedule::Receives::kSendersTurn);
+  return schedule::Lower(table, schedule::Receives::kInSendOrder);
 }
 
 namespace breaks {

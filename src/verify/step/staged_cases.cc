@@ -95,7 +95,7 @@ StepProof StagedCase::Prove(const Changes& changes,
       changes.table != nullptr ? *changes.table : step.table;
   schedule::Programs own;
   if (changes.programs == nullptr) {
-    own = schedule::Lower(table, schedule::Receives::kSendersTurn);
+    own = schedule::Lower(table, schedule::Receives::kInSendOrder);
   }
   const StagedRunRequest request{
       .graph = &graph,

@@ -423,14 +423,14 @@ class StagedRunner {
       if (at.work == StageWork::kTask) {
         return Fail(StepCheck::kStages, code.op, "is run by no task");
       }
-      if (!DemandAnywhere(code.out)) {
+      if (!DemandFromAnyRank(code.out)) {
         return Fail(StepCheck::kStages, code.op, "no rank can compute it");
       }
     }
     return true;
   }
 
-  bool DemandAnywhere(int32_t slot) {
+  bool DemandFromAnyRank(int32_t slot) {
     for (int32_t rank = 0; rank < table_.ranks(); ++rank) {
       if (Demand(rank, slot, true)) return true;
     }

@@ -125,7 +125,7 @@ void AddLoss(std::vector<StepFault>& out) {
                kOp, kConstraints, AtOp({"loss", OpKind::kPick}, ShiftLabels)},
               {"batch-order", "loss",
                "labels are sharded over [dp, fsdp], ids in the other order",
-               kTensor, kProgram, kConstraints, CutInOtherOrder("labels")}});
+               kTensor, kProgram, kConstraints, SplitInOtherOrder("labels")}});
 }
 
 void AddGradients(std::vector<StepFault>& out) {
@@ -170,7 +170,7 @@ void AddGradients(std::vector<StepFault>& out) {
         ReduceMore({"d:head first", OpKind::kEinsum, 1}, {"dp"})},
        {"grad-left-whole", "spec",
         "a gradient is unsharded, its parameter is sharded", kTensor, kDeclared,
-        kStatic, LeaveWhole(scatter)}});
+        kStatic, SumBeforeSlicing(scatter)}});
 }
 
 void AddHeads(std::vector<StepFault>& out) {
@@ -338,11 +338,11 @@ void AddRing(std::vector<StepFault>& out) {
         kCollective, kConstraints, AtCallNumber(backward, 12, Skipped)},
        {"sink-per-turn", "ring", "the sink is added once a block of keys",
         kRing, kOp, kConstraints,
-        AtOp({"attention", OpKind::kFn, -1}, SinkPerTurn)},
+        AtOp({"attention", OpKind::kFn, -1}, SinkPerBlock)},
        {"sink-grad-per-turn", "ring",
         "the sink's gradient is added once a block of keys", kRing, kOp,
         kResults,
-        AtOp({"d:attention", OpKind::kSum, -1}, SinkGradientPerTurn)}});
+        AtOp({"d:attention", OpKind::kSum, -1}, SinkGradientPerBlock)}});
 }
 
 }  // namespace

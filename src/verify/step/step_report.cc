@@ -318,7 +318,7 @@ class Reporter {
   StepProof ProveStaged(StepCase& test, const StagedStep& step) {
     const StagedProgram staged(*test.graph, *test.program, step);
     const schedule::Programs programs =
-        schedule::Lower(step.table, schedule::Receives::kSendersTurn);
+        schedule::Lower(step.table, schedule::Receives::kInSendOrder);
     const StagedRunRequest run{.graph = test.graph,
                                .program = test.program,
                                .staged = &staged,

@@ -77,11 +77,11 @@ class CacheTraceRun {
       return Refused(why);
     }
     RecordSettings();
-    Say("prefill");
+    ReportProgress("prefill");
     if (!Prefill() || !Insert()) return false;
     for (int64_t step = 0; step < trace_.steps; ++step) {
-      Say("step " + std::to_string(step + 1) + " of " +
-          std::to_string(trace_.steps));
+      ReportProgress("step " + std::to_string(step + 1) + " of " +
+                     std::to_string(trace_.steps));
       result_.step = step;
       if (!Decode()) return false;
     }
@@ -106,7 +106,7 @@ class CacheTraceRun {
     record_.Add("amplitude_scale_soft_cap", numbers);
   }
 
-  void Say(const std::string& what) const {
+  void ReportProgress(const std::string& what) const {
     if (options_.stage) options_.stage(what);
   }
 
@@ -416,7 +416,7 @@ class CacheTraceRun {
 
   // Judges all collected steps, in their order.
   bool Judge() {
-    if (judge_.Waiting() > 0) Say("the reference");
+    if (judge_.Waiting() > 0) ReportProgress("the reference");
     for (const JudgedStep& step :
          judge_.Judge(options_.threads, options_.wrong)) {
       if (!Accept(step)) return false;

@@ -64,7 +64,7 @@ dense::Rope RopeOf(const Rotation& rotation) {
   out.original_length = static_cast<double>(from.original_length);
   out.fast_turns = from.beta_fast;
   out.slow_turns = from.beta_slow;
-  out.whole_numbers = from.truncate;
+  out.rounds_outwards = from.truncate;
   out.low_part = from.low_frequency_factor;
   out.high_part = from.high_frequency_factor;
   out.amplitude = from.attention_factor;
@@ -120,7 +120,7 @@ Buffer Remembered::Raw(TokenKind kind, const std::vector<int64_t>& first,
 }
 
 void Remembered::Rotate(int64_t position, std::span<float> token) const {
-  rotary_.Turn(position, token);
+  rotary_.Rotate(position, token);
   dense::NearestOf(trace_.dtype, token);
 }
 
@@ -200,7 +200,8 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
   const std::span<const float> x(token.data() + AsIndex(head * trace_.head_dim),
                                  AsIndex(trace_.head_dim));
   const auto ends = [&](int64_t d) {
-    const dense::Rotary::Turned turned = rotary_.TurnOne(position, x, d);
+    const dense::Rotary::RotatedValue turned =
+        rotary_.RotatedElement(position, x, d);
     return std::pair(dense::Nearest(trace_.dtype, turned.at - turned.off),
                      dense::Nearest(trace_.dtype, turned.at + turned.off));
   };

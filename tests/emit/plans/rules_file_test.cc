@@ -17,7 +17,7 @@ std::optional<RuleSet> Read(const std::string& text) {
   const auto path = std::filesystem::temp_directory_path() /
                     ("rules_file_test." + std::to_string(std::rand()));
   Findings findings;
-  REQUIRE(WriteWhole(path, text, findings));
+  REQUIRE(WriteToFile(path, text, findings));
   const std::string name = path;
   auto rules = ReadRules(std::span(&name, 1), {}, findings);
   std::filesystem::remove(path);

@@ -31,7 +31,7 @@ Buffer Normal(Shape shape, Random random) {
   return out;
 }
 
-Buffer Whole(Shape shape, const std::vector<int32_t>& values) {
+Buffer Integers(Shape shape, const std::vector<int32_t>& values) {
   Buffer out = Buffer::Zeros(std::move(shape), Dtype::kI32);
   REQUIRE(out.whole.size() == values.size());
   out.whole = values;
@@ -54,8 +54,8 @@ void Fill(Inputs& in, std::vector<int32_t> key_head) {
     }
     for (int64_t s = 0; s < kS; ++s) k.push_back(static_cast<int32_t>(s));
   }
-  in.query_positions = Whole({kB, kT}, q);
-  in.key_positions = Whole({kB, kS}, k);
+  in.query_positions = Integers({kB, kT}, q);
+  in.key_positions = Integers({kB, kS}, k);
   in.slice.query = &in.query;
   in.slice.key = &in.key;
   in.slice.value = &in.value;
@@ -135,8 +135,8 @@ struct Named {
 };
 
 void Lengths(Inputs& in) {
-  in.lengths = Whole({kB}, {200, 290});
-  in.starts = Whole({kB}, {3, 17});
+  in.lengths = Integers({kB}, {200, 290});
+  in.starts = Integers({kB}, {3, 17});
   in.slice.key_lengths = &in.lengths;
   in.slice.key_starts = &in.starts;
 }
@@ -171,8 +171,8 @@ constexpr Named kChanges[] = {
        for (int64_t i = 0; i < kB * kS; ++i) {
          k.push_back(static_cast<int32_t>(i / 50 % 4) - 1);
        }
-       in.query_segments = Whole({kB, kT}, q);
-       in.key_segments = Whole({kB, kS}, k);
+       in.query_segments = Integers({kB, kT}, q);
+       in.key_segments = Integers({kB, kS}, k);
        in.slice.query_segments = &in.query_segments;
        in.slice.key_segments = &in.key_segments;
      }},

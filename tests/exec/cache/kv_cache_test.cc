@@ -25,7 +25,7 @@ KvCache Cache(const SimMesh& mesh, const CacheConfig& config,
   return *cache;
 }
 
-Buffer Whole(const SimMesh& mesh, const ShardedTensor& tensor) {
+Buffer Unsharded(const SimMesh& mesh, const ShardedTensor& tensor) {
   LayoutError why;
   auto out = Gather(mesh, tensor, why);
   REQUIRE_MESSAGE(out, why.message);
@@ -86,7 +86,7 @@ TEST_CASE("each position has one owner, for every index and count") {
         Plain plain(config);
         plain.index = {index, index};
         plain.Append(Normal({2, n, 2, 2}, 1), {});
-        CHECK(BitEqual(Whole(mesh, cache.key), plain.key));
+        CHECK(BitEqual(Unsharded(mesh, cache.key), plain.key));
         CHECK(cache.index == plain.index);
       }
     }
@@ -106,12 +106,12 @@ TEST_CASE("rows have lengths of their own, whatever the dtype") {
     for (uint64_t step = 0; step < 9; ++step) {
       REQUIRE(Append(machine, cache, Normal({4, 1, 2, 4}, step)));
       plain.Append(Normal({4, 1, 2, 4}, step), {});
-      CHECK(BitEqual(Whole(mesh, cache.key), plain.key));
-      CHECK(BitEqual(Whole(mesh, cache.value), plain.key));
+      CHECK(BitEqual(Unsharded(mesh, cache.key), plain.key));
+      CHECK(BitEqual(Unsharded(mesh, cache.value), plain.key));
     }
     CHECK(cache.index == std::vector<int64_t>{14, 9, 12, 16});
     CHECK_FALSE(Append(machine, cache, Normal({4, 1, 2, 4}, 99)));
-    CHECK(BitEqual(Whole(mesh, cache.key), plain.key));
+    CHECK(BitEqual(Unsharded(mesh, cache.key), plain.key));
   }
 }
 
@@ -125,10 +125,10 @@ TEST_CASE("int8 rows are quantised once, and keep their scales") {
     Buffer tokens = Normal({2, 3, 2, 4}, 8);
     std::fill_n(tokens.real.begin() + 8, 4, 0.0f);  // row (0, 1, 0) is zero
     REQUIRE(Append(machine, cache, tokens));
-    const Buffer q = Whole(mesh, cache.key);
-    const Buffer scale = Whole(mesh, cache.key_scale);
+    const Buffer q = Unsharded(mesh, cache.key);
+    const Buffer scale = Unsharded(mesh, cache.key_scale);
     const Buffer view =
-        Whole(mesh, ViewCache(machine, cache, Dtype::kF32).value);
+        Unsharded(mesh, ViewCache(machine, cache, Dtype::kF32).value);
     CHECK(q.shape == Shape{2, 4, 2, 4});
     for (int64_t b = 0; b < 2; ++b) {
       for (int64_t r = 0; r < 8; ++r) {  // slots and heads
@@ -184,7 +184,7 @@ TEST_CASE("tokens without a slot are refused and nothing changes") {
   cache.index = {-1, 0};
   CHECK_FALSE(append(Normal({2, 1, 1, 2}, 1)));
   CHECK(why.message == "row 0 is at position -1");
-  CHECK(BitEqual(Whole(mesh, cache.key),
+  CHECK(BitEqual(Unsharded(mesh, cache.key),
                  Buffer::Zeros({2, 4, 1, 2}, Dtype::kF32)));
   CHECK_FALSE(MakeCache(mesh, {2, 3, 1, 2, Dtype::kF32, 0}, {{}, {"sp"}}, why));
   CHECK(why.message ==
@@ -207,14 +207,14 @@ TEST_CASE("a prefilled row goes into its slot with its length") {
       KvCache slots =
           Cache(mesh, {4, 8, 2, 2, dtype, 0}, {{"dp"}, {"sp"}, {"tp"}});
       REQUIRE(Append(machine, slots, Normal({4, 6, 2, 2}, 1)));
-      const Buffer before = Whole(mesh, slots.key);
+      const Buffer before = Unsharded(mesh, slots.key);
       KvCache row = Cache(mesh, {1, 8, 2, 2, dtype, 0}, {{}, {"tp", "sp"}});
       REQUIRE(Append(machine, row, Normal({1, 3, 2, 2}, 2)));
       row.start = {1};
       LayoutError why;
       REQUIRE(InsertRow(machine, row, slots, slot, why));
-      const Buffer after = Whole(mesh, slots.key);
-      const Buffer source = Whole(mesh, row.key);
+      const Buffer after = Unsharded(mesh, slots.key);
+      const Buffer source = Unsharded(mesh, row.key);
       for (int64_t b = 0; b < 4; ++b) {
         CHECK(BitEqual(SliceDim(after, 0, b, 1),
                        b == slot ? source : SliceDim(before, 0, b, 1)));
@@ -222,8 +222,8 @@ TEST_CASE("a prefilled row goes into its slot with its length") {
         CHECK(slots.start[U(b)] == (b == slot ? 1 : 0));
       }
       if (dtype == Dtype::kI8) {
-        CHECK(BitEqual(SliceDim(Whole(mesh, slots.key_scale), 0, slot, 1),
-                       Whole(mesh, row.key_scale)));
+        CHECK(BitEqual(SliceDim(Unsharded(mesh, slots.key_scale), 0, slot, 1),
+                       Unsharded(mesh, row.key_scale)));
       }
     }
   }
@@ -268,15 +268,15 @@ TEST_CASE(
     Machine machine(mesh);
     KvCache cache = Cache(mesh, config, c.from);
     REQUIRE(Append(machine, cache, Normal({2, 7, 4, 2}, 5)));
-    const Buffer key = Whole(mesh, cache.key);
-    const Buffer scale = Whole(mesh, cache.value_scale);
+    const Buffer key = Unsharded(mesh, cache.key);
+    const Buffer scale = Unsharded(mesh, cache.value_scale);
     Machine moving(mesh);
     LayoutError why;
     REQUIRE(MoveCache(moving, cache, c.to, why));
     CHECK(cache.spec() == PadSpec(c.to, 4));
     CHECK(cache.value_scale.spec[1] == cache.spec()[1]);
-    CHECK(BitEqual(Whole(mesh, cache.key), key));
-    CHECK(BitEqual(Whole(mesh, cache.value_scale), scale));
+    CHECK(BitEqual(Unsharded(mesh, cache.key), key));
+    CHECK(BitEqual(Unsharded(mesh, cache.value_scale), scale));
     CHECK(moving.ledger().MostSent(c.kind) == c.most);
   }
   Machine machine(mesh);
@@ -318,7 +318,7 @@ TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
     const CacheConfig config{1, 6, 1, 1, Dtype::kF32, window};
     Machine machine(mesh);
     KvCache cache = Cache(mesh, config, {{}, {"sp"}});
-    CHECK(Whole(mesh, cache.positions).whole ==
+    CHECK(Unsharded(mesh, cache.positions).whole ==
           std::vector<int32_t>{-1, -1, -1, -1, -1, -1});
     for (int64_t index = 0; index < 18; index += n) {
       Buffer tokens = Buffer::Zeros({1, n, 1, 1}, Dtype::kF32);
@@ -326,8 +326,8 @@ TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
         tokens.real[U(t)] = static_cast<float>(index + t);
       }
       REQUIRE(Append(machine, cache, tokens));
-      const Buffer positions = Whole(mesh, cache.positions);
-      const Buffer key = Whole(mesh, cache.key);
+      const Buffer positions = Unsharded(mesh, cache.positions);
+      const Buffer key = Unsharded(mesh, cache.key);
       for (int64_t query = index; query < index + n; ++query) {
         for (int64_t p = std::max<int64_t>(0, query - window + 1); p <= query;
              ++p) {

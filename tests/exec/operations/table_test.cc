@@ -90,7 +90,7 @@ TEST_CASE("a record's properties agree with each other") {
     CHECK(operation->IsPaged() == operation->Takes(Setting::kPageSize));
     CHECK(operation->Takes(Input::kBlockTable) ==
           operation->Takes(Setting::kBlockMask));
-    if (operation->lengths_alike) CHECK(!operation->decode_only);
+    if (operation->equal_length_axes) CHECK(!operation->decode_only);
     if (operation->trace == StateTrace::kPages) CHECK(operation->pages);
   }
   CHECK(FindOperation("") == nullptr);

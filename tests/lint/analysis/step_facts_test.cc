@@ -82,7 +82,7 @@ Target TargetOf(const Family& family, const char* mesh, const char* axes = "") {
   return out;
 }
 
-int64_t WholeStep(const StepInputs& inputs) {
+int64_t SentByStep(const StepInputs& inputs) {
   StepInputs own = inputs;
   own.roles = nullptr;
   Findings findings;
@@ -117,7 +117,7 @@ TEST_CASE("two layers of each class represent the bytes of all layers") {
         const ModeStep* const step = facts.Step()->Find(mode);
         REQUIRE(step != nullptr);
         CAPTURE(ModeName(mode));
-        CHECK(step->Sent() == WholeStep(step->inputs));
+        CHECK(step->Sent() == SentByStep(step->inputs));
         CHECK(step->stands_for.size() < 5);
         ++compared;
       }

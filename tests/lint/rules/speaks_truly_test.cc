@@ -187,7 +187,7 @@ TEST_CASE(
 }
 
 // A tree whose matrices are [out, in] though its leaves are called kernels.
-constexpr std::string_view kTurned =
+constexpr std::string_view kTransposed =
     R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
   "embed_tokens/embedding": {"shape": [1024, 32000], "dtype": "BF16"},
   "layers/0/attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"},
@@ -209,7 +209,7 @@ rules:
   - {match: '(o|down)_proj/kernel', spec: [FSDP, TP]}
   - {match: 'lm_head/kernel', spec: [VOCAB, FSDP]}
 )",
-                      .manifest = kTurned,
+                      .manifest = kTransposed,
                       .model = R"({"num_attention_heads": 16,
  "num_key_value_heads": 4, "hidden_size": 1024,
  "tie_word_embeddings": true})"};

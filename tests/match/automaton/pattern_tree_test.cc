@@ -120,7 +120,7 @@ TEST_CASE("a symbol is the code points that all sets treat in the same way") {
   }
   const Alphabet words(sets, kWordEdge);
   CHECK(words.SymbolOf('A') != words.SymbolOf('!'));
-  CHECK(words.KindOf(words.SymbolOf('7')) == Beside::kWord);
+  CHECK(words.KindOf(words.SymbolOf('7')) == Neighbour::kWord);
 }
 
 }  // namespace

@@ -168,8 +168,8 @@ Case RandomCase(uint64_t seed, uint64_t index) {
       Pick(random, std::vector<Dtype>{Dtype::kF32, Dtype::kBF16, Dtype::kF16});
   test.mode = Pick(
       random, std::vector<Mode>{Mode::kTrain, Mode::kPrefill, Mode::kDecode});
-  const bool decode = operation.decode_only ||
-                      (test.mode == Mode::kDecode && !operation.lengths_alike);
+  const bool decode = operation.decode_only || (test.mode == Mode::kDecode &&
+                                                !operation.equal_length_axes);
   if (decode) test.mode = Mode::kDecode;
   if (!decode && test.mode == Mode::kDecode) test.mode = Mode::kPrefill;
   if (operation.decode_only && test.layout == Layout::kThd) {

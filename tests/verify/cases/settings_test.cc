@@ -62,7 +62,7 @@ TEST_CASE("blocks shrink with reduced sizes") {
     Case test = CaseOf("flash_attn2", 8, fit.length);
     SettingsRecord record;
     record.blocksize_k = fit.asked;
-    LaySettings(record, test);
+    ApplySettings(record, test);
     Sizes given = test.sizes;
     given.key_length = fit.given;
     FitBlocks(record, given, test);
@@ -109,7 +109,7 @@ TEST_CASE("each setting of a record reaches the case, and is shown") {
       "\"merge\": \"all_gather\", \"block_mask\": \"custom\", "
       "\"global_blocks\": 4, \"dot_bits\": 8";
   Case test = CaseOf("blocksparse", 8, 8);
-  LaySettings(Everything(), test);
+  ApplySettings(Everything(), test);
   CHECK(MembersOf(test, true) == whole);
   CHECK(test.features.custom_blocks);
   CHECK(test.settings.runtime_dtype == Dtype::kBF16);
@@ -117,7 +117,7 @@ TEST_CASE("each setting of a record reaches the case, and is shown") {
 
   // An empty record changes nothing.
   Case other = test;
-  LaySettings({}, other);
+  ApplySettings({}, other);
   CHECK(MembersOf(other, true) == whole);
   CHECK(other.features.custom_blocks);
 }

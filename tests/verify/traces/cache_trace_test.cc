@@ -425,7 +425,7 @@ TEST_CASE("every fault injected into a cache or a rotation is detected") {
                           Fault::kCacheMoveSkipped,
                           Fault::kRotaryLocal,
                           Fault::kRotaryQueryPlusOne,
-                          Fault::kRotaryShiftedAlike,
+                          Fault::kRotaryShiftedOnBoth,
                           Fault::kRotarySign,
                           Fault::kRotaryOtherPairs};
   const auto caught = [](Fault fault, const Checks& checks,
@@ -449,7 +449,7 @@ TEST_CASE("every fault injected into a cache or a rotation is detected") {
   }
   // Only the check of the cached keys' bits detects a rotation that shifts
   // queries and keys by the same positions.
-  CHECK(caught(Fault::kRotaryShiftedAlike, Checks().Without(Check::kCacheBits),
+  CHECK(caught(Fault::kRotaryShiftedOnBoth, Checks().Without(Check::kCacheBits),
                {ShortTraces().front()}) == "");
 }
 

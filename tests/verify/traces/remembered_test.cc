@@ -50,11 +50,11 @@ struct Kept {
       return;
     }
     for (int64_t head = 0; head < kTokens * kHeads; ++head) {
-      std::vector<float> x = Turned(head);
+      std::vector<float> x = RotatedHead(head);
       std::vector<int8_t> whole(kDim);
       cache.key_scale.local[0].real[size_t(head)] = dense::ToInt8(x, whole);
       for (int64_t d = 0; d < kDim; ++d) {
-        Whole(head, d) = whole[size_t(d)];
+        At(head, d) = whole[size_t(d)];
       }
     }
   }
@@ -66,19 +66,19 @@ struct Kept {
     const auto begin = token.begin() + head % kHeads * kDim;
     return {begin, begin + kDim};
   }
-  std::vector<float> Turned(int64_t head) const {
+  std::vector<float> RotatedHead(int64_t head) const {
     std::vector<float> out = Raw(head);
-    rotary.Turn(head / kHeads, out);
+    rotary.Rotate(head / kHeads, out);
     return out;
   }
-  dense::Rotary::Turned Bounds(int64_t head, int64_t d) const {
-    return rotary.TurnOne(head / kHeads, Raw(head), d);
+  dense::Rotary::RotatedValue Bounds(int64_t head, int64_t d) const {
+    return rotary.RotatedElement(head / kHeads, Raw(head), d);
   }
 
   float& Real(int64_t head, int64_t d) {
     return cache.key.local[0].real[size_t(head * kDim + d)];
   }
-  int32_t& Whole(int64_t head, int64_t d) {
+  int32_t& At(int64_t head, int64_t d) {
     return cache.key.local[0].whole[size_t(head * kDim + d)];
   }
   float& Scale(int64_t head) {
@@ -134,13 +134,13 @@ TEST_CASE(
   REQUIRE(kept.Holds());
   std::set<int64_t> largest;  // in which element
   for (int64_t head = 0; head < kTokens * kHeads; ++head) {
-    const std::vector<float> turned_head = kept.Turned(head);
+    const std::vector<float> rotated_head = kept.RotatedHead(head);
     if (kept.Scale(head) == 0) continue;
-    largest.insert(std::max_element(turned_head.begin(), turned_head.end(),
+    largest.insert(std::max_element(rotated_head.begin(), rotated_head.end(),
                                     [](float a, float b) {
                                       return std::abs(a) < std::abs(b);
                                     }) -
-                   turned_head.begin());
+                   rotated_head.begin());
     double least = 0, most = 0;
     for (int64_t d = 0; d < kDim; ++d) {
       const auto turned = kept.Bounds(head, d);
@@ -168,7 +168,7 @@ TEST_CASE("a row of zeros may hold only zeros") {
   const int64_t head = 3 * kHeads;  // of the token that is zeros
   REQUIRE(kept.Raw(head) == std::vector<float>(kDim, 0));
   REQUIRE(kept.Scale(head) == 0);
-  kept.Whole(head, 1) = 5;
+  kept.At(head, 1) = 5;
   CHECK_FALSE(kept.Holds());
 }
 

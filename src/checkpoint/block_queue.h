@@ -1,7 +1,7 @@
 // Distributes the blocks of tensors among worker threads: all blocks of a
 // tensor come before the first block of the next.
-#ifndef SHARDC_CHECKPOINT_BLOCKS_IN_TURN_H_
-#define SHARDC_CHECKPOINT_BLOCKS_IN_TURN_H_
+#ifndef SHARDC_CHECKPOINT_BLOCK_QUEUE_H_
+#define SHARDC_CHECKPOINT_BLOCK_QUEUE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace shardc {
 // `Work` is a tensor that is being copied, with its number of `blocks()`;
 // `Scratch` is the memory that a worker keeps between blocks.
 template <typename Work, typename Scratch>
-class BlocksInTurn {
+class BlockQueue {
  public:
   // Returns null if nothing of the tensor is copied. Called under a lock.
   using Begin = std::function<std::shared_ptr<Work>(size_t tensor)>;
@@ -27,7 +27,7 @@ class BlocksInTurn {
   using Copy = std::function<bool(Work& work, int64_t block, Scratch& scratch,
                                   Findings& findings)>;
 
-  BlocksInTurn(size_t tensors, Begin begin, Copy copy)
+  BlockQueue(size_t tensors, Begin begin, Copy copy)
       : tensors_(tensors), begin_(std::move(begin)), copy_(std::move(copy)) {}
 
   // Copies all blocks. After a block fails, no further block is started, and
@@ -80,4 +80,4 @@ class BlocksInTurn {
 
 }  // namespace shardc
 
-#endif  // SHARDC_CHECKPOINT_BLOCKS_IN_TURN_H_
+#endif  // SHARDC_CHECKPOINT_BLOCK_QUEUE_H_

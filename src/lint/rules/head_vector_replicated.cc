@@ -21,7 +21,7 @@
 
 namespace shardc {
 
-extern const Lint kHeadVectorWhole;
+extern const Lint kHeadVectorReplicated;
 
 namespace {
 
@@ -77,7 +77,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   const bool sinks = vector.role == Role::kSink;
   const std::string of = vector.role == Role::kKeyNorm ? "key" : "query";
   return GroupFinding(
-      facts, kHeadVectorWhole.code, group,
+      facts, kHeadVectorReplicated.code, group,
       ParametersText(facts, group) +
           (sinks ? " holds a number for each of " + std::to_string(size) +
                        " heads"
@@ -110,7 +110,7 @@ std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   return out;
 }
 
-void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
+void CheckHeadVectorReplicated(const Facts& facts, FindingSink& sink) {
   const Blocks queries = SplitOnes(facts, Role::kQuery);
   const Blocks keys = SplitOnes(facts, Role::kKey);
   const std::set<std::string> by_head = NormedByHead(facts, queries);
@@ -138,7 +138,7 @@ void CheckHeadVectorWhole(const Facts& facts, FindingSink& sink) {
 
 }  // namespace
 
-constinit const Lint kHeadVectorWhole{
+constinit const Lint kHeadVectorReplicated{
     .code = {231, "head-vector-whole", Level::kWarning,
              "a vector of all heads is replicated while the heads are split"},
     .needs = kNeedsShapes,
@@ -173,6 +173,6 @@ rules:
   - match: 'sinks'
     spec: [HEAD]
 )"},
-    .check = CheckHeadVectorWhole};
+    .check = CheckHeadVectorReplicated};
 
 }  // namespace shardc

@@ -24,7 +24,7 @@
 
 namespace shardc {
 
-extern const Lint kClashMovesActivation;
+extern const Lint kConflictReshardsActivation;
 
 namespace {
 
@@ -141,7 +141,7 @@ std::optional<std::vector<Spec>> Moved(const ModeStep& of,
   return specs;
 }
 
-void CheckClashMovesActivation(const Facts& facts, FindingSink& sink) {
+void CheckConflictReshardsActivation(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
   const ModeStep* of = step->Find(Mode::kTrain);
@@ -158,7 +158,7 @@ void CheckClashMovesActivation(const Facts& facts, FindingSink& sink) {
     const ParameterGroup& group = step->GroupOf(conflict.row);
     const std::string axis = Quoted(of->program().axes.names[conflict.axis]);
     LintFinding finding = GroupFinding(
-        facts, kClashMovesActivation.code, group,
+        facts, kConflictReshardsActivation.code, group,
         "`" + conflict.op + "` gathers its activation " + conflict.activation +
             " over " + axis + ", " + BytesText(conflict.moved) +
             " a device in " + Counted(conflict.layers, "such op") +
@@ -181,7 +181,7 @@ void CheckClashMovesActivation(const Facts& facts, FindingSink& sink) {
 
 }  // namespace
 
-constinit const Lint kClashMovesActivation{
+constinit const Lint kConflictReshardsActivation{
     .code = {237, "clash-moves-activation", Level::kWarning,
              "a weight's sharding conflicts with its activation's, which is "
              "gathered"},
@@ -220,6 +220,6 @@ rules:
   - match: 'down$'
     spec: [TP, FSDP]
 )" SHARDC_EXAMPLE_PAIR_SECTION},
-    .check = CheckClashMovesActivation};
+    .check = CheckConflictReshardsActivation};
 
 }  // namespace shardc
