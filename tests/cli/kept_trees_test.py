@@ -9,7 +9,7 @@ import struct
 import unittest
 
 from checkpoint_case import Base, read_safetensors, write_safetensors
-from stored_trees_test import SAMPLES, write_zarr
+from stored_samples import SAMPLES, write_zarr
 
 RECORD = "shardc.tree"
 

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 import driver
-from lsp_test import RULES, Files
+from lsp_files import RULES, Files
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

@@ -1,0 +1,231 @@
+"""`shardc verify step`: what is proved of a step: injected faults, pipeline
+stages, one part of a step, real sizes, and the tensors that --dump writes."""
+
+import json
+import os
+import struct
+import tempfile
+import unittest
+
+import numpy as np
+
+from driver import run
+from verify_step_case import CONFIGS, LLAMA, StepCase
+
+
+class ProvedStep(StepCase):
+    def test_self_test(self):
+        args = ("verify", "step", "--no-project", "--mode", "train", "--self-test")
+        value = self.check(run(*args, "--format", "json"), 0).json()
+        self.assertEqual(list(self.schema.iter_errors(value)), [])
+        self.assertEqual(value["unsound"], [])
+        self.assertGreaterEqual(value["planted"], 75)
+        self.assertEqual(value["injected"], value["planted"])
+        self.assertEqual(value["caught"], value["planted"])
+        text = self.check(run(*args), 0).out
+        for fault in value["faults"]:
+            at = f" at {fault['at']}" if fault["at"] else ""
+            (line,) = [line for line in text.splitlines()
+                       if line.startswith(fault["name"] + " ")]
+            self.assertIn(f" detected by {fault['by']}{at}  ", line)
+            self.assertTrue(line.endswith("  " + fault["breaks"]), line)
+        value["faults"][0]["by"] = "luck"
+        self.assertFalse(self.schema.is_valid(value))
+
+    def test_stages(self):
+        """Proved under each schedule, with what the table's own proofs find."""
+        args = ("--mesh", "pp:4,fsdp:2,tp:2", *LLAMA, "--batch", "64",
+                "--mode", "train", "--stages", "pp")
+        names = ("gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2",
+                 "interleaved-zb", "zbv", "dualpipe", "dualpipev")
+        for name in names:
+            with self.subTest(name):
+                (step,) = self.steps(*args, "--schedule", name,
+                                     "--microbatches", "16")
+                stages = step["stages"]
+                self.assertEqual(step["status"], "pass")
+                self.assertIsNone(step["memory"])
+                self.assertEqual(stages["schedule"], name)
+                self.assertEqual((stages["ranks"], stages["microbatches"]),
+                                 (4, 16))
+                self.assertEqual(sum(stages["layers"]), 32)
+                self.assertEqual(len(stages["layers"]),
+                                 4 * stages["virtual_stages"])
+                self.assertEqual(len(stages["held"]), 4)
+                proof = stages["proof"]
+                self.assertGreaterEqual(proof["microbatches"], 2)
+                self.assertGreater(proof["messages"], 0)
+                self.assertGreaterEqual(
+                    len(step["proof"]["layers"]),
+                    proof["ranks"] * proof["virtual_stages"])
+        (step,) = self.steps(*args, "--assign", "0,16,16,0",
+                             "--microbatches", "8", "--remat",
+                             "nothing_saveable", "--reduce", "once")
+        self.assertEqual(step["stages"]["layers"], [0, 16, 16, 0])
+        self.assertEqual(step["status"], "pass")
+
+    def test_stages_that_cannot_be_proved(self):
+        base = ("verify", "step", "--no-project", *LLAMA, "--batch", "64",
+                "--mesh", "pp:4,tp:2", "--stages", "pp")
+        for more, rc, words in (
+                (("--full",), 2, "`--full` has no meaning for the stages of a "
+                                 "pipeline, which are proved together at "
+                                 "reduced sizes"),
+                (("--part", "layer 0"), 2, "`--part` has no meaning"),
+                (("--mode", "decode"), 2, "`--stages` has an effect only in a "
+                                          "training step"),
+                (("--schedule", "zbx"), 2, "there is no schedule `zbx`"),
+                (("--schedule", "dualpipe", "--microbatches", "4"), 1,
+                 "dualpipe"),
+                (("--assign", "33,1,1,1"), 1, "layers")):
+            with self.subTest(more):
+                got = run(*base, *more)
+                self.assertEqual(got.rc, rc, got.err)
+                self.assertIn(words, got.err)
+                self.assertEqual(got.out, "")
+
+    def test_one_part(self):
+        args = ("--mesh", "dp:2,fsdp:2,tp:2", *LLAMA, "--batch", "16",
+                "--mode", "train")
+        (whole,) = self.steps(*args)
+        parts = ("model", "optimizer", "layer 0", "layer 31")
+        steps = {part: self.steps(*args, "--part", part)[0] for part in parts}
+        for part, step in steps.items():
+            self.assertEqual(step["status"], "pass")
+            self.assertEqual(step["part"], part)
+            self.assertEqual(step["program"], whole["program"])
+            self.assertEqual({op["part"] for op in step["ops"]}, {part})
+        self.assertEqual(steps["layer 31"]["proof"]["layers"], [31])
+        self.assertEqual(steps["model"]["proof"]["layers"], [0, 1])
+        # The parts together are the step.
+        for phase in ("forward", "backward", "optimizer"):
+            told = {part: step["totals"][phase]
+                    for part, step in steps.items()}
+            self.assertEqual(
+                told["model"] + told["optimizer"] + 32 * told["layer 0"],
+                whole["totals"][phase])
+        text = self.check(run("verify", "step", "--no-project", *args, "--part",
+                              "layer 3"), 0).out
+        self.assertIn("  part layer 3\n", text)
+        self.assertNotIn("layer 0", text)
+
+    def tiny(self, folder):
+        config = os.path.join(folder, "config.json")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump({"model_type": "llama", "vocab_size": 96,
+                       "hidden_size": 48, "intermediate_size": 80,
+                       "num_hidden_layers": 3, "num_attention_heads": 4,
+                       "num_key_value_heads": 2, "rms_norm_eps": 1e-5}, file)
+        manifest = os.path.join(folder, "manifest.json")
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write(self.check(run(
+                "manifest", "--no-project", "--model", config, "--naming",
+                "hf", "--format", "json"), 0).out)
+        return ("--mesh", "fsdp:2,tp:2", "--rules", "auto", "--manifest",
+                manifest, "--model", config, "--batch", "4", "--seq", "12")
+
+    def test_in_full(self):
+        with tempfile.TemporaryDirectory() as folder:
+            args = self.tiny(folder)
+            for mode in ("train", "prefill", "decode"):
+                (step,) = self.steps(*args, "--mode", mode, "--full")
+                self.assertEqual((step["status"], step["problems"]),
+                                 ("pass", []))
+                proof = step["proof"]
+                self.assertTrue(proof["full"])
+                self.assertEqual(proof["layers"], [0, 1, 2])
+                sizes = proof["sizes"]
+                self.assertEqual((sizes["d"], sizes["v"], sizes["b"]),
+                                 (48, 96, 4))
+            (step,) = self.steps(*args, "--mode", "train", "--full",
+                                 "--part", "layer 1")
+            self.assertEqual(step["proof"]["layers"], [1])
+            text = self.check(run("verify", "step", "--no-project", *args, "--mode",
+                                  "train", "--full"), 0).out
+            self.assertIn("proved in full on fsdp=2 tp=2 with b 4 t 12", text)
+        # What does not fit is refused before anything is made.
+        for mesh, words in (("dp:2,fsdp:2,tp:2", "of memory, and "),
+                            ("dp:16,fsdp:8", "for 64 devices at most")):
+            done = run("verify", "step", "--no-project", "--mesh", mesh, *LLAMA,
+                       "--mode", "train", "--full")
+            self.assertEqual((done.rc, done.out), (2, ""))
+            self.assertIn(words, done.err)
+
+    def test_dump(self):
+        with tempfile.TemporaryDirectory() as folder:
+            args = self.tiny(folder)
+            dump = os.path.join(folder, "dump")
+            for dtype, kind, allowed in (("float64", np.float64, 1e-12),
+                                         ("float32", np.float32, 1e-4)):
+                (step,) = self.steps(*args, "--mode", "train", "--dtype",
+                                     dtype, "--dump", dump)
+                with open(os.path.join(dump, "case-0000.json"),
+                          encoding="utf-8") as file:
+                    told = json.load(file)
+                self.assertEqual(told["step"], step)
+                self.assertEqual(told["settings"]["seed"], "0")
+                self.compare(os.path.join(dump, "case-0000.safetensors"),
+                             told, kind, allowed)
+            # It is written over, but never what is read.
+            name = os.path.join(dump, "case-0000.json")
+            os.remove(name)
+            os.link(os.path.join(folder, "manifest.json"), name)
+            with open(name, "rb") as file:
+                before = file.read()
+            done = run("verify", "step", "--no-project", *args, "--mode", "train",
+                       "--dump", dump)
+            self.assertEqual(done.rc, 2)
+            with open(name, "rb") as file:
+                self.assertEqual(file.read(), before)
+
+    def compare(self, path, told, kind, allowed):
+        kinds = {"F64": np.float64, "F32": np.float32, "I32": np.int32}
+        with open(path, "rb") as file:
+            data = file.read()
+        (size,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + size])
+        tensors = {
+            name: np.frombuffer(
+                data[8 + size:][slice(*entry["data_offsets"])],
+                kinds[entry["dtype"]]).reshape(entry["shape"])
+            for name, entry in header.items()}
+        self.assertEqual(len(tensors), 2 * len(told["tensors"]))
+        by_op = {}
+        for one in told["tensors"]:
+            made = tensors[one["name"] +
+                           (".input" if one["input"] else ".output")]
+            reference = tensors[one["name"] + ".reference"]
+            self.assertEqual(reference.dtype, np.float64)
+            self.assertIn(made.dtype, (kind, np.int32))
+            finite = np.isfinite(reference)
+            np.testing.assert_allclose(
+                made[finite], reference[finite], rtol=0,
+                atol=allowed * max(1, np.abs(reference[finite]).max(
+                    initial=0)))
+            by_op[one["part"], one["phase"], one["op"]] = made, reference
+        # What is written can be computed again.
+        table, _ = by_op["model", "forward", "embed"]
+        ids, _ = by_op["model", "forward", "ids"]
+        _, x = by_op["model", "forward", "lookup embed"]
+        np.testing.assert_allclose(table[ids], x, atol=1e-6)
+
+    def test_layers_that_would_take_a_gibibyte_are_refused(self):
+        with open(os.path.join(CONFIGS, "llama-3-8b.config.json"),
+                  encoding="utf-8") as file:
+            config = json.load(file)
+        for layers, refused in ((3, False), (2308, True), (10000, True)):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "config.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({**config, "num_hidden_layers": layers}, file)
+                result = run("verify", "step", "--no-project", "--mesh",
+                             "dp:2,tp:2", "--rules", "auto", "--model", path)
+                self.check(result, 2 if refused else 0)
+                if refused:
+                    self.assertRegex(
+                        result.err, r"SHD005 limit.*\d lines of ops, and a "
+                        r"step has at most 30,000\n +--> builtin:llama")
+
+
+if __name__ == "__main__":
+    unittest.main()
