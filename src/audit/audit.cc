@@ -19,6 +19,7 @@
 #include "audit/origin.h"
 #include "audit/runs.h"
 #include "audit/trace.h"
+#include "comm/collective_def.h"
 #include "cost/time.h"
 #include "source/wording.h"
 
@@ -344,8 +345,7 @@ class Auditor {
     const Value source = tracer_.SourceOf({operand.node, {}});
     Moved out = entry_.Of(source.node);
     if (out.what == What::kActivation) {
-      const bool reduces = found.kind == Collective::kAllReduce ||
-                           found.kind == Collective::kReduceScatter;
+      const bool reduces = DefOf(found.kind).reduces;
       std::optional<std::string> name;
       if (reduces && phase == Phase::kBackward) {
         name = entry_.GradientOf(operand.array, runs, found.members->size);

@@ -21,6 +21,7 @@
 #include "audit/shardings.h"
 #include "audit/table.h"
 #include "audit/uses.h"
+#include "comm/collective_def.h"
 #include "source/index.h"
 #include "source/wording.h"
 
@@ -38,10 +39,6 @@ bool IsFloat(std::string_view element) {
 bool IsMover(Collective kind) {
   return kind == Collective::kAllGather || kind == Collective::kAllToAll ||
          kind == Collective::kPpermute;
-}
-
-bool Reduces(Collective kind) {
-  return kind == Collective::kAllReduce || kind == Collective::kReduceScatter;
 }
 
 class Search {
@@ -182,7 +179,7 @@ class Search {
   void JudgeDtype(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
     if (!IsFloat(array.element) || array.dims.empty()) return;
-    if (Reduces(one.kind)) {
+    if (DefOf(one.kind).reduces) {
       if (IsNarrowed(one, array.bits) ||
           uses_.AllNarrow(one.node, ElementOf(one))) {
         Add(code::kSentInWiderDtype, one, "", Level::kNote);

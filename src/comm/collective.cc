@@ -9,18 +9,12 @@
 // = 60. The group sends 2 * 40 * 3 = 240.
 #include "comm/collective.h"
 
-#include <array>
+#include <iterator>
 
+#include "comm/collective_def.h"
 #include "source/size.h"
 
 namespace shardc {
-
-std::string_view CollectiveName(Collective kind) {
-  static constexpr std::array<std::string_view, kCollectiveCount> kNames = {
-      "all_gather", "reduce_scatter", "all_reduce",
-      "all_to_all", "ppermute",       "broadcast"};
-  return kNames[static_cast<size_t>(kind)];
-}
 
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j) {
   // Computes floor(jE/n) without the product jE, which could overflow.
@@ -66,29 +60,105 @@ int64_t LeastTwoChunks(int64_t elements, int64_t n) {
   return 2 * (elements / n) + (rest >= n - rest ? 1 : 0);
 }
 
+int64_t Bytes(int64_t elements, int64_t element_bytes) {
+  return (Size(elements) * element_bytes).value();
+}
+
+constexpr CollectiveDef kDefs[] = {
+    {
+        .kind = Collective::kAllGather,
+        .name = "all_gather",
+        .member_sent =
+            [](int64_t elements, int64_t bytes, int64_t n, int64_t) {
+              return AllGatherSent(Bytes(elements, bytes), n);
+            },
+        .busiest_sent =
+            [](int64_t elements, int64_t bytes, int64_t n) {
+              return AllGatherSent(Bytes(elements, bytes), n);
+            },
+    },
+    {
+        .kind = Collective::kReduceScatter,
+        .name = "reduce_scatter",
+        .reduces = true,
+        .member_sent = ReduceScatterSent,
+        .busiest_sent =
+            [](int64_t elements, int64_t bytes, int64_t n) {
+              return Bytes(elements - elements / n, bytes);
+            },
+    },
+    {
+        .kind = Collective::kAllReduce,
+        .name = "all_reduce",
+        .reduces = true,
+        .member_sent = AllReduceSent,
+        .busiest_sent =
+            [](int64_t elements, int64_t bytes, int64_t n) {
+              const Size sent =
+                  Size(elements - LeastTwoChunks(elements, n)) + elements;
+              return (sent * bytes).value();
+            },
+        .passes = 2,
+    },
+    {
+        .kind = Collective::kAllToAll,
+        .name = "all_to_all",
+        .member_sent =
+            [](int64_t elements, int64_t bytes, int64_t n, int64_t) {
+              return AllToAllSent(Bytes(elements, bytes), n);
+            },
+        .busiest_sent =
+            [](int64_t elements, int64_t bytes, int64_t n) {
+              return AllToAllSent(Bytes(elements, bytes), n);
+            },
+        .route = Route::kPairs,
+    },
+    {
+        .kind = Collective::kPpermute,
+        .name = "ppermute",
+        // Of a device with an edge to another device.
+        .member_sent =
+            [](int64_t elements, int64_t bytes, int64_t n, int64_t) {
+              return n == 1 ? 0 : Bytes(elements, bytes);
+            },
+        .busiest_sent = [](int64_t elements, int64_t bytes,
+                           int64_t) { return Bytes(elements, bytes); },
+        .route = Route::kShift,
+    },
+    {
+        .kind = Collective::kBroadcast,
+        .name = "broadcast",
+        // The last device of the chain sends nothing.
+        .member_sent =
+            [](int64_t elements, int64_t bytes, int64_t n, int64_t member) {
+              return member + 1 == n ? 0 : Bytes(elements, bytes);
+            },
+        .busiest_sent = [](int64_t elements, int64_t bytes,
+                           int64_t) { return Bytes(elements, bytes); },
+    },
+};
+static_assert(std::size(kDefs) == kCollectiveCount);
+
+// Returns whether each record is at the index of its enumerator.
+constexpr bool AreInOrder() {
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    if (static_cast<size_t>(kDefs[i].kind) != i) return false;
+  }
+  return true;
+}
+static_assert(AreInOrder());
+
 }  // namespace
+
+const CollectiveDef& DefOf(Collective kind) {
+  return kDefs[static_cast<size_t>(kind)];
+}
+
+std::string_view CollectiveName(Collective kind) { return DefOf(kind).name; }
 
 int64_t BusiestSent(Collective kind, int64_t elements, int64_t element_bytes,
                     int64_t n) {
-  if (n == 1) return 0;
-  const auto bytes = [&](int64_t count) {
-    return (Size(count) * element_bytes).value();
-  };
-  switch (kind) {
-    case Collective::kAllGather:
-      return (Size(n - 1) * bytes(elements)).value();
-    case Collective::kAllToAll:
-      return AllToAllSent(bytes(elements), n);
-    case Collective::kPpermute:
-    case Collective::kBroadcast:
-      return bytes(elements);
-    case Collective::kReduceScatter:
-      return bytes(elements - elements / n);
-    case Collective::kAllReduce:
-      break;
-  }
-  const Size sent = Size(elements - LeastTwoChunks(elements, n)) + elements;
-  return (sent * element_bytes).value();
+  return n == 1 ? 0 : DefOf(kind).busiest_sent(elements, element_bytes, n);
 }
 
 }  // namespace shardc

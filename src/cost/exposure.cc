@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/collective_def.h"
 #include "source/index.h"
 
 namespace shardc::cost {
@@ -114,10 +115,10 @@ const Curve* Exposure::CurveOf(Collective kind, const Place& place,
 double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   const Place place = PlaceOf(work_.mesh, network_, one.axes);
   if (place.members == 1 || one.sent == 0) return 0;
-  const double passes = one.kind == Collective::kAllReduce ? 2
-                        : one.kind == Collective::kPpermute
-                            ? Real(place.members)
-                            : 1;
+  // A shift is one of as many as the ring has devices.
+  const CollectiveDef& of = DefOf(one.kind);
+  const double passes =
+      of.route == Route::kShift ? Real(place.members) : Real(of.passes);
   double count = Real(one.count);
   double latency = passes * rates.latency;
   if (OfWeights(one)) {

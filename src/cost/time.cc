@@ -21,6 +21,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "comm/collective_def.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
 #include "cost/products.h"
@@ -44,16 +45,14 @@ bool Closes(Fabric fabric, int64_t side) {
   return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
 }
 
+// Returns how often a collective sends the total bytes over the links.
+double Passes(Collective kind) { return DefOf(kind).passes; }
+
 // Returns the total bytes that a group gathers, scatters or reduces, from the
 // bytes that one member sends.
 double TotalOf(Collective kind, double sent, int64_t n) {
   const double part = Real(n) / Real(n - 1);
-  return kind == Collective::kAllReduce ? sent * part / 2 : sent * part;
-}
-
-// Returns how often a collective sends the total bytes over the links.
-double Passes(Collective kind) {
-  return kind == Collective::kAllReduce ? 2 : 1;
+  return sent * part / Passes(kind);
 }
 
 double Across(const Network& network, const Place& place, double whole) {
@@ -83,7 +82,7 @@ double ExchangeSeconds(const Network& network, const Place& place,
 double SwitchSeconds(const Network& network, const Place& place,
                      Collective kind, double sent) {
   const double alpha = Alpha(network, place, kind);
-  if (kind == Collective::kPpermute) {
+  if (DefOf(kind).route == Route::kShift) {
     const double near = network.fabric == Fabric::kFullMesh
                             ? network.link_rate
                             : network.device_rate;
@@ -94,7 +93,7 @@ double SwitchSeconds(const Network& network, const Place& place,
            (place.domains > 1 ? network.far_step : network.step) +
            sent * std::max(place.near > 1 ? 1 / near : 0.0, far);
   }
-  if (kind == Collective::kAllToAll) {
+  if (DefOf(kind).route == Route::kPairs) {
     return alpha + ExchangeSeconds(network, place, sent);
   }
   const double whole = TotalOf(kind, sent, place.members);
@@ -121,10 +120,10 @@ std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
 double TorusSeconds(const Network& network, const Place& place, Collective kind,
                     double sent) {
   const double rate = network.link_rate;
-  if (kind == Collective::kPpermute) {
+  if (DefOf(kind).route == Route::kShift) {
     return std::max(network.step, sent / rate);
   }
-  const bool exchange = kind == Collective::kAllToAll;
+  const bool exchange = DefOf(kind).route == Route::kPairs;
   // The bytes that one device gives to an all-to-all are the same share of the
   // total as in an all-gather over the same devices.
   const double whole = exchange

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "comm/collective_def.h"
+
 namespace shardc {
 namespace {
 
@@ -28,6 +30,25 @@ TEST_CASE(
     for (int64_t i = 0; i < n; ++i) {
       CHECK(ReduceScatterSent(whole / 4, 4, n, i) == whole - share);
       CHECK(AllReduceSent(whole / 4, 4, n, i) == 2 * (whole - share));
+    }
+  }
+}
+
+TEST_CASE(
+    "the busiest member of a record sends what its members send at most") {
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    const CollectiveDef& of = DefOf(static_cast<Collective>(i));
+    CAPTURE(of.name);
+    CHECK(static_cast<size_t>(of.kind) == i);
+    for (int64_t n = 2; n <= 7; ++n) {
+      for (int64_t elements = 0; elements <= 23; ++elements) {
+        int64_t most = 0;
+        for (int64_t member = 0; member < n; ++member) {
+          most = std::max(most, of.member_sent(elements, 2, n, member));
+        }
+        CHECK(most == of.busiest_sent(elements, 2, n));
+        CHECK(most == BusiestSent(of.kind, elements, 2, n));
+      }
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "comm/collective.h"
+#include "comm/collective_def.h"
 #include "exec/machine/agreement.h"
 #include "source/index.h"
 
@@ -165,35 +166,29 @@ class Runner {
     const AxisGroup axes = program_.axes.Group(step.axes);
     const PerDevice& in = slots_[AsIndex(step.in[0])];
     const std::string_view what = NameOf(step);
-    PerDevice out;
-    switch (step.collective) {
-      case Collective::kAllGather:
-        out = AllGather(machine_, axes, in, step.dim, what);
-        break;
-      case Collective::kReduceScatter:
-        out = ReduceScatter(machine_, axes, in, step.dim, what, true);
-        break;
-      case Collective::kAllReduce:
-        out = AllReduce(machine_, axes, in,
-                        step.max ? Reduce::kMax : Reduce::kSum, what, true);
-        break;
-      case Collective::kAllToAll:
-        out = AllToAll(machine_, axes, in, step.dim, step.other, what);
-        break;
-      case Collective::kPpermute:
-        out = Ppermute(
-            machine_, axes, in,
-            step.shift != 0
-                ? ShiftEdges(machine_.mesh().Parts(axes), step.shift)
-                : ReorderEdges(machine_.mesh(), axes,
-                               program_.axes.Group(
-                                   SlotOf(step.out).sharding.dims[step.dim])),
-            what);
-        break;
-      case Collective::kBroadcast:
-        break;
-    }
-    slots_[AsIndex(step.out)] = std::move(out);
+    const std::vector<Edge> edges = EdgesOf(step, axes);
+    const CollectiveDef& of = DefOf(step.collective);
+    slots_[AsIndex(step.out)] = machine_.Seam<CollectiveSeam>().run(
+        machine_, {.kind = step.collective,
+                   .axes = axes,
+                   .in = &in,
+                   .dim = step.dim,
+                   .concat_dim = step.other,
+                   .reduce = step.max ? Reduce::kMax : Reduce::kSum,
+                   .rounds = of.reduces,
+                   .edges = edges,
+                   .what = what});
+  }
+
+  // Returns the edges of a ppermute; other collectives have none.
+  std::vector<Edge> EdgesOf(const Instruction& step,
+                            const AxisGroup& axes) const {
+    if (step.collective != Collective::kPpermute) return {};
+    const SimMesh& mesh = machine_.mesh();
+    if (step.shift != 0) return ShiftEdges(mesh.Parts(axes), step.shift);
+    return ReorderEdges(
+        mesh, axes,
+        program_.axes.Group(SlotOf(step.out).sharding.dims[step.dim]));
   }
 
   static std::vector<Edge> ShiftEdges(int64_t n, int shift) {
@@ -271,34 +266,19 @@ std::vector<int64_t> PredictedSent(const SimMesh& mesh,
       value.integral ? step::kIntegerBytes : DtypeBits(dtype) / 8;
   const AxisGroup axes = program.axes.Group(instruction.axes);
   const int64_t n = mesh.Parts(axes);
+  // The axes in their new order, if the instruction changes it.
+  const AxisGroup to = program.axes.Group(
+      program.slots[AsIndex(instruction.out)].sharding.dims[instruction.dim]);
   for (int device = 0; device < mesh.devices(); ++device) {
     const int64_t member = mesh.Index(device, axes);
     int64_t& sent = out[AsIndex(device)];
-    switch (instruction.collective) {
-      case Collective::kAllGather:
-        sent = AllGatherSent(elements * width, n);
-        break;
-      case Collective::kReduceScatter:
-        sent = ReduceScatterSent(elements, width, n, member);
-        break;
-      case Collective::kAllReduce:
-        sent = AllReduceSent(elements, width, n, member);
-        break;
-      case Collective::kAllToAll:
-        sent = AllToAllSent(elements * width, n);
-        break;
-      case Collective::kPpermute: {
-        const AxisGroup to =
-            program.axes.Group(program.slots[AsIndex(instruction.out)]
-                                   .sharding.dims[instruction.dim]);
-        const bool stays =
-            instruction.shift == 0 ? mesh.Index(device, to) == member : n == 1;
-        sent = stays ? 0 : elements * width;
-        break;
-      }
-      case Collective::kBroadcast:
-        break;
-    }
+    // A device that keeps its block when blocks change places sends nothing.
+    const bool stays = instruction.collective == Collective::kPpermute &&
+                       instruction.shift == 0 &&
+                       mesh.Index(device, to) == member;
+    sent = stays ? 0
+                 : DefOf(instruction.collective)
+                       .member_sent(elements, width, n, member);
   }
   return out;
 }

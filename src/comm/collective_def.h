@@ -1,0 +1,49 @@
+// The definition of a collective: its name, the bytes that it sends, and what
+// its time depends on, in one record. A new collective is an enumerator, a
+// record and the two entries of the executor (exec/machine/collectives.cc, and
+// collectives_ranks.cc for MPI). The formulas are those of collective.h.
+#ifndef SHARDC_COMM_COLLECTIVE_DEF_H_
+#define SHARDC_COMM_COLLECTIVE_DEF_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "comm/collective.h"
+
+namespace shardc {
+
+// Between which devices a collective sends. The time depends on it.
+enum class Route : uint8_t {
+  kChunks,  // chunks of the tensor pass through all devices of the group
+  kPairs,   // each device sends a part of its own to each of the others
+  kShift,   // each device sends all it has to one other device
+};
+
+struct CollectiveDef {
+  Collective kind = Collective::kAllGather;
+  std::string_view name = {};
+  // The result has sums or maxima of the members' elements.
+  bool reduces = false;
+
+  // --- bytes ---
+  // Returns the bytes that one member of a group of n sends if its input has
+  // this many elements: as sizes count them in BusiestSent. INT64_MAX if the
+  // bytes overflow.
+  int64_t (*member_sent)(int64_t elements, int64_t element_bytes, int64_t n,
+                         int64_t member) = nullptr;
+  // Returns the same for the member that sends most, for n > 1.
+  int64_t (*busiest_sent)(int64_t elements, int64_t element_bytes,
+                          int64_t n) = nullptr;
+
+  // --- time ---
+  Route route = Route::kChunks;
+  // How often the bytes of the unsharded tensor pass through the group's links:
+  // twice in an all-reduce, which is a reduce-scatter and an all-gather.
+  int passes = 1;
+};
+
+const CollectiveDef& DefOf(Collective kind);
+
+}  // namespace shardc
+
+#endif  // SHARDC_COMM_COLLECTIVE_DEF_H_
