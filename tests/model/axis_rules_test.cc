@@ -98,9 +98,15 @@ TEST_CASE("seven rules have a decode twin") {
 
 TEST_CASE("tokens are found by either name") {
   CHECK(BuiltinTokens().size() == 21);
-  for (const Token& token : BuiltinTokens()) {
-    CHECK(FindToken(token.short_name) == &token);
-    CHECK(FindToken(token.long_name) == &token);
+  const std::span<const Token> tokens = BuiltinTokens();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
+    // Compares positions in the list, which a failed check can print.
+    for (const std::string_view name : {token.short_name, token.long_name}) {
+      const Token* found = FindToken(name);
+      REQUIRE(found != nullptr);
+      CHECK(static_cast<size_t>(found - tokens.data()) == i);
+    }
     CHECK(token.rule.has_value() == (token.short_name != "_"));
   }
   REQUIRE(FindToken("__FULLY_SHARDED_DATA_PARALLEL__") != nullptr);

@@ -118,11 +118,17 @@ TEST_CASE("a node is found by its place") {
   const auto document = Parse("a: [1, {b: 2}]\nc: 3\n", findings);
   REQUIRE(document);
   const YamlNode& root = document->root();
-  CHECK(FindNode(root, document->PlaceOf(root)) == &root);
   const YamlNode& inner = root.members[0].value.items[1].members[0].value;
-  CHECK(FindNode(root, document->PlaceOf(inner)) == &inner);
   const YamlNode& last = root.members[1].value;
-  CHECK(FindNode(root, document->PlaceOf(last)) == &last);
+  for (const YamlNode* node : {&root, &inner, &last}) {
+    CAPTURE(node->begin);
+    const YamlNode* found = FindNode(root, document->PlaceOf(*node));
+    REQUIRE(found != nullptr);
+    CHECK(found->begin == node->begin);
+    CHECK(found->end == node->end);
+    const bool same = found == node;
+    CHECK(same);
+  }
   CHECK(FindNode(root, {document->source(), 1, 2}) == nullptr);
 }
 
