@@ -38,61 +38,115 @@ using Sizes = std::vector<int64_t>;
 // `label`, `to`, `index`, `fn` and so on are attributes of Op. The records in
 // step/op_def.h state which attributes an op uses and how it is sharded.
 enum class OpKind : uint8_t {
-  kInput,   // a parameter, a moment, or data
-  kEinsum,  // product of two; labels that the result lacks are summed
-  kAdd,     // sum of two or more; those with fewer labels are broadcast
-  kScale,   // the operand times `scale`
-  kFn,      // elementwise `fn` of one operand, or of two broadcast as in kAdd
-  kSum,     // sum over `label`
-  kMax,     // maximum over `label`
-  kBroadcast,  // the operand, repeated along `label`
-  kLookup,     // (table [v, d], ids [b, t]) -> [b, t, d]: rows ids + `index` of
-               // `label`
-  kScatter,    // (ids [b, t], g [b, t, d]) -> [v, d]: adds g to rows of `label`
-  kPick,       // (logits [b, t, v], ids [b, t]) -> [b, t]: elements of `label`
-  kPlace,      // (ids [b, t], g [b, t]) -> [b, t, v]: g at elements of `label`
-  kSplit,      // `label` (n h) becomes all its factors
-  kMerge,      // all factors become `label` (n h)
-  kPart,       // part number `index` of `label`, called `to` in the result
-  kUnpart,     // the part `to`, number `index`, in `label`; zeros elsewhere
-  kIndex,      // row `index` of `label`, which the result lacks
-  kUnindex,    // the operand as row `index` of `label`; zeros elsewhere
-  kRename,     // `label` is called `to`
-  kIdentity,   // the same values, under another sharding constraint
-  kRope,      // (x, positions): pairs of `label` rotated by ropes[`index`] with
-              // angles times `sign`
-  kMask,      // (scores, positions of queries, of keys): minus infinity for
-              // keys that `fn` hides: "causal" hides later keys, "all" hides
-              // none. With counts {window}, "causal" also hides keys that are
-              // a window before the query, "chunked" keys of other windows.
-              // If `label` names the heads, each head's slope times `scale`
-              // times the key's position is added
-  kRepeat,    // KV heads `label` for query heads `to`: KV head n / (|n| / |k|);
-              // if `fn` is kInSlices, each device counts its own heads
-  kGroupSum,  // query heads `label` summed by group to KV heads `to`
-  kTopGroups,  // scores [b, t, e] -> 1 along `label` for experts of the best
-               // groups, else 0; counts: {groups, chosen}; a group's score is
-               // its "max" or the sum of its "top2", by `fn`
-  kTopK,       // scores [b, t, e] -> 1 along `label` for the best experts, else
-               // 0; counts: {chosen}
-  kSlots,      // choice [b, t, e] -> 1 along `to` at the token's place in the
-               // queue of an expert of `label`; tokens without place: 0
-  kDropout,    // drops elements at the rate scale.constant, by the key `index`
-               // and the global index of the element
-  kCacheWrite,  // (cache [b, s, k, h], new [b, t, k, h], positions [b, t]): the
-                // cache with the new rows
-  kAdamW,  // (p, g, m, v, clip) -> the new p, m or v, by `index` 0, 1 or 2;
-           // weight decay: scale.constant
-  kRoll,   // each row of `label` at the next place, with `sign` -1 at the one
-           // before; the last row comes first, or zeros if `fn` is kOpen
-  kDistance,  // (positions of queries, of keys) -> rows of a table of position
-              // biases, whose rows are `label`; counts: {the distance from
-              // which on all have the last row}; `fn`: "before" for keys before
-              // the query, "both" for keys on both sides
+  // A value that no op computes: a parameter, a moment of the optimizer, data,
+  // or a cache.
+  kInput,
+
+  // (a, b) -> the product of both, summed over the labels that the result
+  // lacks. A matrix product [b, t, d] x [d, f] -> [b, t, f] is one.
+  kEinsum,
+  // (a, b, ...) -> the sum of two or more operands. An operand that lacks a
+  // label of the result is broadcast along it.
+  kAdd,
+  // (a) -> a times `scale`.
+  kScale,
+  // (a) or (a, b) -> the function `fn` of each element; two operands are
+  // broadcast as in kAdd.
+  kFn,
+  // (a) -> the sum over `label`.
+  kSum,
+  // (a) -> the maximum over `label`.
+  kMax,
+  // (a) -> a repeated along `label`, which a lacks.
+  kBroadcast,
+
+  // (table [v, d], ids [b, t]) -> [b, t, d]: the table's rows with the numbers
+  // ids + `index`. `label` is v.
+  kLookup,
+  // (ids [b, t], g [b, t, d]) -> [v, d]: adds each g to the row with the number
+  // of its id. `label` is v. The derivative of kLookup.
+  kScatter,
+  // (logits [b, t, v], ids [b, t]) -> [b, t]: the element of `label` v that the
+  // id names.
+  kPick,
+  // (ids [b, t], g [b, t]) -> [b, t, v]: g at the element of `label` v that the
+  // id names, zeros elsewhere. The derivative of kPick.
+  kPlace,
+
+  // (a) -> a with the factors of `label` as dimensions of their own: (n h)
+  // becomes n, h.
+  kSplit,
+  // (a) -> a with the factors of `label` as one dimension: n, h becomes (n h).
+  kMerge,
+  // (a) -> part number `index` of `label`, a label with parts; the part's label
+  // in the result is `to`.
+  kPart,
+  // (a) -> zeros along `label` except at its part number `index`, which is a.
+  // The label of a is `to`. The derivative of kPart.
+  kUnpart,
+  // (a) -> row `index` of `label`, which the result lacks.
+  kIndex,
+  // (a) -> zeros along `label` except at row `index`, which is a. The
+  // derivative of kIndex.
+  kUnindex,
+  // (a) -> a, whose `label` is called `to` in the result.
+  kRename,
+  // (a) -> a, under another sharding constraint.
+  kIdentity,
+
+  // (x, positions) -> x with pairs of elements of `label` rotated by the angles
+  // of ropes[`index`], times `sign`: -1 rotates back, in the backward pass.
+  kRope,
+  // (scores, positions of queries, positions of keys) -> the scores, with minus
+  // infinity for keys that `fn` hides: "causal" hides keys after the query,
+  // "all" hides none. With counts {window}, "causal" also hides keys that are a
+  // window or more before the query, and "chunked" keys of another window than
+  // the query's. If `label` names the heads, each head's slope times `scale`
+  // times the key's position is added (ALiBi).
+  kMask,
+  // (kv) -> kv with query heads `to` for its KV heads `label`: query head n
+  // takes KV head n / (|n| / |k|). If `fn` is kInSlices, each device counts the
+  // heads of its own shard.
+  kRepeat,
+  // (a) -> query heads `label` summed in groups to KV heads `to`. The
+  // derivative of kRepeat.
+  kGroupSum,
+
+  // (scores [b, t, e]) -> 1 along `label` for the experts of the best groups,
+  // else 0. counts: {groups, chosen}. A group's score is its largest ("max") or
+  // the sum of its two largest ("top2"), by `fn`.
+  kTopGroups,
+  // (scores [b, t, e]) -> 1 along `label` for the experts with the highest
+  // scores, else 0. counts: {chosen}.
+  kTopK,
+  // (choice [b, t, e]) -> [b, t, e, c]: 1 along `to` at the token's place in
+  // the queue of the expert, a row of `label`; zeros for a token without place.
+  kSlots,
+
+  // (a) -> a with elements dropped at the rate scale.constant. The random bits
+  // depend on the key `index` and the element's global index alone, not on the
+  // sharding.
+  kDropout,
+  // (cache [b, s, k, h], new [b, t, k, h], positions [b, t]) -> the cache with
+  // the new rows at their positions.
+  kCacheWrite,
+  // (p, g, m, v, clip) -> the new parameter, first moment or second moment, by
+  // `index` 0, 1 or 2. The weight decay is scale.constant.
+  kAdamW,
+
+  // (a) -> each row of `label` moved to the next place, or with `sign` -1 to
+  // the one before. The last row comes first; with `fn` kOpen zeros do.
+  kRoll,
+  // (positions of queries, positions of keys) -> row numbers of a table of
+  // position biases, whose rows are `label`. counts: {the distance from which
+  // on all keys have the last row}. `fn`: "before" if keys are before the query
+  // only, "both" if they are on both sides.
+  kDistance,
 };
 
 inline constexpr size_t kOpKinds = static_cast<size_t>(OpKind::kDistance) + 1;
 
+// Values of `fn` of kRepeat and of kRoll.
 inline constexpr std::string_view kInSlices = "slices";
 inline constexpr std::string_view kOpen = "open";
 
@@ -167,13 +221,20 @@ struct Parameter {
 };
 
 enum class DataKind : uint8_t {
-  kIds,             // [b, t]
-  kLabels,          // [b, t], or [b] where a row has one
-  kWeights,         // the same: of each label's loss
-  kPositions,       // [b, t]
-  kCache,           // [b, s, k, h]
-  kCachePositions,  // [b, s]: 0, 1, 2 ...
-  kPatches,         // [b, t, ..]: what a token is made of, where it is no word
+  // [b, t]: the tokens' ids.
+  kIds,
+  // [b, t]: the ids to predict; [b] in models with one label a row.
+  kLabels,
+  // Of the labels' shape: the weight of each label's loss.
+  kWeights,
+  // [b, t]: the tokens' positions in the sequence.
+  kPositions,
+  // [b, s, k, h]: keys or values of earlier tokens.
+  kCache,
+  // [b, s]: the positions of the cache's rows, 0, 1, 2 and so on.
+  kCachePositions,
+  // [b, t, ..]: the pixels or frames of a token that has no id.
+  kPatches,
 };
 struct Data {
   DataKind kind = DataKind::kIds;
