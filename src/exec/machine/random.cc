@@ -5,6 +5,7 @@
 //   counter 0, key 0  ->  6627e8d5 e169c58d bc57ac4c 9b00dbd8
 #include "exec/machine/random.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace shardc::exec {
@@ -77,13 +78,36 @@ double Random::Uniform(uint64_t index) const { return ToUnit(Bits(index)); }
 
 double Random::Normal(uint64_t index) const { return Normals(index)[0]; }
 
-// The Box-Muller transform.
 std::array<double, 2> Random::Normals(uint64_t index) const {
-  const auto out = Draw(key_, index, kForBits);
-  const double u = 1.0 - ToUnit(Join(out[0], out[1]));  // (0, 1]
-  const double angle = 2 * M_PI * ToUnit(Join(out[2], out[3]));
-  const double radius = std::sqrt(-2 * std::log(u));
-  return {radius * std::cos(angle), radius * std::sin(angle)};
+  std::array<std::array<double, 2>, 1> out;
+  FillNormals(index, out);
+  return out[0];
+}
+
+// The Box-Muller transform, step by step for a block of numbers: the processor
+// overlaps what is independent, while within one number each step waits for
+// the one before it.
+void Random::FillNormals(uint64_t first,
+                         std::span<std::array<double, 2>> out) const {
+  constexpr size_t kBlock = 32;
+  std::array<double, kBlock> radius, angle, cosine, sine;
+  for (size_t begin = 0; begin < out.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, out.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      const auto bits = Draw(key_, first + begin + i, kForBits);
+      radius[i] = 1.0 - ToUnit(Join(bits[0], bits[1]));  // (0, 1]
+      angle[i] = 2 * M_PI * ToUnit(Join(bits[2], bits[3]));
+    }
+    for (size_t i = 0; i < count; ++i) radius[i] = -2 * std::log(radius[i]);
+    for (size_t i = 0; i < count; ++i) {
+      cosine[i] = std::cos(angle[i]);
+      sine[i] = std::sin(angle[i]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const double length = std::sqrt(radius[i]);
+      out[begin + i] = {length * cosine[i], length * sine[i]};
+    }
+  }
 }
 
 uint64_t Random::Below(uint64_t index, uint64_t bound) const {

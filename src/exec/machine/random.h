@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace shardc::exec {
@@ -29,6 +30,8 @@ class Random {
   double Normal(uint64_t index) const;   // mean 0, variance 1
   // Returns two of them, for half the price each; the first equals Normal's.
   std::array<double, 2> Normals(uint64_t index) const;
+  // Sets `out` to Normals(first), Normals(first + 1) and so on, in less time.
+  void FillNormals(uint64_t first, std::span<std::array<double, 2>> out) const;
   // Returns an integer in [0, bound), bound > 0, with a bias below bound/2^64.
   uint64_t Below(uint64_t index, uint64_t bound) const;
 

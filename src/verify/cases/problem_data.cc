@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "exec/machine/random.h"
@@ -47,6 +48,9 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const int64_t length = shape[1], heads = shape[2], dim = shape[3];
   const auto fill = [&](int64_t b, int) {
     std::vector<double> norm(AsIndex(heads)), means(AsIndex(heads * dim));
+    // The normal numbers of one position, and of the elements that share a
+    // pair with its first and its last.
+    std::vector<std::array<double, 2>> pairs(AsIndex(heads * dim / 2 + 2));
     // The gain of a head and the means of its dims are the same at all
     // positions of a batch row.
     for (int64_t h = 0; h < heads; ++h) {
@@ -58,15 +62,18 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
       means[AsIndex(c)] = offset * (2 * mean.Uniform(cell) - 1);
     }
     int64_t i = b * length * heads * dim;
-    std::array<double, 2> pair = noise.Normals(static_cast<uint64_t>(i / 2));
     for (int64_t t = 0; t < length; ++t) {
+      const int64_t first = i / 2;
+      const int64_t end = (i + heads * dim + 1) / 2;
+      noise.FillNormals(static_cast<uint64_t>(first),
+                        std::span(pairs).first(AsIndex(end - first)));
       const double along =
           length > 1 ? static_cast<double>(t) / static_cast<double>(length - 1)
                      : 0;
       for (int64_t h = 0; h < heads; ++h) {
         for (int64_t d = 0; d < dim; ++d, ++i) {
-          if (i % 2 == 0) pair = noise.Normals(static_cast<uint64_t>(i / 2));
-          double x = norm[AsIndex(h)] * pair[AsIndex(i % 2)];
+          double x =
+              norm[AsIndex(h)] * pairs[AsIndex(i / 2 - first)][AsIndex(i % 2)];
           if (offset != 0) {
             x += means[AsIndex(h * dim + d)] +
                  offset * 0.5 * (along - 0.5) * (d % 2 == 0 ? 1 : -1);

@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace shardc::exec {
 namespace {
@@ -52,6 +54,15 @@ TEST_CASE("random numbers have the stated moments and ranges") {
   std::set<int64_t> values;
   for (int i = 0; i < 200; ++i) values.insert(sequence.Between(-2, 2));
   CHECK(values == std::set<int64_t>{-2, -1, 0, 1, 2});
+}
+
+TEST_CASE("normal numbers are the same one by one and in blocks of any size") {
+  const Random r(13);
+  for (const size_t count : {0, 1, 31, 32, 33, 100}) {
+    std::vector<std::array<double, 2>> block(count);
+    r.FillNormals(5, block);
+    for (size_t i = 0; i < count; ++i) CHECK(block[i] == r.Normals(5 + i));
+  }
 }
 
 TEST_CASE("dropout follows the rate and each part of the key") {
