@@ -237,14 +237,16 @@ std::vector<double> DeviceErrors(const Case& test, const Array& got,
   for (int device = 0; device < mesh.devices(); ++device) {
     const Shape start = exec::LocalStart(mesh, out.shape, out.spec, device);
     double worst = 0;
-    for (int64_t i = 0; i < exec::ElementsOf(extent); ++i) {
-      const Shape at = exec::PositionOf(extent, i);
-      const double error =
-          std::abs(got.At(start[0] + at[0], start[1] + at[1], start[2] + at[2],
-                          start[3] + at[3]) -
-                   reference.At(start[0] + at[0], start[1] + at[1],
-                                start[2] + at[2], start[3] + at[3]));
-      if (!(error <= worst)) worst = error;
+    for (int64_t row = 0; row < extent[0] * extent[1] * extent[2]; ++row) {
+      const int64_t b = start[0] + row / (extent[1] * extent[2]);
+      const int64_t t = start[1] + row / extent[2] % extent[1];
+      const int64_t h = start[2] + row % extent[2];
+      const double* const have = got.Row(b, t, h) + start[3];
+      const double* const want = reference.Row(b, t, h) + start[3];
+      for (int64_t d = 0; d < extent[3]; ++d) {
+        const double error = std::abs(have[d] - want[d]);
+        if (!(error <= worst)) worst = error;
+      }
     }
     errors.push_back(worst);
   }

@@ -36,6 +36,10 @@ void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   x = exec::SliceDim(*x, dim, begin, end - begin);
 }
 
+// The elements of query, key and value that a part has at most: 16 MiB in
+// double. Larger parts are no faster.
+constexpr int64_t kPartElements = int64_t{1} << 21;
+
 // Copies a part's [b, T, h, Dv] into the full array.
 void Place(const Array& from, const RowsAndHeads& part, int64_t group,
            Array& to) {
@@ -122,6 +126,30 @@ exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
                                      part.heads * times, heads * times);
   }
   return out;
+}
+
+std::optional<ReferenceOfParts> ReferenceInParts(
+    const Case& test, const exec::AttentionProblem& problem,
+    const dense::Options& options, bool logits, std::string& why) {
+  const int64_t elements = problem.query.Elements() + problem.key.Elements() +
+                           problem.value.Elements();
+  ReferenceOfParts whole;
+  const size_t dim = HeadDim(problem.layout);
+  whole.output =
+      Array::Zeros({problem.query.shape[0], problem.query.shape[3 - dim],
+                    problem.query.shape[dim], problem.value.shape[3]});
+  for (const RowsAndHeads& part :
+       PartsFor(problem, static_cast<int>(elements / kPartElements + 1))) {
+    const dense::Inputs in = InputsOf(test, PartOf(problem, part));
+    const auto right = dense::Attention(in, options, why);
+    if (!right) return std::nullopt;
+    if (logits) {
+      whole.largest_logit =
+          std::max(whole.largest_logit, dense::LargestLogit(in, options));
+    }
+    Place(right->output, part, Group(problem), whole.output);
+  }
+  return whole;
 }
 
 std::optional<JoinedParts> JudgeInParts(const Case& test,

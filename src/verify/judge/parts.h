@@ -1,11 +1,13 @@
 // Computes the reference of a case, and its run on one device, in parts: rows
 // of the batch and key heads with their queries, between which nothing is
-// summed. Each rank takes some parts, so none needs the memory for all.
+// summed. Each rank takes some parts, so none needs the memory for all; one
+// process takes them one after the other, for the same reason.
 #ifndef SHARDC_VERIFY_JUDGE_PARTS_H_
 #define SHARDC_VERIFY_JUDGE_PARTS_H_
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dense/attention.h"
@@ -31,6 +33,19 @@ std::vector<RowsAndHeads> PartsFor(const exec::AttentionProblem& problem,
                                    int ranks);
 exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
                               const RowsAndHeads& part);
+
+struct ReferenceOfParts {
+  dense::Array output;  // [B, T, H, Dv]
+  double largest_logit = 0;
+};
+// Returns the reference of a case for which HasParts holds, computed part after
+// part, so that the inputs of only one part exist in double: those of all rows
+// take twice the memory of the case itself. Returns nullopt, and the reason in
+// `why`, if the reference is not defined. `logits`: also return the largest
+// logit.
+std::optional<ReferenceOfParts> ReferenceInParts(
+    const Case& test, const exec::AttentionProblem& problem,
+    const dense::Options& options, bool logits, std::string& why);
 
 struct JoinedParts {
   dense::Array reference;  // [B, T, H, Dv]

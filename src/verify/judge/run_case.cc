@@ -79,7 +79,7 @@ class Judge {
     if (!HasParts(test_, problem_)) return;
     ReportProgress("the reference");
     parts_ = JudgeInParts(
-        test_, problem_, DenseOptions(), OutputDtype(test_) == Dtype::kF32,
+        test_, problem_, DenseOptions(), NeedsLogit(),
         [&](const exec::AttentionProblem& part) -> std::optional<Buffer> {
           const Case alone = Unsharded(test_);
           const exec::SimMesh mesh(alone.mesh);
@@ -227,13 +227,18 @@ class Judge {
 
   bool Dense() {
     std::string why;
-    if (!parts_) inputs_ = InputsOf(test_, problem_);
     dense_ = DenseOptions();
     std::optional<dense::NarrowResult> right;
     if (parts_) {
       right = dense::NarrowResult{std::move(parts_->reference), {}};
+    } else if (options_.wrong == nullptr && HasParts(test_, problem_)) {
+      right = RightOutputInParts(why);
     } else {
+      inputs_ = InputsOf(test_, problem_);
       right = RightOutput(inputs_, why);
+      if (right && NeedsLogit()) {
+        logit_ = dense::LargestLogit(inputs_, dense_);
+      }
     }
     if (!right) {
       result_.status = Status::kUnsupported;
@@ -250,11 +255,21 @@ class Judge {
       tensors_->output = output_;
       tensors_->reference = reference_;
     }
-    logit_ = OutputDtype(test_) == Dtype::kF32 ? LargestLogit() : 0;
+    if (parts_ && NeedsLogit()) logit_ = parts_->largest_logit;
     // Only wrong outputs are computed from the inputs again. At full sizes the
     // arrays of a case decide how much memory `verify` takes.
     if (options_.wrong == nullptr) inputs_ = {};
     return true;
+  }
+
+  // Only the tolerance of float32 depends on the largest logit.
+  bool NeedsLogit() const { return OutputDtype(test_) == Dtype::kF32; }
+
+  std::optional<dense::NarrowResult> RightOutputInParts(std::string& why) {
+    auto whole = ReferenceInParts(test_, problem_, dense_, NeedsLogit(), why);
+    if (!whole) return std::nullopt;
+    logit_ = whole->largest_logit;
+    return dense::NarrowResult{std::move(whole->output), {}};
   }
 
   // Computes the reference in the arithmetic that was requested.
@@ -285,11 +300,6 @@ class Judge {
     }
     unsharded_ = std::move(whole.output.local[0]);
     return true;
-  }
-
-  double LargestLogit() const {
-    return parts_ ? parts_->largest_logit
-                  : dense::LargestLogit(inputs_, dense_);
   }
 
   bool Numbers() {
