@@ -251,6 +251,14 @@ std::string RefusedDerived(const std::string& own) {
   return findings.all()[0].message + " | " + findings.all()[0].help;
 }
 
+TEST_CASE("every unknown block of a list is reported") {
+  Findings findings;
+  CHECK(Derived("  layer: [outt, inn]\n", findings) == nullptr);
+  REQUIRE(findings.all().size() == 2);
+  CHECK(findings.all()[0].message == "there is no block `outt`");
+  CHECK(findings.all()[1].message == "there is no block `inn`");
+}
+
 TEST_CASE("unknown names and circles of blocks are reported") {
   CHECK(RefusedDerived("  params: {qq: null}\n") ==
         "`qq` is null, but there is no inherited entry of that name to remove"
