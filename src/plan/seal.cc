@@ -35,21 +35,29 @@ constexpr std::string_view kHelp =
     "write the plan again with `shardc plan -o FILE`, or pass `--allow-edited` "
     "to use it as it is";
 
-// Writes a value with sorted members, as RFC 8785 does.
+void WriteCanonical(JsonWriter& json, const JsonValue& value);
+
+// Writes an object with sorted members, as RFC 8785 does, but for one member.
+void WriteSorted(JsonWriter& json, const JsonValue& object,
+                 std::string_view left_out = {}) {
+  std::vector<std::string_view> names;
+  std::vector<JsonValue> values;
+  for (const JsonMember member : object.members()) {
+    if (!left_out.empty() && member.name() == left_out) continue;
+    names.push_back(member.name());
+    values.push_back(member.value);
+  }
+  json.BeginObject();
+  for (const uint32_t at : CanonicalOrder(names)) {
+    json.Key(names[at]);
+    WriteCanonical(json, values[at]);
+  }
+  json.EndObject();
+}
+
 void WriteCanonical(JsonWriter& json, const JsonValue& value) {
   if (value.IsObject()) {
-    std::vector<std::string_view> names;
-    std::vector<JsonValue> values;
-    for (const JsonMember member : value.members()) {
-      names.push_back(member.name());
-      values.push_back(member.value);
-    }
-    json.BeginObject();
-    for (const uint32_t at : CanonicalOrder(names)) {
-      json.Key(names[at]);
-      WriteCanonical(json, values[at]);
-    }
-    json.EndObject();
+    WriteSorted(json, value);
   } else if (value.IsArray()) {
     json.BeginArray();
     for (const JsonValue item : value.items()) WriteCanonical(json, item);
@@ -67,23 +75,6 @@ void WriteCanonical(JsonWriter& json, const JsonValue& value) {
   } else {
     json.Null();
   }
-}
-
-// The stages but for the name of their schedule, whose table is covered.
-void WriteMeaning(JsonWriter& json, const JsonValue& stages) {
-  std::vector<std::string_view> names;
-  std::vector<JsonValue> values;
-  for (const JsonMember member : stages.members()) {
-    if (member.name() == "schedule") continue;
-    names.push_back(member.name());
-    values.push_back(member.value);
-  }
-  json.BeginObject();
-  for (const uint32_t at : CanonicalOrder(names)) {
-    json.Key(names[at]);
-    WriteCanonical(json, values[at]);
-  }
-  json.EndObject();
 }
 
 // The members of a parameter that the fingerprint covers, sorted; of each mode
@@ -144,7 +135,8 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   json.EndObject();
   if (const auto stages = root.Find("stages")) {
     json.Key("stages");
-    WriteMeaning(json, *stages);
+    // The schedule's table is covered, and not its name.
+    WriteSorted(json, *stages, "schedule");
   }
   json.EndObject();
   return "sha256:" + digest.Hex();
