@@ -93,7 +93,7 @@ operations:
 
   // A record wins over the defaults.
   SettingsRecord ring = all;
-  ring.Lay(*read.file->Find("ring"));
+  ring.Override(*read.file->Find("ring"));
   CHECK(ring.order == SequenceOrder::kZigZag);
   CHECK(ring.softmax_dtype == Dtype::kF16);
   CHECK(ring.soft_cap == 0);
