@@ -29,10 +29,23 @@ std::function<void(const search::Progress&)> SearchProgressLine(
   };
 }
 
+// Returns the pipeline if it is faster than the winner by more than times of
+// different axes may differ; null otherwise.
+const search::Pipeline* FasterPipeline(const search::Found& found) {
+  const auto& fastest = found.pipelines.fastest;
+  const bool faster =
+      fastest && found.winner &&
+      fastest->seconds * (1 + search::kTieOther) < found.winner->Seconds();
+  return faster ? &*fastest : nullptr;
+}
+
 void Prove(const SearchInputs& inputs, SearchReport& report) {
   const search::Found& found = report.found;
   if (inputs.prove == 0 || !found.winner) return;
   report.proof = ProofOf(*found.winner, inputs);
+  if (const auto* const pipeline = FasterPipeline(found)) {
+    report.of_pipeline = ProofOf(*pipeline, inputs);
+  }
   for (int64_t i = 0; i + 1 < inputs.prove; ++i) {
     const auto at = static_cast<size_t>(i);
     if (at >= found.front.size()) break;
@@ -42,16 +55,6 @@ void Prove(const SearchInputs& inputs, SearchReport& report) {
 
 bool Failed(const SearchProof& proof) {
   return proof.status == SearchProof::Status::kFail;
-}
-
-// Returns the pipeline if it is faster than the winner by more than times of
-// different axes may differ; null otherwise.
-const search::Pipeline* FasterPipeline(const search::Found& found) {
-  const auto& fastest = found.pipelines.fastest;
-  const bool faster =
-      fastest && found.winner &&
-      fastest->seconds * (1 + search::kTieOther) < found.winner->Seconds();
-  return faster ? &*fastest : nullptr;
 }
 
 int RunSearch(const SearchFlags& flags, const Common& common,
@@ -69,7 +72,8 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   // A sharding that fails its proof is not written.
   const bool writes =
       report.found.winner && !Failed(report.proof) && !flags.output.empty();
-  const search::Pipeline* const pipeline = FasterPipeline(report.found);
+  const search::Pipeline* const pipeline =
+      Failed(report.of_pipeline) ? nullptr : FasterPipeline(report.found);
   if (writes && !WriteSearched(*report.found.winner, pipeline, *inputs,
                                flags.output, common, findings)) {
     return kFailed;
@@ -99,7 +103,7 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   };
   if (!PutOut(write, findings)) return kFailed;
   const bool proved =
-      !Failed(report.proof) &&
+      !Failed(report.proof) && !Failed(report.of_pipeline) &&
       std::none_of(report.proofs.begin(), report.proofs.end(), Failed);
   return report.found.winner && proved ? kDone : kFound;
 }

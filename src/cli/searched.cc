@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,10 +23,14 @@
 #include "emit/emit.h"
 #include "emit/plans/manifest_text.h"
 #include "emit/plans/rules_file.h"
+#include "model/stages.h"
 #include "plan/compile.h"
+#include "plan/planned_stages.h"
+#include "plan/stages.h"
 #include "source/file.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
+#include "verify/step/stage_proof.h"
 #include "verify/step/step_report.h"
 
 namespace shardc::cli {
@@ -52,7 +57,8 @@ int64_t ProvedMicrobatches(int64_t parts) {
 
 std::string ReducedText(const verify::StepReport& report) {
   return "passes `verify step` at reduced sizes on " +
-         MeshWords(report.reduced_mesh) + ": " +
+         MeshWords(report.reduced_mesh) +
+         (report.stages ? ", in stages: " : ": ") +
          Counted(report.gradients, "gradient") + ", " +
          Counted(report.updates, "updated parameter") +
          ", every value equal to the dense model's";
@@ -139,18 +145,75 @@ std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
   return out;
 }
 
-}  // namespace
+// Divides a compiled model into the stages of a pipeline; nullopt if that
+// fails.
+using Divide = std::function<std::optional<verify::StageSettings>(
+    const Compiled&, int64_t microbatches, Findings&)>;
 
-SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs) {
+std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
+                                              const SearchInputs& inputs,
+                                              const Compiled& compiled,
+                                              int64_t microbatches,
+                                              Findings& findings) {
+  StageDeclaration declared;
+  declared.axis = one.axis;
+  declared.schedule = one.schedule;
+  declared.virtual_stages = one.virtual_stages;
+  declared.assign = StageAssignment::kListed;
+  declared.listed = one.layers;
+  const auto request = DeclaredRequest(
+      declared, compiled.mesh, static_cast<int32_t>(microbatches), findings);
+  if (!request) return std::nullopt;
+  const auto& model = inputs.request.model;
+  const auto planned =
+      DivideIntoStages(compiled, model ? &*model : nullptr, *request, findings);
+  if (!planned) return std::nullopt;
+  return verify::StageSettings{one.axis, StageMesh(compiled.mesh, one.axis),
+                               planned->table, one.layers};
+}
+
+std::string UnprovedText(const Findings& findings) {
+  return "not proved: " + (findings.all().empty()
+                               ? std::string("no step can be built")
+                               : findings.all().front().message);
+}
+
+SearchProof VerdictOf(const std::optional<verify::StepReport>& report, int zero,
+                      const Findings& findings) {
+  SearchProof out;
+  out.status = SearchProof::Status::kUnsupported;
+  if (!report) {
+    out.text = UnprovedText(findings);
+  } else if (report->status == verify::StepStatus::kPass) {
+    out.status = SearchProof::Status::kPass;
+    out.text = ReducedText(*report);
+    if (zero > 0) {
+      out.text +=
+          "; ZeRO " + std::to_string(zero) + " is not part of the proof";
+    }
+  } else if (report->status == verify::StepStatus::kFail) {
+    out.status = SearchProof::Status::kFail;
+    out.text = "fails, which is a defect of shardc: " +
+               (report->problems.empty() ? std::string("a value differs")
+                                         : report->problems.front());
+  } else {
+    out.text = "not proved: " + report->reason;
+  }
+  return out;
+}
+
+// Proves the step at reduced sizes, in stages if `divide` is not empty.
+SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
+                  const cost::Settings& settings, const SearchInputs& inputs,
+                  const Divide& divide) {
   SearchProof out;
   out.status = SearchProof::Status::kUnsupported;
   const search::Request& request = inputs.request;
-  const cost::Settings& settings = one.report.settings;
   Findings findings;
-  auto rules = request.read(one.file);
+  auto rules = request.read(file);
   std::unique_ptr<const Compiled> compiled;
   if (rules) {
-    compiled = Compile(one.mesh, std::move(*rules), request.manifest,
+    compiled = Compile(mesh, std::move(*rules), request.manifest,
                        request.options, findings);
   }
   if (compiled == nullptr) {
@@ -170,27 +233,34 @@ SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs) {
   step.dtype = Dtype::kF64;
   step.threads = request.threads;
   step.most_devices = kMostProofDevices;
-  const auto report = verify::VerifyStep(step, findings);
-  if (!report) {
-    out.text = "not proved: " + (findings.all().empty()
-                                     ? std::string("no step can be built")
-                                     : findings.all().front().message);
-  } else if (report->status == verify::StepStatus::kPass) {
-    out.status = SearchProof::Status::kPass;
-    out.text = ReducedText(*report);
-    if (settings.zero > 0) {
-      out.text += "; ZeRO " + std::to_string(settings.zero) +
-                  " is not part of the proof";
+  std::optional<verify::StageSettings> stages;
+  if (divide) {
+    // The first axis has the ranks. As many micro-batches fill the pipeline,
+    // and every schedule of the search accepts their number.
+    const int64_t ranks = mesh.axes.front().size;
+    if (settings.microbatches % ranks == 0) step.microbatches = ranks;
+    stages = divide(*compiled, step.microbatches, findings);
+    if (!stages) {
+      out.text = UnprovedText(findings);
+      return out;
     }
-  } else if (report->status == verify::StepStatus::kFail) {
-    out.status = SearchProof::Status::kFail;
-    out.text = "fails, which is a defect of shardc: " +
-               (report->problems.empty() ? std::string("a value differs")
-                                         : report->problems.front());
-  } else {
-    out.text = "not proved: " + report->reason;
+    step.stages = &*stages;
   }
-  return out;
+  return VerdictOf(verify::VerifyStep(step, findings), settings.zero, findings);
+}
+
+}  // namespace
+
+SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs) {
+  return Proof(one.mesh, one.file, one.report.settings, inputs, {});
+}
+
+SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs) {
+  const auto divide = [&](const Compiled& compiled, int64_t microbatches,
+                          Findings& findings) {
+    return StagesOf(one, inputs, compiled, microbatches, findings);
+  };
+  return Proof(one.mesh, one.file, one.settings, inputs, divide);
 }
 
 bool WriteSearched(const search::Sharding& one,

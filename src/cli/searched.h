@@ -15,6 +15,8 @@ namespace shardc::cli {
 // Compiles a sharding for its mesh and proves its training step at reduced
 // sizes, as `verify step` does.
 SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
+// The same for the stages of a pipeline.
+SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs);
 
 // Writes the mesh, the rules unless they are the given rules, and a project
 // with both; and those of a pipeline, with its stages, as another target.

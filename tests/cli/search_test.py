@@ -127,6 +127,8 @@ class Search(DescribedCase):
                          [rank["parameters"] for rank in cost["ranks"]])
         text = self.check(run("search", *step), 0).out
         self.assertIn("no time of a pipeline is calibrated", text)
+        self.assertIsNone(pipeline["proved"])
+        self.assertTrue(self.search(*step[:-2])["pipeline"]["proved"])
         self.assertIn("the pipeline's figures: shardc cost", text)
         page = self.check(run("search", *step, "--format", "html"), 0).out
         self.assertIn("<h2>Pipelines</h2>", page)

@@ -12,6 +12,7 @@
 
 #include "emit/costs/columns.h"
 #include "emit/costs/figures.h"
+#include "emit/costs/search_pipelines.h"
 #include "emit/costs/time_parts.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -180,30 +181,6 @@ std::string CountsText(const search::Counts& counts) {
          "\n";
 }
 
-std::string PipelinesText(const search::Found& found) {
-  const search::Pipelines& pipelines = found.pipelines;
-  if (!pipelines.why_not.empty()) {
-    return "pipelines   not searched: " + pipelines.why_not + "\n";
-  }
-  std::string out = "pipelines   ";
-  if (!pipelines.fastest) {
-    out += "none that fits";
-  } else {
-    const search::Pipeline& one = *pipelines.fastest;
-    out +=
-        SearchPipelineText(one) + ": " +
-        (found.winner ? ChangeText(one.seconds / found.winner->Seconds()) + ", "
-                      : "") +
-        SecondsText(one.seconds) + " a step, " +
-        ShareText(std::llround(one.bubble * 1e6), 1'000'000) + " bubble, " +
-        BytesText(one.bytes) +
-        " of tensors on the fullest rank; no time of a pipeline is "
-        "calibrated";
-  }
-  return out + "\n            " + CountText(pipelines.evaluated) + " of " +
-         CountText(pipelines.bounded) + " evaluated, in the order of bounds\n";
-}
-
 std::string KnownText(const search::Found& found) {
   if (!found.winner) return "";
   Columns table;
@@ -259,12 +236,7 @@ void WriteSharding(JsonWriter& json, const Sharding& one,
   json.Member("expected_s", one.Seconds());
   json.Member("bytes_per_device", one.Bytes());
   json.Member("fits", one.report.memory.Fits());
-  json.Key("proved");
-  if (proof.status == SearchProof::Status::kNotRun) {
-    json.Null();
-  } else {
-    json.Bool(proof.status == SearchProof::Status::kPass);
-  }
+  WriteProved(json, proof);
   json.Key("unmeasured");
   if (one.unmeasured.empty()) {
     json.Null();
@@ -314,46 +286,6 @@ void WriteWhyNot(JsonWriter& json, const WhyNot& one) {
   json.EndObject();
 }
 
-void WritePipelines(JsonWriter& json, const search::Pipelines& pipelines) {
-  json.Key("pipeline");
-  if (!pipelines.fastest) {
-    json.Null();
-  } else {
-    const search::Pipeline& one = *pipelines.fastest;
-    json.BeginObject(JsonLayout::kLines);
-    json.Key("mesh");
-    json.BeginObject();
-    for (const MeshAxis& axis : one.mesh.axes) {
-      json.Member(axis.name, axis.size);
-    }
-    json.EndObject();
-    json.Member("axis", one.axis);
-    json.Member("schedule", one.schedule);
-    json.Member("virtual", int64_t{one.virtual_stages});
-    json.Key("layers");
-    json.Array(one.layers);
-    json.Member("rules", one.rules);
-    json.Member("remat", one.settings.remat.text);
-    json.Member("microbatches", one.settings.microbatches);
-    json.Member("zero", int64_t{one.settings.zero});
-    json.Member("expected_s", one.seconds);
-    json.Member("bubble", one.bubble);
-    json.Member("tensor_bytes", one.bytes);
-    json.EndObject();
-  }
-  json.Key("pipelines");
-  json.BeginObject();
-  json.Member("bounded", pipelines.bounded);
-  json.Member("evaluated", pipelines.evaluated);
-  json.Key("why_not");
-  if (pipelines.why_not.empty()) {
-    json.Null();
-  } else {
-    json.String(pipelines.why_not);
-  }
-  json.EndObject();
-}
-
 void WriteCounts(JsonWriter& json, const search::Counts& counts) {
   json.Key("counts");
   json.BeginObject();
@@ -393,22 +325,14 @@ std::string SearchSettingsText(const cost::Settings& settings) {
          ", ZeRO " + std::to_string(settings.zero);
 }
 
-std::string SearchPipelineText(const search::Pipeline& one) {
-  return SearchMeshText(one.mesh) + ", " + one.schedule +
-         (one.virtual_stages > 1
-              ? " with " + std::to_string(one.virtual_stages) + " stages a rank"
-              : "") +
-         ", " + SearchSettingsText(one.settings);
-}
-
 std::string SearchReportText(const SearchReport& report) {
   const search::Found& found = report.found;
   std::string out;
   if (found.winner) {
     out = WinnerText(report) + FrontText(found) + TiesText(found) +
-          WhyNotText(found) + PipelinesText(found) + KnownText(found);
+          WhyNotText(found) + SearchPipelinesText(report) + KnownText(found);
   } else {
-    out = NothingText(report) + PipelinesText(found);
+    out = NothingText(report) + SearchPipelinesText(report);
   }
   out += CountsText(found.counts) + UnfinishedText(found);
   out += "not searched: " + std::string(kNotSearched) + "\n";
@@ -473,7 +397,7 @@ void WriteSearchJson(const SearchReport& report, Sink& out) {
   json.Key("reasons");
   json.Array(found.reasons);
   WriteCounts(json, found.counts);
-  WritePipelines(json, found.pipelines);
+  WriteSearchPipelines(json, report);
   json.Key("known");
   json.BeginArray(JsonLayout::kLines);
   for (const search::Known& one : found.known) {

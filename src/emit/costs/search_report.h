@@ -28,6 +28,7 @@ struct SearchReport {
   search::Found found;
   SearchProof proof;                // of the winner
   std::vector<SearchProof> proofs;  // of the first ones of the front
+  SearchProof of_pipeline;          // if it is faster than the winner
 };
 
 // "1 micro-batch, ZeRO 0, remat nothing_saveable".
@@ -35,8 +36,6 @@ std::string SearchSettingsText(const cost::Settings& settings);
 
 // "dp:2,fsdp:32".
 std::string SearchMeshText(const Mesh& mesh);
-// "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
-std::string SearchPipelineText(const search::Pipeline& one);
 // How accurate the expected time is, and by what it is known.
 std::string SearchAccuracyText(const cost::ExpectedTime& time);
 // What the space of the search lacks.

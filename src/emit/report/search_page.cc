@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "emit/costs/figures.h"
+#include "emit/costs/search_pipelines.h"
 #include "emit/report/front_plot.h"
 #include "emit/report/html.h"
 #include "emit/report/sheet.h"

@@ -1,0 +1,24 @@
+// Writes the fastest pipeline that a search found.
+#ifndef SHARDC_EMIT_COSTS_SEARCH_PIPELINES_H_
+#define SHARDC_EMIT_COSTS_SEARCH_PIPELINES_H_
+
+#include <string>
+
+#include "emit/costs/search_report.h"
+#include "source/json_writer.h"
+
+namespace shardc {
+
+// "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
+std::string SearchPipelineText(const search::Pipeline& one);
+// The lines of the text, with the proof and the number that were evaluated.
+std::string SearchPipelinesText(const SearchReport& report);
+// The members `pipeline` and `pipelines`.
+void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);
+
+// The member `proved`: null if the proof was not run.
+void WriteProved(JsonWriter& json, const SearchProof& proof);
+
+}  // namespace shardc
+
+#endif  // SHARDC_EMIT_COSTS_SEARCH_PIPELINES_H_
