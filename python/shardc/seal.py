@@ -55,6 +55,7 @@ _BITS: dict[str, int] = {
     **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
 }
 _LIMIT = 2**63
+_MOST_RANKS = 2**20  # of a pipeline: bytes are added up for each
 
 
 def _text(value: Any) -> str:
@@ -164,6 +165,8 @@ def _checked_stages(
     if stages["axis"] not in sizes:
         raise Misfit(("stages", "axis"), f"is no axis of the mesh: {stages['axis']!r}")
     ranks, end = sizes[stages["axis"]], 0
+    if ranks > _MOST_RANKS:
+        raise Misfit(("stages", "axis"), f"has {ranks} ranks, more than {_MOST_RANKS}")
     for number, stage in enumerate(stages["of"]):
         path = ("stages", "of", number)
         if any(rank >= ranks for rank in stage["ranks"]):

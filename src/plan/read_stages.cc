@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/stages.h"
 #include "source/index.h"
 #include "source/size.h"
 #include "source/wording.h"
@@ -66,7 +67,11 @@ class StagesReader {
       return false;
     }
     out_.ranks = mesh_.SizeOf(out_.axis);
-    return true;
+    if (out_.ranks <= kMostStageRanks) return true;
+    findings_.Add(code::kLimit, axis->place(),
+                  "a pipeline of " + CountText(out_.ranks) +
+                      " ranks is more than " + CountText(kMostStageRanks));
+    return false;
   }
 
   bool ReadTexts(const JsonValue& value) {

@@ -14,7 +14,6 @@ namespace shardc {
 namespace {
 
 constexpr std::string_view kUsualSchedule = "1f1b";
-constexpr int64_t kMostRanks = 1 << 20;
 
 StageBalance BalanceOf(const StageDeclaration& declared) {
   const StageAssignment usual =
@@ -37,10 +36,10 @@ std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
     return std::nullopt;
   }
   const int64_t ranks = mesh.SizeOf(axis);
-  if (ranks > kMostRanks) {
+  if (ranks > kMostStageRanks) {
     findings.Add(code::kLimit, place,
                  "a pipeline of " + CountText(ranks) + " ranks is more than " +
-                     CountText(kMostRanks),
+                     CountText(kMostStageRanks),
                  "take a smaller axis for the stages");
     return std::nullopt;
   }

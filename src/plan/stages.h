@@ -15,6 +15,9 @@
 
 namespace shardc {
 
+// The most ranks of a pipeline: a plan adds up bytes for each.
+inline constexpr int64_t kMostStageRanks = int64_t{1} << 20;
+
 // How layers are divided if their numbers are not given.
 enum class StageBalance : uint8_t {
   kEven,

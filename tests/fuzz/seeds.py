@@ -77,6 +77,23 @@ def plan():
                                "placement": {"axis": "tp", "coordinate": 1}}}}
 
 
+def staged_plan():
+    out = plan()
+    out["schema"] = "shardc.plan/v2"
+    out["stages"] = {
+        "axis": "tp", "microbatches": 4, "placement": "loop",
+        "schedule": "1f1b", "table": "sha256:0", "virtual": 1,
+        "copies": [{"param": "a.w", "ranks": [0, 1], "stages": [0, 1]}],
+        "of": [{"layers": [0, 3], "parts": ["first"], "ranks": [0]},
+               {"layers": [3, 5], "parts": ["last"], "ranks": [1]}]}
+    out["params"] = {
+        "a.w": {"shape": [8, 4], "dtype": "F32", "spec": [], "rule": None,
+                "stages": [0, 1]},
+        "b.w": {"shape": [5, 4], "dtype": "F32", "spec": [], "rule": None,
+                "slices": {"dim": 0, "of": [[0, 3], [3, 5]]}}}
+    return out
+
+
 def shards():
     piece = {"dtype": "F32", "global_shape": [4], "offset": [0], "shape": [2],
              "checksum": "crc32c:00000000"}
@@ -122,6 +139,7 @@ def texts():
                         "axis_types: {dp: explicit}\nprocesses: 8\n"
                         "device: {memory: 80GiB}\n")
     yield "plan", json.dumps(plan())
+    yield "plan", json.dumps(staged_plan())
     yield "shards", json.dumps(shards())
     yield "config", json.dumps({
         "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,

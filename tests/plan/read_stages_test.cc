@@ -24,13 +24,15 @@ struct Read {
   std::string findings;
 };
 
-Read Parse(const std::string& stages, const std::string& params) {
+Read Parse(const std::string& stages, const std::string& params,
+           const std::string& ranks = "2") {
   Findings findings;
   const auto document = JsonDocument::Parse(
       MakeSource("p",
                  R"({"schema": "shardc.plan/v2", "fingerprint": "",
-  "mesh": {"axes": [{"name": "pp", "size": 2}, {"name": "tp", "size": 2}],
-           "devices": 4}, "modes": ["train"], "stages": )" +
+  "mesh": {"axes": [{"name": "pp", "size": )" +
+                     ranks + R"(}, {"name": "tp", "size": 2}]},
+  "modes": ["train"], "stages": )" +
                      stages + R"(, "rules": [], "params": )" + params + "}"),
       findings);
   REQUIRE(document != nullptr);
@@ -149,6 +151,8 @@ TEST_CASE("plan: stages that cannot be are refused") {
     CAPTURE(one.params);
     CHECK(Parse(one.stages, one.params).findings == one.found);
   }
+  CHECK(Parse(Usual(), good, "1099511627776").findings ==
+        "SHD005 a pipeline of 1,099,511,627,776 ranks is more than 1,048,576");
 }
 
 PlanStages Divided(const std::vector<int64_t>& layers,
