@@ -1,4 +1,6 @@
 // Compares the texts of `export` with what JAX, XLA and PyTorch print.
+#include <utility>
+
 #include "doctest/doctest.h"
 #include "emit/exports/exporter.h"
 #include "records.h"
@@ -14,8 +16,11 @@ std::string Exported(const ShardingCase& asked, std::string_view format,
   plan.fingerprint = "sha256:0";
   plan.mesh = asked.mesh;
   plan.modes = {Mode::kTrain};
-  plan.params.push_back(
-      {"w", {asked.shape, Dtype::kF32}, asked.spec, {}, {}, {}});
+  ReadParam param;
+  param.name = "w";
+  param.type = {asked.shape, Dtype::kF32};
+  param.spec = asked.spec;
+  plan.params.push_back(std::move(param));
   options.json = true;
   Findings findings;
   const exports::Exporter* exporter = exports::FindExporter(format);
