@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lint/rules/all.h"
+#include "plan/difference/stage_moves.h"
 #include "source/matching_sink.h"
 #include "source/wording.h"
 
@@ -73,9 +74,19 @@ FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
   }
   const std::string help =
       "look at the change, then run `shardc plan --write-locked`";
-  const size_t differences =
-      difference->fields.size() + difference->steps.size();
+  // The layers that move are reported once for all of their parameters.
+  std::erase_if(difference->fields, [&](const FieldChange& one) {
+    return one.detailed && !difference->layers.empty() &&
+           (one.field == "stages" || one.field == "slices");
+  });
+  const size_t differences = difference->layers.size() +
+                             difference->fields.size() +
+                             difference->steps.size();
   FindingSink out;
+  for (const LayerMove& move : difference->layers) {
+    if (out.size() == limit) break;
+    out.push_back(Make(move.place, LayerMoveText(move), Level::kError, help));
+  }
   for (FieldChange& one : difference->fields) {
     if (out.size() == limit) break;
     Finding& finding = out.emplace_back(

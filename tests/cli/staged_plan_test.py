@@ -318,6 +318,34 @@ class StagedPlan(Case):
             "before": BY_RANK, "after": after["summary"]["bytes_by_rank"]["of"]})
         self.assertEqual(run("diff", one, one).rc, 0)
 
+    def test_a_committed_plan_is_held_to_the_layers(self):
+        self.write("shardc.yaml", f"""version: 1
+targets:
+  t:
+    mesh: pp:4,tp:2
+    rules: [llama.yaml]
+    manifest: {LLAMA[1]}
+    plan: plan.json
+""")
+        rules = "version: 1\nextends: builtin:llama/hf\nstages: "
+        self.write("llama.yaml", rules + "{axis: pp, assign: even}\n")
+        flags = ["--project", self.path("shardc.yaml"), "--allow-outside"]
+        written = run("plan", "--write-locked", *flags)
+        self.assertEqual(written.rc, 0, written)
+        locked = run("check", "--locked", "--select", "SHD195", *flags)
+        self.assertEqual(locked.rc, 0, locked)
+        self.write("llama.yaml", rules + "{axis: pp, assign: [9, 9, 8, 6]}\n")
+        done = run("check", "--locked", "--select", "SHD195", *flags,
+                   "--format", "json")
+        self.assertEqual(done.rc, 1, done)
+        messages = [one["message"] for one in json.loads(done.out)]
+        self.assertEqual(messages, [
+            "layer 8 moves from stage 1 on rank 1 to stage 0 on rank 0",
+            "layers 16-17 move from stage 2 on rank 2 to stage 1 on rank 1",
+            "layers 24-25 move from stage 3 on rank 3 to stage 2 on rank 2"])
+        done = run("plan", "--diff", *flags)
+        self.assertIn("5 layers in another stage", done.out)
+
     def test_difference_of_other_members(self):
         one, _ = self.llama("{axis: pp, assign: even, microbatches: 8}",
                             name="one.json")

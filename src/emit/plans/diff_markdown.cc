@@ -15,6 +15,7 @@
 
 #include "emit/plans/diff_words.h"
 #include "emit/plans/plan_diff.h"
+#include "plan/difference/stage_moves.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -126,7 +127,7 @@ class DiffMarkdown {
   void AddMessages() {
     std::string list;
     for (const LayerMove& move : diff_.layers) {
-      list += "- " + CodeSpan(DiffLayersText(move)) + "\n";
+      list += "- " + CodeSpan(LayerMoveText(move)) + "\n";
     }
     for (const FieldChange& field : diff_.fields) {
       if (!field.detailed) list += "- " + CodeSpan(field.message) + "\n";

@@ -11,6 +11,7 @@
 
 #include "emit/plans/diff_words.h"
 #include "emit/plans/plan_diff.h"
+#include "plan/difference/stage_moves.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -92,7 +93,7 @@ void WriteTotals(const PlanDifference& diff, Sink& out) {
 
 void WriteStages(const PlanDifference& diff, Sink& out) {
   for (const LayerMove& move : diff.layers) {
-    out.Append("~ " + DiffLayersText(move) + "\n");
+    out.Append("~ " + LayerMoveText(move) + "\n");
   }
   if (diff.by_rank_before == diff.by_rank_after) return;
   const size_t ranks =

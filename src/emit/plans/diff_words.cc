@@ -72,15 +72,6 @@ std::string DiffMoveText(const SpecChange& change) {
   return out;
 }
 
-std::string DiffLayersText(const LayerMove& move) {
-  return LayersText(move.layers) +
-         (move.layers.count() == 1 ? " moves" : " move") + " from stage " +
-         std::to_string(move.stage_before) + " on " +
-         RanksText(move.ranks_before) + " to stage " +
-         std::to_string(move.stage_after) + " on " +
-         RanksText(move.ranks_after);
-}
-
 std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,
                               size_t rank) {
   return rank < bytes.size() ? DiffBytesText(bytes[rank]) : "nothing";

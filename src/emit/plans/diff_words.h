@@ -23,8 +23,6 @@ std::string DiffChangeText(const std::optional<int64_t>& before,
 // "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if nothing moves
 // or it is not known.
 std::string DiffMoveText(const SpecChange& change);
-// "layers 8-9 move from stage 1 on rank 1 to stage 0 on rank 0"
-std::string DiffLayersText(const LayerMove& move);
 // The bytes of a rank; "nothing" of one that the plan lacks.
 std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,
                               size_t rank);

@@ -39,7 +39,6 @@ std::string Subject(std::string_view member) {
   if (member == "dtype") return "the dtype of ";
   if (member == "spec") return "the spec of ";
   if (member == "shape") return "the shape of ";
-  if (member == "stages") return "the stages of ";
   if (member == "weight_decay") return "the weight decay of ";
   return "`" + std::string(member) + "` of ";
 }

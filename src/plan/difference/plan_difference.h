@@ -91,6 +91,7 @@ struct HeldChange {
 
 // Layers that another stage of the pipeline has, or other ranks.
 struct LayerMove {
+  Place place = {};  // of the stages in the first plan
   LayerRange layers;
   int32_t stage_before = 0, stage_after = 0;
   std::vector<int32_t> ranks_before, ranks_after;

@@ -57,11 +57,20 @@ std::vector<LayerMove> LayerMoves(const PlanStages& before,
     const PlanStage& b = after.of[AsIndex(now)];
     const int64_t end = std::min({a.layers.end, b.layers.end, layers});
     if (was != now || a.ranks != b.ranks) {
-      out.push_back({{layer, end}, was, now, a.ranks, b.ranks});
+      out.push_back({{}, {layer, end}, was, now, a.ranks, b.ranks});
     }
     layer = std::max(end, layer + 1);
   }
   return out;
+}
+
+std::string LayerMoveText(const LayerMove& move) {
+  return LayersText(move.layers) +
+         (move.layers.count() == 1 ? " moves" : " move") + " from stage " +
+         std::to_string(move.stage_before) + " on " +
+         RanksText(move.ranks_before) + " to stage " +
+         std::to_string(move.stage_after) + " on " +
+         RanksText(move.ranks_after);
 }
 
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
@@ -79,6 +88,7 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
   const auto was = MemberAt(before.members, "stages");
   const auto now = MemberAt(after.members, "stages");
   if (!was || !now) return;  // CompareRemainingFields reports it
+  for (LayerMove& move : to.layers) move.place = was->place();
   const size_t fields = to.fields.size();
   const JsonMembers a = MembersOf(*was), b = MembersOf(*now);
   for (const std::string_view member : NamesOfEither(*now, *was)) {

@@ -2,6 +2,7 @@
 #ifndef SHARDC_PLAN_DIFFERENCE_STAGE_MOVES_H_
 #define SHARDC_PLAN_DIFFERENCE_STAGE_MOVES_H_
 
+#include <string>
 #include <vector>
 
 #include "plan/difference/plan_difference.h"
@@ -14,6 +15,9 @@ namespace shardc {
 // in ascending order; layers with the same move are one.
 std::vector<LayerMove> LayerMoves(const PlanStages& before,
                                   const PlanStages& after);
+
+// "layers 8-9 move from stage 1 on rank 1 to stage 0 on rank 0"
+std::string LayerMoveText(const LayerMove& move);
 
 // Whether the moves of layers explain that a parameter is in other stages: some
 // layer makes the same move.
