@@ -70,6 +70,11 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   auto opened = LoadTarget(flags, without, common, findings);
   const auto settings = CostSettings(command.flags, target, mode, findings);
   if (!opened || !settings) return std::nullopt;
+  if (opened->stages) {
+    PrintMessage(common,
+                 "the declared stages are left out: every device is given all "
+                 "layers; `shardc search` compares meshes with pipelines\n");
+  }
   cost::FitInputs out;
   out.rules = std::move(opened->rules);
   out.manifest = std::move(opened->manifest);

@@ -52,6 +52,14 @@ class Stages(Case):
         return [stage["layers"][1] - stage["layers"][0]
                 for stage in value["stages"]]
 
+    def test_fit_states_that_it_leaves_them_out(self):
+        done = run("fit", *self.inputs("{axis: pp}"), "--devices", "8",
+                   "--axes", "fsdp,tp")
+        self.assertIn("the declared stages are left out", done.err)
+        done = run("fit", *LLAMA, "--rules", "builtin:llama/hf", "--devices",
+                   "8", "--axes", "fsdp,tp", "--no-project")
+        self.assertNotIn("stages", done.err)
+
     def test_cost_takes_declared_stages_as_its_flags(self):
         flags = self.cost("{axis: tp}", "--stages", "pp", "--schedule",
                           "zb-h1", "--assign", "9,9,8,6", "--microbatches", "8")
