@@ -144,17 +144,6 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
   return known;
 }
 
-// Returns the bytes outside of tensors: the context of a GPU, 1 GB, and 0.7 GB
-// for the communicators of each mesh axis in use. Source: NVIDIA/nccl issues
-// 964 and 1685.
-int64_t ContextBytes(const CostInputs& work) {
-  constexpr int64_t kContext = 1'000'000'000, kAxis = 700'000'000;
-  const auto used =
-      std::count_if(work.mesh.axes.begin(), work.mesh.axes.end(),
-                    [](const MeshAxis& axis) { return axis.size > 1; });
-  return kContext + kAxis * used;
-}
-
 int64_t Grown(int64_t bytes, double factor) {
   const double out = Real(bytes) * factor;
   return out < 9.2e18 ? std::llround(out) : INT64_MAX;
@@ -164,7 +153,7 @@ TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
                    const Peak& peak, int64_t total) {
   const Stack& stack = StackOf(work, settings);
   const int64_t kept = total - peak.activations - peak.logits - peak.gathered;
-  const int64_t context = stack.memory.context ? ContextBytes(work) : 0;
+  const int64_t context = ContextBytes(work, stack);
   TakenBytes out;
   out.least = (Size(kept) + peak.least).value();
   out.expected = Grown(total, stack.memory.allocator);
@@ -180,6 +169,15 @@ TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
 }
 
 }  // namespace
+
+int64_t ContextBytes(const CostInputs& work, const Stack& stack) {
+  constexpr int64_t kContext = 1'000'000'000, kAxis = 700'000'000;
+  if (!stack.memory.context) return 0;
+  const auto used =
+      std::count_if(work.mesh.axes.begin(), work.mesh.axes.end(),
+                    [](const MeshAxis& axis) { return axis.size > 1; });
+  return kContext + kAxis * used;
+}
 
 std::optional<Fit> Memory::Verdict() const {
   if (!capacity || !most.total) return std::nullopt;

@@ -77,6 +77,11 @@ struct Memory {
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
 
+// Returns the bytes outside of tensors, 0 if the stack has none: the context of
+// a GPU, 1 GB, and 0.7 GB for the communicators of each mesh axis in use.
+// Source: NVIDIA/nccl issues 964 and 1685.
+int64_t ContextBytes(const CostInputs& work, const Stack& stack);
+
 }  // namespace shardc::cost
 
 #endif  // SHARDC_COST_MEMORY_H_

@@ -27,9 +27,6 @@ namespace {
 
 constexpr int64_t kMostParameters = 5000, kMostEvaluated = 48;
 constexpr int32_t kVirtual[] = {1, 2, 4, 8};
-// The memory of a device outside of tensors: its context, and communicators of
-// each axis. See cost/memory.cc.
-constexpr int64_t kContext = 1'000'000'000, kAxis = 700'000'000;
 
 struct Draft {
   double bound = 0;
@@ -226,12 +223,9 @@ class Finder {
                    const cost::Settings& settings) {
     const auto fullest = cost.Fullest();
     if (!fullest || !cost.capacity) return false;
-    const cost::StackMemory& stack = cost::StackOf(work, settings).memory;
-    const auto used =
-        std::count_if(work.mesh.axes.begin(), work.mesh.axes.end(),
-                      [](const MeshAxis& axis) { return axis.size > 1; });
-    const int64_t context = stack.context ? kContext + kAxis * used : 0;
-    return cost::Real(*fullest) * stack.most_allocator + cost::Real(context) <=
+    const cost::Stack& stack = cost::StackOf(work, settings);
+    return cost::Real(*fullest) * stack.memory.most_allocator +
+               cost::Real(cost::ContextBytes(work, stack)) <=
            cost::Real(*cost.capacity);
   }
 
