@@ -6,6 +6,7 @@
 #include "plan/plan_stages.h"
 
 #include <algorithm>
+#include <array>
 
 #include "schedule/csv.h"
 #include "source/checked.h"
@@ -23,10 +24,7 @@ bool IsOn(const PlanStage& stage, int64_t rank) {
 }
 
 void WriteRange(JsonWriter& json, int64_t begin, int64_t end) {
-  json.BeginArray();
-  json.Integer(begin);
-  json.Integer(end);
-  json.EndArray();
+  json.Array(std::array{begin, end});
 }
 
 // Members of canonical JSON are in the order of their names, so this order is

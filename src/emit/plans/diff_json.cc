@@ -4,6 +4,7 @@
 //   {"schema": "shardc.diff/v1",
 //    "bytes_per_device": {"before": 8192, "after": 16384, "by_mode": [..]},
 //    "params": [{"names": [..], "before": ["tp"], "after": [null], ..}], ..}
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -152,10 +153,7 @@ void WriteStages(JsonWriter& json, const PlanDifference& diff) {
   WriteList(json, "layers", diff.layers, [&](const LayerMove& move) {
     json.BeginObject();
     json.Key("layers");
-    json.BeginArray();
-    json.Integer(move.layers.first);
-    json.Integer(move.layers.end);
-    json.EndArray();
+    json.Array(std::array{move.layers.first, move.layers.end});
     WriteStageOf(json, "before", move.stage_before, move.ranks_before);
     WriteStageOf(json, "after", move.stage_after, move.ranks_after);
     json.EndObject();

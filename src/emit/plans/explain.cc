@@ -184,8 +184,12 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
 // Whether the device holds a tensor that is placed at one coordinate of an
 // axis, or is in a stage of a pipeline.
 bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
-  if (c.stages != nullptr && !RankHolds(*c.stages, param, c.mesh, device)) {
-    return false;
+  if (const auto& stages = c.plan.stages) {
+    const auto axis = c.mesh.Find(stages->axis);
+    if (axis &&
+        !stages->Holds(*c.plan.StagesOf(param), device.coordinates[*axis])) {
+      return false;
+    }
   }
   const PlannedParam& planned = c.plan.params[param];
   if (!planned.coordinate) return true;

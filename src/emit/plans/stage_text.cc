@@ -6,14 +6,13 @@
 //   stage 1 of 4 over `pp`, on rank 1: layers 8-15
 #include "emit/plans/stage_text.h"
 
-#include <algorithm>
-#include <vector>
+#include <array>
 
-#include "source/index.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
 
 namespace shardc {
+
 std::string StageLines(const PlannedStages& stages, size_t param) {
   std::string out;
   const LayerStackRange* stack = stages.units.StackOf(param);
@@ -42,32 +41,16 @@ void WriteParamStages(JsonWriter& json, const PlannedStages& stages,
     json.BeginObject();
     json.Member("stage", share.stage);
     json.Key("ranks");
-    json.BeginArray();
-    for (const int32_t rank : stages.RanksOf(share.stage)) json.Integer(rank);
-    json.EndArray();
+    json.Array(stages.RanksOf(share.stage));
     if (stack != nullptr) {
       json.Key("layers");
-      json.BeginArray();
-      json.Integer(stack->first + share.begin);
-      json.Integer(stack->first + share.end);
-      json.EndArray();
+      json.Array(
+          std::array{stack->first + share.begin, stack->first + share.end});
     }
     json.EndObject();
   }
   json.EndArray();
   json.EndObject();
-}
-
-bool RankHolds(const PlannedStages& stages, size_t param, const Mesh& mesh,
-               const DevicePlace& device) {
-  const auto axis = mesh.Find(stages.axis);
-  if (!axis) return true;
-  const int64_t own = device.coordinates[*axis];
-  for (const StageShare& share : stages.SharesOf(param)) {
-    const auto ranks = stages.RanksOf(share.stage);
-    if (std::find(ranks.begin(), ranks.end(), own) != ranks.end()) return true;
-  }
-  return false;
 }
 
 }  // namespace shardc

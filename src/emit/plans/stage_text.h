@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <string>
 
-#include "model/mesh_layout.h"
 #include "plan/planned_stages.h"
 
 namespace shardc {
@@ -19,10 +18,6 @@ std::string StageLines(const PlannedStages& stages, size_t param);
 // only of a tensor that holds several.
 void WriteParamStages(JsonWriter& json, const PlannedStages& stages,
                       size_t param);
-
-// Whether a device is of a rank that has a stage of the parameter.
-bool RankHolds(const PlannedStages& stages, size_t param, const Mesh& mesh,
-               const DevicePlace& device);
 
 }  // namespace shardc
 
