@@ -7,7 +7,9 @@
 #include "plan/planned_stages.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "plan/placement.h"
@@ -368,14 +370,21 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
 
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          size_t mode) {
-  BytesByRank bytes(*plan.stages);
+  // A plan has many parameters, and few layouts and sets of stages.
+  std::map<std::tuple<uint32_t, uint32_t, std::optional<int64_t>>, int64_t>
+      counts;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
-    const ParamLayout& layout = plan.layouts[param.layout];
-    const bool placed = param.coordinate && layout.rule >= 0;
-    bytes.Add(*plan.StagesOf(i), layout.modes[mode].bytes_per_device, 1,
+    ++counts[{param.layout, plan.stage_set[i], param.coordinate}];
+  }
+  BytesByRank bytes(*plan.stages);
+  for (const auto& [group, count] : counts) {
+    const auto& [layout_index, set, coordinate] = group;
+    const ParamLayout& layout = plan.layouts[layout_index];
+    const bool placed = coordinate && layout.rule >= 0;
+    bytes.Add(plan.stage_sets[set], layout.modes[mode].bytes_per_device, count,
               placed ? &PlacementAxis(plan, layout) : nullptr,
-              param.coordinate.value_or(0));
+              coordinate.value_or(0));
   }
   return bytes.Fullest();
 }
