@@ -15,7 +15,8 @@
 
 namespace shardc {
 
-// The most ranks of a pipeline: a plan adds up bytes for each.
+// The largest number of ranks that a pipeline may have. A plan with stages sums
+// the bytes of each rank, so the memory to read one grows with their number.
 inline constexpr int64_t kMostStageRanks = int64_t{1} << 20;
 
 // How layers are divided if their numbers are not given.

@@ -306,8 +306,8 @@ WhyNot Impossible(const Pin& pin, const Outcome& outcome) {
   return out;
 }
 
-Verdict VerdictOf(double ratio, bool alike) {
-  const double tie = alike ? kTieSameKind : kTieOther;
+Verdict VerdictOf(double ratio, bool same_kind) {
+  const double tie = same_kind ? kTieSameKind : kTieOther;
   if (ratio * (1 + tie) < 1) return Verdict::kFaster;
   return ratio <= 1 + tie ? Verdict::kTie : Verdict::kSlower;
 }
@@ -407,9 +407,9 @@ Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
     one.changes = {pins[i].change};
     one.best = Described(candidate, setting, options, 0);
     const double ratio = one.best->Seconds() / best.Seconds();
-    const bool alike = KindOf(candidate, grid[setting].zero) ==
-                       KindOf(winner, grid[point.setting].zero);
-    one.verdict = VerdictOf(ratio, alike);
+    const bool same_kind = KindOf(candidate, grid[setting].zero) ==
+                           KindOf(winner, grid[point.setting].zero);
+    one.verdict = VerdictOf(ratio, same_kind);
     one.parts = PartsOfDifference(best, *one.best);
     one.because = DifferenceText(one.parts);
     if (!pins[i].of_settings) {

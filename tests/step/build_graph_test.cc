@@ -38,7 +38,8 @@ TEST_CASE("an encoder is run in prefill, before the model decodes") {
   CHECK(HasMode(*model.description, &model.config, Mode::kDecode));
   const StepModel step = Built(family, Mode::kPrefill);
   const Graph& graph = step.graph;
-  // Keys and values of the tokens so far, and of the encoder's.
+  // The cache has keys and values of the decoder's earlier tokens, and those of
+  // the encoder's output.
   CHECK(graph.caches.size() == 3 * 4);
   CHECK(graph.encoder_layer == 3);
   int32_t last = -1;

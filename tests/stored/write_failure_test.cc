@@ -181,7 +181,8 @@ TEST_CASE("write: a damaged byte of a checkpoint is detected") {
   REQUIRE(WriteOrbax(arrays, {}, source, options, findings));
   for (const std::string name : {"ckpt/manifest.ocdbt", "ckpt/d/values"}) {
     const std::string bytes = folder.Read(name);
-    // The values are small, so that the file holds one checked node.
+    // With values as small as these the file has one node of OCDBT's tree, and
+    // that node's checksum covers every byte.
     for (size_t i = 0; i < bytes.size(); ++i) {
       std::string damaged = bytes;
       damaged[i] = static_cast<char>(damaged[i] ^ 4);
