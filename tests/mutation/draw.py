@@ -21,6 +21,13 @@ program, in which a variable selects one. Then
 line reports each change, a table the rooms. Changes that nothing detects are
 for the reader to judge: either no output depends on the expression, or a test
 is missing.
+
+A draw runs at the lowest priority and uses `--threads N` processors, one by
+default. Each source that is compiled is recorded beside its object, so that the
+same command continues a draw that was stopped: only sources that are missing,
+or that changed since, are compiled. SIGINT, SIGTERM and `--limit SECONDS` stop a
+draw; it then reports the changes that were tried until then, and `--write FILE`
+writes them.
 """
 
 import argparse
@@ -30,10 +37,12 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 import trial
 from mutants import MUTANTS
@@ -110,31 +119,109 @@ def drawn(args):
         with open(args.rows, encoding="utf-8") as file:
             return apart(Mutant(*row[:4], "") for row in json.load(file))
     listed = {Mutant(*row[:4], "") for row in (*MUTANTS, *ROOM_MUTANTS)}
-    rooms = args.rooms.split(",") if args.rooms else every_room()
-    every = [m for m in proposals(rooms) if m not in listed]
+    rooms = args.rooms.split(",") if args.rooms else [
+        f"{room}/" for room in every_room()]
+    # `exec/step` names a part of a room, `cli/searched` the files named so.
+    parts = [room if os.path.isdir(os.path.join(ROOT, "src", room)) else
+             os.path.dirname(room) for room in rooms]
+    every = [m for m in proposals(sorted(set(parts)))
+             if m not in listed and m.file.startswith(tuple(rooms))]
     random.Random(args.seed).shuffle(every)
     if args.each:
         chosen = []
         for room in rooms:
-            own = [m for m in every if m.file.split("/")[0] == room]
+            own = [m for m in every if m.file.startswith(room)]
             chosen += own[:args.number]
     else:
         chosen = every[:args.number]
     return apart(chosen)
 
 
+class Stopped(BaseException):
+    """A signal that asks the draw to end, or the end of its time. The threads
+    that try changes would report an Exception as their own."""
+
+
+def stop(*_):
+    raise Stopped
+
+
+def in_order(threads, work, items):
+    """Pairs of an item and what `work` returns of it. What has not begun when
+    the draw is stopped is left out."""
+    pool = concurrent.futures.ThreadPoolExecutor(threads)
+    try:
+        yield from zip(items, pool.map(work, items))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class Record:
+    """Beside an object, what it was compiled of and which changes compiled."""
+
+    def __init__(self, target, drawn_of):
+        self.target = target
+        self.path = target + ".json"
+        # Numbers of changes are part of the object, and so is the header.
+        self.of = zlib.crc32(repr((HEADER, drawn_of)).encode())
+
+    def read(self):
+        """The changes that compiled; None unless the object is up to date."""
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                record = json.load(file)
+            made = os.stat(self.target).st_mtime_ns
+            if record["of"] != self.of or any(
+                    os.stat(name).st_mtime_ns > made
+                    for name in record["sources"]):
+                return None
+        except (OSError, ValueError, KeyError):
+            return None
+        return [Mutant(*row) for row in record["compiled"]]
+
+    def write(self, source, left):
+        with open(self.target + ".d", encoding="utf-8") as file:
+            words = file.read().replace("\\\n", " ").split()
+        # The copy and mutant.h are written anew by a draw whose changes differ.
+        sources = [word if os.path.isabs(word) else os.path.join(BUILD, word)
+                   for word in words if not word.endswith(":")]
+        sources = [name for name in sources
+                   if not name.startswith(trial.TRIAL)]
+        Compiler.write(self.path, json.dumps({
+            "of": self.of, "sources": [source, *sources],
+            "compiled": [dataclasses.astuple(m) for m in left]}))
+
+
 class Draw(Compiler):
     """Compiles what it can and leaves out the changes that do not compile."""
+
+    def __init__(self, mutants, threads):
+        super().__init__(mutants)
+        self.threads = threads
 
     def compile(self):
         if len(self.mutants) >= MOST:
             raise trial.Broken(f"at most {MOST - 1} changes at a time")
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            left = list(pool.map(self.compile_file, self.files()))
-        return [m for part in left for m in part]
+        out = []
+        for path, left in in_order(self.threads, self.compile_file,
+                                   self.files()):
+            out += left
+            print(f"compiled {path}", file=sys.stderr, flush=True)
+        return out
 
     def compile_file(self, path):
         left = [m for m in self.mutants if m.file == path]
+        record = Record(
+            os.path.join(trial.TRIAL, path.replace("/", "_") + ".o"),
+            [(self.numbers[m], m) for m in left])
+        before = record.read()
+        if before is not None:
+            return before
+        left = self.compile_anew(path, left)
+        record.write(os.path.join(ROOT, "src", path), left)
+        return left
+
+    def compile_anew(self, path, left):
         place = Place(path)
         while True:
             target, errors = self.compiled(path, left)
@@ -233,28 +320,30 @@ class Verdict:
     by: str = ""  # the test that detected it
     own: bool = False
     reached: int = 0  # tests that evaluate it
+    # Whether it was tried with all tests, or until one detected it.
+    finished: bool = False
 
 
 def own_tests(mutants):
     return sorted({trial.own_test(m) for m in mutants} - {"cli_test"})
 
 
-def try_own(mutants, numbers, tests, threads):
-    """Verdicts of the rooms' own test programs."""
-    out = {m: Verdict() for m in mutants}
-    for test in own_tests(mutants):
-        own = [m for m in mutants if trial.own_test(m) == test]
+def try_own(verdicts, numbers, tests, threads, last):
+    """Tries changes with the rooms' own test programs; those are the last that
+    are tried, or not."""
+    for test in own_tests(verdicts):
+        own = [m for m in verdicts if trial.own_test(m) == test]
         reached = tests.reach(test)
         print(f"{test}: evaluates {sum(numbers[m] in reached for m in own)} of "
               f"{len(own)}", file=sys.stderr, flush=True)
-        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            tried = [m for m in own if numbers[m] in reached]
-            for mutant, failed in zip(tried, pool.map(
-                    lambda m: tests.detects(numbers[m], test), tried)):
-                out[mutant].reached += 1
-                if failed:
-                    out[mutant].by, out[mutant].own = test, True
-    return out
+        tried = [m for m in own if numbers[m] in reached]
+        for mutant, failed in in_order(
+                threads, lambda m, test=test: tests.detects(numbers[m], test),
+                tried):
+            verdicts[mutant].reached += 1
+            verdicts[mutant].finished = last
+            if failed:
+                verdicts[mutant].by, verdicts[mutant].own = test, True
 
 
 def record(name, seconds, reach):
@@ -274,11 +363,10 @@ def try_commands(left, verdicts, numbers, tests, threads):
     transcripts = Transcripts()
     seconds, reached = {}, {}
     names = transcripts.names()
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        for name, of in zip(names, pool.map(
-                lambda n: record(n, seconds, transcripts.reach), names)):
-            if of is not None:
-                reached[name] = of
+    for name, of in in_order(
+            threads, lambda n: record(n, seconds, transcripts.reach), names):
+        if of is not None:
+            reached[name] = of
     print(f"{len(reached)} of {len(names)} transcripts are as written",
           file=sys.stderr, flush=True)
 
@@ -291,8 +379,8 @@ def try_commands(left, verdicts, numbers, tests, threads):
             if transcripts.differs(name, SHARDC_MUTANT=str(number)):
                 verdicts[mutant].by = f"golden/{name}"
                 return
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        list(pool.map(by_transcripts, left))
+    for _ in in_order(threads, by_transcripts, left):
+        pass
     left = [m for m in left if not verdicts[m].by]
     print(f"{len(left)} are left to the scripts", file=sys.stderr, flush=True)
     by_scripts(left, verdicts, numbers, tests, threads)
@@ -314,58 +402,90 @@ def by_scripts(left, verdicts, numbers, tests, threads):
         tried = [m for m in left if numbers[m] in reached]
         print(f"{name}: {seconds[name]:.0f} s, evaluates {len(tried)} of "
               f"{len(left)}", file=sys.stderr, flush=True)
-        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            for mutant, failed in zip(tried, pool.map(
-                    lambda m, name=name: tests.detects(numbers[m], name),
-                    tried)):
-                verdicts[mutant].reached += 1
-                if failed:
-                    verdicts[mutant].by = name
+        for mutant, failed in in_order(
+                threads, lambda m, name=name: tests.detects(numbers[m], name),
+                tried):
+            verdicts[mutant].reached += 1
+            if failed:
+                verdicts[mutant].by = name
 
 
 def report(verdicts):
+    """Prints a line for each change and the table of rooms. A draw that was
+    stopped has a column of the changes that more tests had to be tried with."""
     table = {}
-    for mutant, verdict in sorted(verdicts.items()):
-        counts = table.setdefault(mutant.file.split("/")[0], [0, 0, 0])
+    for mutant, verdict in sorted(verdicts.items(), key=lambda item: item[0]):
+        unfinished = not verdict.by and not verdict.finished
+        counts = table.setdefault(mutant.file.split("/")[0], [0, 0, 0, 0])
         counts[0] += 1
         counts[1] += verdict.own
         counts[2] += verdict.by != ""
-        by = verdict.by or f"nobody ({verdict.reached} evaluate it)"
+        counts[3] += unfinished
+        by = verdict.by or ("unfinished" if unfinished else
+                            f"nobody ({verdict.reached} evaluate it)")
         print(f"{by:<28}  {mutant.file}: {mutant.old} -> "
               f"{mutant.new or 'nothing'}   in `{mutant.line}`")
-    print("| room | changes | by its own tests | by any test |")
-    print("|---|---|---|---|")
-    for room, counts in (*sorted(table.items()), (
-            "all", [sum(c) for c in zip(*table.values())])):
-        print(f"| `{room}` | {counts[0]} | {counts[1]} | {counts[2]} |")
+    if not table:
+        return
+    total = [sum(c) for c in zip(*table.values())]
+    columns = ["changes", "by its own tests", "by any test"]
+    columns += ["unfinished"] if total[3] else []
+    print(f"| room | {' | '.join(columns)} |")
+    print("|---|" + "---|" * len(columns))
+    for room, counts in (*sorted(table.items()), ("all", total)):
+        numbers = " | ".join(map(str, counts[:len(columns)]))
+        print(f"| `{room}` | {numbers} |")
 
 
-def main():
+def run(args, verdicts):
+    """Compiles, links and tries; what it finds goes into `verdicts`."""
+    draw = Draw(drawn(args), args.threads)
+    mutants = draw.compile()
+    print(f"{len(mutants)} of {len(draw.mutants)} compile", file=sys.stderr,
+          flush=True)
+    verdicts.update({m: Verdict() for m in mutants})
+    draw.build([f"tests/{test}" for test in own_tests(mutants)] +
+               ([] if args.only_own else ["src/cli/shardc"]))
+    tests = Tests(args.seconds)
+    try_own(verdicts, draw.numbers, tests, args.threads, args.only_own)
+    left = [m for m in mutants if not verdicts[m].by]
+    if left and not args.only_own:
+        try_commands(left, verdicts, draw.numbers, tests, args.threads)
+    for mutant in left:
+        verdicts[mutant].finished = True
+
+
+def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("number", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rooms", default="")
     parser.add_argument("--each", action="store_true")
     parser.add_argument("--only-own", action="store_true")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=900)
+    parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--write", default="")
     parser.add_argument("--rows", default="")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    os.nice(19)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, stop)
+    signal.alarm(args.limit)
     trial.TRIAL = os.path.join(BUILD, f"trial_draw{args.seed}")
-    draw = Draw(drawn(args))
-    mutants = draw.compile()
-    print(f"{len(mutants)} of {len(draw.mutants)} compile", file=sys.stderr,
-          flush=True)
-    draw.build([f"tests/{test}" for test in own_tests(mutants)] +
-               ([] if args.only_own else ["src/cli/shardc"]))
-    tests = Tests(args.seconds)
-    verdicts = try_own(mutants, draw.numbers, tests, args.threads)
-    left = [m for m in mutants if not verdicts[m].by]
-    if left and not args.only_own:
-        try_commands(left, verdicts, draw.numbers, tests, args.threads)
+    verdicts = {}
+    try:
+        run(args, verdicts)
+    except Stopped:
+        signal.alarm(0)
+        print("stopped; the same command uses what is compiled",
+              file=sys.stderr)
     report(verdicts)
-    if args.write:
+    if args.write and verdicts:
         with open(args.write, "w", encoding="utf-8") as file:
             json.dump([[*dataclasses.astuple(m)[:4], verdicts[m].by]
                        for m in sorted(verdicts)], file, indent=1)

@@ -1,8 +1,11 @@
 """What draw.py draws, and which tests it tries, without compiling anything."""
 
 import argparse
+import contextlib
+import io
 import json
 import os
+import signal
 import sys
 import tempfile
 import unittest
@@ -30,6 +33,14 @@ class Drawn(unittest.TestCase):
         for room in ("comm", "model"):
             # Changes of one line that overlap are left out.
             self.assertIn(rooms.count(room), (4, 5))
+
+    def test_a_part_of_a_room_is_drawn_alone(self):
+        files = {m.file for m in drawn(3, each=True,
+                                       rooms="exec/step/run,cli/searched")}
+        self.assertGreater(len(files), 1)
+        for path in files:
+            self.assertTrue(path.startswith(("exec/step/run", "cli/searched")),
+                            path)
 
     def test_listed_changes_are_left_out(self):
         listed = {row[:4] for row in (*MUTANTS, *ROOM_MUTANTS)}
@@ -71,6 +82,69 @@ class Tried(unittest.TestCase):
     def test_rooms_without_own_tests_are_left_to_commands(self):
         self.assertEqual(draw.own_tests(drawn(3, rooms="cli")), [])
         self.assertEqual(draw.own_tests(drawn(3, rooms="comm")), ["comm_test"])
+
+
+class Stops(unittest.TestCase):
+    def test_a_source_that_compiled_is_compiled_again_once_it_changes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "a.cc")
+            target = os.path.join(folder, "a.o")
+            changes = drawn(2)
+            self.assertIsNone(draw.Record(target, [1, 2]).read())
+            for name, text in ((source, ""), (target + ".d", f"a.o: {source}"),
+                               (target, "")):
+                with open(name, "w", encoding="utf-8") as file:
+                    file.write(text)
+            draw.Record(target, [1, 2]).write(source, changes)
+            self.assertEqual(draw.Record(target, [1, 2]).read(), changes)
+            # Other changes or numbers, a newer source, no object.
+            self.assertIsNone(draw.Record(target, [1, 3]).read())
+            made = os.stat(target).st_mtime
+            os.utime(source, (made + 2, made + 2))
+            self.assertIsNone(draw.Record(target, [1, 2]).read())
+            os.utime(source, (made - 2, made - 2))
+            self.assertEqual(draw.Record(target, [1, 2]).read(), changes)
+            os.remove(target)
+            self.assertIsNone(draw.Record(target, [1, 2]).read())
+
+    def test_a_signal_ends_the_work_between_two_items(self):
+        done = []
+
+        def work(item):
+            done.append(item)
+            return item * 10
+
+        before = signal.signal(signal.SIGTERM, draw.stop)
+        found = []
+        try:
+            with self.assertRaises(draw.Stopped):
+                for item, result in draw.in_order(1, work, range(5)):
+                    found.append((item, result))
+                    if item == 1:
+                        os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        self.assertEqual(found, [(0, 0), (1, 10)])
+
+    def test_a_stopped_draw_reports_what_was_tried(self):
+        own, left, never = drawn(3, rooms="comm")[:3]
+        verdicts = {own: draw.Verdict("comm_test", True, 1),
+                    left: draw.Verdict(reached=2, finished=True),
+                    never: draw.Verdict()}
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            draw.report(verdicts)
+        lines = out.getvalue().splitlines()
+        self.assertEqual([line.split("  ")[0] for line in lines[:3]],
+                         ["comm_test", "nobody (2 evaluate it)", "unfinished"])
+        self.assertIn("| room | changes | by its own tests | by any test | "
+                      "unfinished |", lines)
+        self.assertIn("| `comm` | 3 | 1 | 1 | 1 |", lines)
+        del verdicts[never]
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            draw.report(verdicts)
+        self.assertTrue(out.getvalue().endswith("| `all` | 2 | 1 | 1 |\n"))
 
 
 if __name__ == "__main__":
