@@ -23,11 +23,11 @@ for the reader to judge: either no output depends on the expression, or a test
 is missing.
 
 A draw runs at the lowest priority and uses `--threads N` processors, one by
-default. Each source that is compiled is recorded beside its object, so that the
+default. Next to each object is a record of what it was compiled of, so that the
 same command continues a draw that was stopped: only sources that are missing,
-or that changed since, are compiled. SIGINT, SIGTERM and `--limit SECONDS` stop a
-draw; it then reports the changes that were tried until then, and `--write FILE`
-writes them.
+or that changed since, are compiled. SIGINT, SIGTERM and `--limit SECONDS` stop
+a draw; it then reports the changes that were tried until then, and `--write
+FILE` writes them.
 """
 
 import argparse
@@ -138,8 +138,8 @@ def drawn(args):
 
 
 class Stopped(BaseException):
-    """A signal that asks the draw to end, or the end of its time. The threads
-    that try changes would report an Exception as their own."""
+    """A signal that requests the end of the draw, or the end of its time. The
+    threads that try changes would report an Exception as their own."""
 
 
 def stop(*_):
@@ -147,7 +147,7 @@ def stop(*_):
 
 
 def in_order(threads, work, items):
-    """Pairs of an item and what `work` returns of it. What has not begun when
+    """Pairs of an item and what `work` returns of it. What has not started when
     the draw is stopped is left out."""
     pool = concurrent.futures.ThreadPoolExecutor(threads)
     try:
@@ -157,7 +157,7 @@ def in_order(threads, work, items):
 
 
 class Record:
-    """Beside an object, what it was compiled of and which changes compiled."""
+    """Next to an object, what it was compiled of and which changes compiled."""
 
     def __init__(self, target, drawn_of):
         self.target = target
@@ -182,7 +182,7 @@ class Record:
     def write(self, source, left):
         with open(self.target + ".d", encoding="utf-8") as file:
             words = file.read().replace("\\\n", " ").split()
-        # The copy and mutant.h are written anew by a draw whose changes differ.
+        # The copy and mutant.h are part of `of`.
         sources = [word if os.path.isabs(word) else os.path.join(BUILD, word)
                    for word in words if not word.endswith(":")]
         sources = [name for name in sources
