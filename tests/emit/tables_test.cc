@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,12 +11,12 @@
 #include "cost/fit.h"
 #include "cost/program.h"
 #include "cost/report.h"
-#include "devices/profiles.h"
 #include "emit/costs/cost_report.h"
 #include "emit/costs/fit_report.h"
 #include "emit/costs/profile_list.h"
 #include "emit/emit.h"
 #include "emit/findings/formats.h"
+#include "emit/inputs.h"
 #include "emit/plans/explain.h"
 #include "emit/plans/manifest_text.h"
 #include "emit/plans/plan_diff.h"
@@ -29,99 +27,9 @@
 #include "plan/view.h"
 #include "source/source.h"
 #include "tables.h"
-#include "target/open.h"
-#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
-
-constexpr std::string_view kManifest =
-    R"({"schema": "shardc.manifest/v1", "separator": ".", "params": {
-  "embed.weight": {"shape": [512, 64], "dtype": "BF16"},
-  "layers.0.up.weight": {"shape": [256, 64], "dtype": "BF16"},
-  "layers.1.up.weight": {"shape": [256, 64], "dtype": "BF16"},
-  "layers.2.up.weight": {"shape": [256, 64], "dtype": "BF16"},
-  "layers.0.experts.0.w": {"shape": [64, 6], "dtype": "F32"},
-  "layers.0.experts.1.w": {"shape": [64, 6], "dtype": "F32"},
-  "odd|na`me<b>": {"shape": [3], "dtype": "I8"},
-  "step": {"shape": [], "dtype": "I64"}}})";
-
-// The inputs of a case, in a folder of their own.
-class Inputs {
- public:
-  Inputs(const TableCase& given, const std::string& prefix) {
-    const auto part = [&](const char* name) {
-      const TableCase::Part* own = given.Find(prefix + name);
-      return own == nullptr ? given.Text(name) : own->text;
-    };
-    target.name = "small";
-    target.project_dir = folder_.path();
-    target.mesh.text = part("mesh");
-    target.rules = {folder_.Write("rules.yaml", part("rules"))};
-    const std::string manifest = part("manifest");
-    target.manifest = folder_.Write(
-        "manifest.json", manifest.empty() ? std::string(kManifest) : manifest);
-    if (const std::string model = part("model"); !model.empty()) {
-      target.model = folder_.Write("config.json", model);
-    }
-    OpenOptions options;
-    options.threads = 1;
-    auto opened = OpenTarget(target, options, findings);
-    if (!opened) return;
-    config = opened->model;
-    options_ = opened->options;
-    rules_ = opened->rules;
-    manifest_ = opened->manifest;
-    compiled = CompileTarget(std::move(*opened), findings);
-  }
-
-  // `text` without the folder.
-  std::string Plain(std::string text) const {
-    const std::string path = folder_ / "";
-    for (size_t at; (at = text.find(path)) != std::string::npos;) {
-      text.erase(at, path.size());
-    }
-    return text;
-  }
-  std::string Errors() const {
-    std::string out;
-    for (const Finding& finding : findings.all()) {
-      out += FindingText(finding, {});
-    }
-    return out;
-  }
-  cost::FitInputs Fit(const cost::Settings& settings, Mode mode) const {
-    cost::FitInputs out;
-    out.rules = rules_;
-    out.manifest = manifest_;
-    out.options = options_;
-    out.model = config;
-    out.mode = mode;
-    out.settings = settings;
-    return out;
-  }
-
-  Target target;
-  Findings findings;
-  std::unique_ptr<const Compiled> compiled;
-  std::optional<ModelConfig> config;
-
- private:
-  TemporaryFolder folder_;
-  CompileOptions options_;
-  RuleSet rules_;
-  Manifest manifest_;
-};
-
-std::string Titled(std::string_view title, const std::string& text) {
-  return "### " + std::string(title) + "\n" + text +
-         (text.ends_with("\n") ? "" : "\n");
-}
-
-template <class Write>
-std::string Titled(std::string_view title, const Write& write) {
-  return Titled(title, TextOf([&](Sink& out) { write(out); }));
-}
 
 TEST_CASE("what is written of a plan") {
   CheckTable("emit_plans.txt", [](const TableCase& given) {
@@ -187,17 +95,7 @@ TEST_CASE("what is written of costs") {
              Titled("JSON", [](Sink& out) { WriteProfileListJson(out); });
     }
     REQUIRE_MESSAGE(inputs.compiled, inputs.Errors());
-    const auto number = [&](const char* name) {
-      const std::string text = given.Text(name);
-      return text.empty() ? std::nullopt
-                          : std::optional<int64_t>(std::stoll(text));
-    };
-    cost::Settings settings;
-    settings.batch = number("batch");
-    settings.length = settings.kv_length = number("length");
-    settings.memory = number("memory");
-    settings.microbatches = number("microbatches").value_or(1);
-    settings.profile = FindDeviceProfile(given.Text("device"));
+    const cost::Settings settings = SettingsOf(given);
     const Mode mode = ParseMode(given.Text("mode")).value_or(Mode::kTrain);
     cost::CostInputs work =
         cost::MakeCostInputs(*inputs.compiled, inputs.config, mode);

@@ -1,0 +1,259 @@
+// Compares the sections of pages of small plans with
+// testdata/tables/emit_pages.txt.
+#include "emit/report/page.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "audit/audit.h"
+#include "audit/drift.h"
+#include "cost/program.h"
+#include "cost/report.h"
+#include "emit/emit.h"
+#include "emit/inputs.h"
+#include "emit/report/report.h"
+#include "hlo/program.h"
+#include "lint/rules/all.h"
+#include "picture/coverage.h"
+#include "picture/fold.h"
+#include "plan/difference/plan_difference.h"
+#include "plan/planned_stages.h"
+#include "plan/view.h"
+#include "schedule/schedules.h"
+#include "tables.h"
+
+namespace shardc::report {
+namespace {
+
+// Writes each row, paragraph and drawn shape on a line of its own, so that a
+// table is compared by line. Closing tags are left out where no text follows.
+std::string ByRow(std::string_view html) {
+  constexpr std::string_view kInline[] = {"<a ",  "<b>",     "<code", "<span",
+                                          "<td",  "<th ",    "<th>",  "<title",
+                                          "<wbr", "<strong", "</",    "<dd"};
+  std::string out;
+  while (!html.empty()) {
+    const size_t end = std::min(html.find('<', 1), html.size());
+    std::string one(html.substr(0, end));
+    html.remove_prefix(end);
+    while (one.ends_with('\n')) one.pop_back();
+    if (one.starts_with("</") && one.ends_with('>')) continue;
+    std::replace(one.begin(), one.end(), '\n', ' ');
+    const bool same_line = std::ranges::any_of(
+        kInline, [&](std::string_view tag) { return one.starts_with(tag); });
+    if (!same_line && !out.empty()) out += "\n";
+    out += one;
+  }
+  return out + "\n";
+}
+
+// Returns the sections that the case names; `header` is the page's own.
+std::string Sections(const std::string& page, const std::string& names) {
+  std::istringstream in(names);
+  std::string out;
+  for (std::string name; in >> name;) {
+    const std::string tag =
+        name == "header" || name == "nav" || name == "footer"
+            ? name
+            : "section id=" + name;
+    const size_t begin = page.find("<" + tag);
+    REQUIRE_MESSAGE(begin != std::string::npos, name);
+    const size_t end = page.find("</" + tag.substr(0, tag.find(' ')), begin);
+    out += ByRow(std::string_view(page).substr(begin, end - begin));
+  }
+  return out;
+}
+
+std::optional<PlanTable> TableOf(const Inputs& inputs) {
+  Findings findings;
+  auto out =
+      ReadPlanTable(MakeSource("plan.json", TextOf([&](Sink& to) {
+                                 WritePlanJson(inputs.compiled->plan, {}, to);
+                               })),
+                    EditedPlan::kAllowed, findings);
+  REQUIRE(out.has_value());
+  return out;
+}
+
+Finding Found(const Code& code, std::string message, Place place,
+              std::string help) {
+  Finding out;
+  out.code = &code;
+  out.level = code.level;
+  out.message = std::move(message);
+  out.place = std::move(place);
+  out.help = std::move(help);
+  return out;
+}
+
+std::vector<Finding> FindingsOf(const TableCase& given) {
+  if (given.Find("findings") == nullptr) return {};
+  const SourceRef rules =
+      MakeSource("rules.yaml", "version: 1\nrules:\n  - {match: 'up'}\n");
+  std::vector<Finding> out;
+  out.push_back(Found(kAxisOfSizeOne.code, "the `dp` axis", {}, ""));
+  out.push_back(Found(code::kSchema, "bad <b>", {rules, 21, 26}, "write `x`"));
+  out.push_back(Found(kDeadRule.code, "no `match`",
+                      {rules, Place::kWhole, Place::kWhole}, "delete it"));
+  out.back().labels = {{{rules, 0, 10}, "the version"}};
+  out.push_back(Found(kDeadRule.code, "no match", {rules, 11, 16}, ""));
+  return out;
+}
+
+// The objects that the page's input refers to.
+struct Gathered {
+  std::optional<PlanTable> table, base_table;
+  std::optional<picture::FoldedPlan> plan, base;
+  std::optional<PlanDifference> diff;
+  std::vector<Finding> findings;
+  std::optional<hlo::Program> program;
+  std::optional<audit::Report> audited;
+  AuditText compared;
+  Input page;
+};
+
+void AddBase(const TableCase& given, Gathered& to) {
+  if (given.Find("base rules") == nullptr) return;
+  const Inputs inputs(given, "base ");
+  REQUIRE_MESSAGE(inputs.compiled, inputs.Errors());
+  to.base_table = TableOf(inputs);
+  to.base.emplace(*to.base_table);
+  Findings findings;
+  to.diff = ComparePlans(*to.base_table, *to.table, findings);
+  REQUIRE(to.diff.has_value());
+  to.page.base = Base{"base.plan.json", &*to.base, &*to.diff};
+}
+
+void AddCosts(const TableCase& given, const Inputs& inputs, Gathered& to) {
+  std::istringstream modes(given.Text("costs of"));
+  for (std::string name; modes >> name;) {
+    const Mode mode = ParseMode(name).value();
+    to.page.costs.push_back(cost::ReportOf(
+        cost::MakeCostInputs(*inputs.compiled, inputs.config, mode),
+        SettingsOf(given)));
+    if (mode == Mode::kTrain || !inputs.config) continue;
+    Cache cache{{mode}, "key (" + name + ")", {}};
+    cache.input.mesh = inputs.compiled->mesh;
+    cache.input.spec = {{"dp"}, {}, {"tp"}, {}};
+    cache.input.dims = {{.name = "batch", .size = 6, .axes = {}},
+                        {.name = "length", .size = 40, .axes = {}},
+                        {.name = "head", .size = 2, .axes = {}},
+                        {.name = "dim", .size = 8, .axes = {}}};
+    to.page.caches.push_back(std::move(cache));
+  }
+}
+
+void AddSchedule(const Inputs& inputs, Gathered& to) {
+  if (inputs.compiled->stages == nullptr) return;
+  const schedule::Table& table = inputs.compiled->stages->table;
+  schedule::Times times;
+  times.stages.resize(static_cast<size_t>(table.stages));
+  to.page.schedule = MakeScheduleReport(table, times);
+}
+
+audit::Unmatched Unmatched(Collective kind, std::string over, int64_t count,
+                           int64_t bytes, std::string reason) {
+  audit::Unmatched out;
+  out.kind = kind;
+  out.over = std::move(over);
+  out.phase = audit::Phase::kBackward;
+  out.count = count;
+  out.bytes = bytes;
+  out.what = "linear q of layer " + std::to_string(count);
+  out.reason = std::move(reason);
+  return out;
+}
+
+void AddProgram(const TableCase& given, const Inputs& inputs, Gathered& to) {
+  if (given.Find("program") == nullptr) return;
+  Findings findings;
+  to.program =
+      hlo::ReadProgram(MakeSource("p.txt", given.Text("program")), findings);
+  REQUIRE(to.program.has_value());
+  const Mesh& mesh = inputs.compiled->mesh;
+  to.audited =
+      audit::Audit(*to.program, {&mesh, SettingsOf(given).profile}, findings);
+  REQUIRE(to.audited.has_value());
+  const audit::Planned planned[] = {{"w", {16, 4}, {{"tp"}, {}}},
+                                    {"v", {16, 4}, {{"dp"}, {}}}};
+  to.compared.drifts = audit::DriftsOf(*to.program, mesh, planned);
+  if (given.Find("step") != nullptr) {
+    StepCompared compared;
+    compared.step.mode = "train";
+    compared.step.batch = 3;
+    compared.step.length = 5;
+    compared.step.element_bytes = 2;
+    compared.difference.other_bits = 32;
+    compared.difference.routes = {{.kind = Collective::kAllReduce,
+                                   .over = "tp",
+                                   .planned_count = 2,
+                                   .planned_bytes = 3072,
+                                   .count = 4,
+                                   .bytes = 5120},
+                                  {.kind = Collective::kAllGather,
+                                   .over = "dp",
+                                   .planned_count = 6,
+                                   .planned_bytes = 7168,
+                                   .count = 6,
+                                   .bytes = 7168,
+                                   .same = true}};
+    compared.difference.extra = {
+        Unmatched(Collective::kAllReduce, "tp", 8, 9216, "no `y`"),
+        Unmatched(Collective::kPpermute, "dp+tp", 12, 13312, "")};
+    compared.difference.extra[0].from = &to.audited->traffic.front();
+    compared.difference.missing = {
+        Unmatched(Collective::kAllToAll, "dp", 10, 11264, "not there")};
+    to.compared.compared = std::move(compared);
+  }
+  to.page.program = Program{"p.txt", &*to.audited, &to.compared, to.findings};
+}
+
+std::string Result(const TableCase& given) {
+  const Inputs inputs(given, "");
+  REQUIRE_MESSAGE(inputs.compiled, inputs.Errors());
+  Gathered all;
+  all.table = TableOf(inputs);
+  all.plan.emplace(*all.table);
+  all.findings = FindingsOf(given);
+  all.page.plan = &*all.plan;
+  all.page.title = "small <1>";
+  all.page.version = "1.2.3";
+  all.page.made_from = given.Text("made from");
+  all.page.checked = given.Find("unchecked") == nullptr;
+  all.page.findings = all.findings;
+  all.page.coverage = picture::CoverageOf(*all.plan);
+  // The last rule wins none, because the first one takes them.
+  auto& rules = all.page.coverage.rules;
+  if (const auto found = NumberOf(given, "found by the last rule")) {
+    rules.back().found = *found;
+    if (*found > 0) rules.back().shadowed_by = 0;
+  }
+  AddBase(given, all);
+  AddCosts(given, inputs, all);
+  AddSchedule(inputs, all);
+  AddProgram(given, inputs, all);
+  if (given.Find("verified") != nullptr) {
+    all.page.tables = {{.title = "Steps",
+                        .about = "of `verify`",
+                        .heads = {"Case", "Error"},
+                        .numbers = {false, true},
+                        .rows = {{"a.b", "1.5"}, {"c<d", "2.5"}}}};
+  }
+  return inputs.Plain(Sections(ReportHtml(all.page), given.Text("sections")));
+}
+
+TEST_CASE("what the sections of a page have") {
+  CheckTable("emit_pages.txt", Result);
+}
+
+}  // namespace
+}  // namespace shardc::report
