@@ -4,8 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -19,6 +17,7 @@
 #include "cost/program.h"
 #include "cost/report.h"
 #include "emit/emit.h"
+#include "emit/html_rows.h"
 #include "emit/inputs.h"
 #include "emit/report/report.h"
 #include "hlo/program.h"
@@ -33,28 +32,6 @@
 
 namespace shardc::report {
 namespace {
-
-// Writes each row, paragraph and drawn shape on a line of its own, so that a
-// table is compared by line. Closing tags are left out where no text follows.
-std::string ByRow(std::string_view html) {
-  constexpr std::string_view kInline[] = {"<a ",  "<b>",     "<code", "<span",
-                                          "<td",  "<th ",    "<th>",  "<title",
-                                          "<wbr", "<strong", "</",    "<dd"};
-  std::string out;
-  while (!html.empty()) {
-    const size_t end = std::min(html.find('<', 1), html.size());
-    std::string one(html.substr(0, end));
-    html.remove_prefix(end);
-    while (one.ends_with('\n')) one.pop_back();
-    if (one.starts_with("</") && one.ends_with('>')) continue;
-    std::replace(one.begin(), one.end(), '\n', ' ');
-    const bool same_line = std::ranges::any_of(
-        kInline, [&](std::string_view tag) { return one.starts_with(tag); });
-    if (!same_line && !out.empty()) out += "\n";
-    out += one;
-  }
-  return out + "\n";
-}
 
 // Returns the sections that the case names; `header` is the page's own.
 std::string Sections(const std::string& page, const std::string& names) {

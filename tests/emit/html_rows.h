@@ -1,0 +1,35 @@
+// Divides a page into lines for the tables of testdata/tables/emit_*.txt.
+#ifndef SHARDC_TESTS_EMIT_HTML_ROWS_H_
+#define SHARDC_TESTS_EMIT_HTML_ROWS_H_
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace shardc {
+
+// Writes each row, paragraph and drawn shape on a line of its own, so that a
+// table is compared by line. Closing tags are left out where no text follows.
+inline std::string ByRow(std::string_view html) {
+  constexpr std::string_view kInline[] = {"<a ",  "<b>",     "<code", "<span",
+                                          "<td",  "<th ",    "<th>",  "<title",
+                                          "<wbr", "<strong", "</",    "<dd"};
+  std::string out;
+  while (!html.empty()) {
+    const size_t end = std::min(html.find('<', 1), html.size());
+    std::string one(html.substr(0, end));
+    html.remove_prefix(end);
+    while (one.ends_with('\n')) one.pop_back();
+    if (one.starts_with("</") && one.ends_with('>')) continue;
+    std::replace(one.begin(), one.end(), '\n', ' ');
+    const bool same_line = std::ranges::any_of(
+        kInline, [&](std::string_view tag) { return one.starts_with(tag); });
+    if (!same_line && !out.empty()) out += "\n";
+    out += one;
+  }
+  return out + "\n";
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_TESTS_EMIT_HTML_ROWS_H_
