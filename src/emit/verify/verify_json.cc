@@ -7,6 +7,7 @@
 #include "emit/verify/verify_json.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "comm/collective.h"
 #include "emit/verify/settings_json.h"
@@ -77,8 +78,9 @@ Spread SpreadOf(const std::vector<double>& values) {
   if (values.empty()) return out;
   out.least = out.greatest = values[0];
   for (double v : values) {
-    if (!(v >= out.least)) out.least = v;
-    if (!(v <= out.greatest)) out.greatest = v;
+    // A comparison with a NaN is false, so that no later value replaces it.
+    if (v < out.least || std::isnan(v)) out.least = v;
+    if (v > out.greatest || std::isnan(v)) out.greatest = v;
     out.mean += v;
   }
   out.mean /= static_cast<double>(values.size());
