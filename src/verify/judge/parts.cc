@@ -40,6 +40,29 @@ void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
 // double. Larger parts are no faster.
 constexpr int64_t kPartElements = int64_t{1} << 21;
 
+// Returns how many parts a process computes one after the other.
+int PartsInTurn(const exec::AttentionProblem& problem) {
+  const int64_t elements = problem.query.Elements() + problem.key.Elements() +
+                           problem.value.Elements();
+  return static_cast<int>(elements / kPartElements + 1);
+}
+
+// Returns the shape of the output in the problem's layout.
+Shape OutputShape(const exec::AttentionProblem& problem) {
+  Shape shape = problem.query.shape;
+  shape[3] = problem.value.shape[3];
+  return shape;
+}
+
+// Copies a part's output, in the problem's layout, into the full output.
+void Place(const Buffer& from, const RowsAndHeads& part,
+           const exec::AttentionProblem& problem, Buffer& to) {
+  Shape start(4, 0);
+  start[0] = part.rows;
+  start[HeadDim(problem.layout)] = part.heads * Group(problem);
+  exec::CopyBlock(from, Shape(4, 0), to, start, from.shape);
+}
+
 // Copies a part's [b, T, h, Dv] into the full array.
 void Place(const Array& from, const RowsAndHeads& part, int64_t group,
            Array& to) {
@@ -131,15 +154,12 @@ exec::AttentionProblem PartOf(const exec::AttentionProblem& problem,
 std::optional<ReferenceOfParts> ReferenceInParts(
     const Case& test, const exec::AttentionProblem& problem,
     const dense::Options& options, bool logits, std::string& why) {
-  const int64_t elements = problem.query.Elements() + problem.key.Elements() +
-                           problem.value.Elements();
   ReferenceOfParts whole;
   const size_t dim = HeadDim(problem.layout);
   whole.output =
       Array::Zeros({problem.query.shape[0], problem.query.shape[3 - dim],
                     problem.query.shape[dim], problem.value.shape[3]});
-  for (const RowsAndHeads& part :
-       PartsFor(problem, static_cast<int>(elements / kPartElements + 1))) {
+  for (const RowsAndHeads& part : PartsFor(problem, PartsInTurn(problem))) {
     const dense::Inputs in = InputsOf(test, PartOf(problem, part));
     const auto right = dense::Attention(in, options, why);
     if (!right) return std::nullopt;
@@ -148,6 +168,22 @@ std::optional<ReferenceOfParts> ReferenceInParts(
           std::max(whole.largest_logit, dense::LargestLogit(in, options));
     }
     Place(right->output, part, Group(problem), whole.output);
+  }
+  return whole;
+}
+
+bool HasManyParts(const exec::AttentionProblem& problem) {
+  return PartsInTurn(problem) > 1;
+}
+
+std::optional<Buffer> OutputInParts(const Case& test,
+                                    const exec::AttentionProblem& problem,
+                                    const OnOneDevice& run) {
+  Buffer whole = Buffer::Zeros(OutputShape(problem), OutputDtype(test));
+  for (const RowsAndHeads& part : PartsFor(problem, PartsInTurn(problem))) {
+    const auto output = run(PartOf(problem, part));
+    if (!output) return std::nullopt;
+    Place(*output, part, problem, whole);
   }
   return whole;
 }
@@ -188,8 +224,7 @@ std::optional<JoinedParts> JudgeInParts(const Case& test,
   if (transport.rank() != 0) return whole;
   const size_t dim = HeadDim(problem.layout);
   const int64_t group = Group(problem);
-  Shape shape = problem.query.shape;
-  shape[3] = problem.value.shape[3];
+  const Shape shape = OutputShape(problem);
   whole.unsharded = Buffer::Zeros(shape, OutputDtype(test));
   Shape canonical = shape;
   if (dim == 1) std::swap(canonical[1], canonical[2]);
@@ -198,10 +233,8 @@ std::optional<JoinedParts> JudgeInParts(const Case& test,
   for (size_t i = 0; i < parts.size(); ++i) {
     const RowsAndHeads& part = parts[i];
     const size_t rank = i % ranks;
-    Shape start(4, 0), extent = shape;
-    start[0] = part.rows;
+    Shape extent = shape;
     extent[0] = part.end_rows - part.rows;
-    start[dim] = part.heads * group;
     extent[dim] = (part.end_heads - part.heads) * group;
     Shape bthd = extent;
     if (dim == 1) std::swap(bthd[1], bthd[2]);
@@ -212,7 +245,7 @@ std::optional<JoinedParts> JudgeInParts(const Case& test,
       transport.Stop("a part of the reference is cut short");
     }
     Place(reference, part, group, whole.reference);
-    exec::CopyBlock(alone, Shape(4, 0), whole.unsharded, start, extent);
+    Place(alone, part, problem, whole.unsharded);
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
     if (!exec::TakeAll(left[rank], largest)) {

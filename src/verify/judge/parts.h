@@ -47,14 +47,26 @@ std::optional<ReferenceOfParts> ReferenceInParts(
     const Case& test, const exec::AttentionProblem& problem,
     const dense::Options& options, bool logits, std::string& why);
 
+// Runs the operation on one device; nullopt if it cannot run.
+using OnOneDevice =
+    std::function<std::optional<exec::Buffer>(const exec::AttentionProblem&)>;
+
+// Returns whether a case's inputs are so large that ReferenceInParts and
+// OutputInParts compute more than one part.
+bool HasManyParts(const exec::AttentionProblem& problem);
+// Returns the output in the problem's layout of `run`, the operation on one
+// device, called for part after part, so that copies of only one part's inputs
+// exist; of a case for which HasParts holds. Returns nullopt as soon as `run`
+// does.
+std::optional<exec::Buffer> OutputInParts(const Case& test,
+                                          const exec::AttentionProblem& problem,
+                                          const OnOneDevice& run);
+
 struct JoinedParts {
   dense::Array reference;  // [B, T, H, Dv]
   exec::Buffer unsharded;  // in the problem's layout
   double largest_logit = 0;
 };
-// Runs the operation on one device; nullopt if it cannot run.
-using OnOneDevice =
-    std::function<std::optional<exec::Buffer>(const exec::AttentionProblem&)>;
 
 // Every rank computes some parts, and the first rank gets all; on the others
 // the result is empty. Returns nullopt, on all ranks, if a part of any rank

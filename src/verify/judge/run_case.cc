@@ -16,6 +16,7 @@
 #include "exec/machine/agreement.h"
 #include "exec/machine/machine.h"
 #include "source/index.h"
+#include "source/memory.h"
 #include "verify/cases/dense_inputs.h"
 #include "verify/cases/features.h"
 #include "verify/cases/problem_data.h"
@@ -59,6 +60,7 @@ class Judge {
     }
     ReportProgress("layouts");
     if (!Layouts()) return std::move(result_);
+    ReturnMemory();
     ReportProgress("the mesh");
     if (!Sharded() || !OfDtype() || !ComputeUnsharded())
       return std::move(result_);
@@ -97,6 +99,12 @@ class Judge {
     // Set before the query gets wider, as a latent's may.
     out.scale = out.ScaleOf(problem_.query.shape.back());
     return out;
+  }
+
+  // The tensors of a large case decide how much memory `verify` takes, and
+  // those of one stage rarely fit where those of the stage before were.
+  void ReturnMemory() const {
+    if (HasManyParts(problem_)) ReturnFreedMemory();
   }
 
   void Compare() {
@@ -146,22 +154,24 @@ class Judge {
     return out;
   }
 
-  exec::OperationOutcome Operate(const Case& test, exec::Transport* transport,
+  exec::OperationOutcome Operate(const Case& test,
+                                 const exec::AttentionProblem& problem,
+                                 exec::Transport* transport,
                                  exec::Ledger& ledger) {
     const exec::SimMesh mesh(test.mesh, transport);
     exec::Machine machine(mesh, options_.threads, options_.seams);
     exec::AttentionSpecs specs = test.specs;
     exec::OperationSettings settings = SettingsOf(test);
     if (options_.replace_inputs)
-      options_.replace_inputs(problem_, machine, specs, settings);
+      options_.replace_inputs(problem, machine, specs, settings);
     exec::OperationOutcome out =
-        test.operation->run(machine, problem_, specs, settings);
+        test.operation->run(machine, problem, specs, settings);
     ledger = exec::SumOverRanks(transport, machine.ledger());
     return out;
   }
 
   bool Sharded() {
-    outcome_ = Operate(test_, options_.transport, result_.ledger);
+    outcome_ = Operate(test_, problem_, options_.transport, result_.ledger);
     result_.remarks = outcome_.remarks;
     if (!outcome_.unsupported) return true;
     // Without this check a case that cannot run counts as passed.
@@ -291,19 +301,25 @@ class Judge {
       return true;
     }
     const Case alone = Unsharded(test_);
-    exec::Ledger none;
-    exec::OperationOutcome whole = Operate(alone, nullptr, none);
-    if (whole.unsupported) {
+    const auto run =
+        [&](const exec::AttentionProblem& problem) -> std::optional<Buffer> {
+      exec::Ledger none;
+      exec::OperationOutcome out = Operate(alone, problem, nullptr, none);
+      if (!out.unsupported) return std::move(out.output.local[0]);
       result_.status = Status::kUnsupported;
-      result_.reason = "on one device: " + whole.unsupported->message;
-      return false;
-    }
-    unsharded_ = std::move(whole.output.local[0]);
-    return true;
+      result_.reason = "on one device: " + out.unsupported->message;
+      return std::nullopt;
+    };
+    auto output = HasManyParts(problem_) && HasParts(test_, problem_)
+                      ? OutputInParts(test_, problem_, run)
+                      : run(problem_);
+    if (output) unsharded_ = std::move(*output);
+    return output.has_value();
   }
 
   bool Numbers() {
     if (!Alone()) return false;
+    ReturnMemory();
     const double largest = MaxAbs(reference_);
     {
       const Array by_one = DenseOf(unsharded_, test_.layout);
@@ -432,9 +448,14 @@ CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
 CaseResult RunCase(const Case& test, const RunOptions& options,
                    CaseTensors* tensors) {
   if (options.stage) options.stage("test data");
-  const exec::AttentionProblem problem =
+  std::optional<exec::AttentionProblem> problem =
       MakeProblem(test, std::max(options.threads, 1));
-  return JudgeProblem(test, problem, options, tensors);
+  const bool large = HasManyParts(*problem);
+  CaseResult result = JudgeProblem(test, *problem, options, tensors);
+  // The next case has tensors of other sizes.
+  problem.reset();
+  if (large) ReturnFreedMemory();
+  return result;
 }
 
 }  // namespace shardc::verify
