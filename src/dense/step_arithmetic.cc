@@ -29,7 +29,7 @@ void RunAdd(StepContext<T>& c, const Op& op, StepTensor<T>&) {
 
 template <typename T>
 void RunScale(StepContext<T>& c, const Op& op, StepTensor<T>&) {
-  const T factor = T(c.Factor(op));
+  const T factor = T(c.Factor(step::As<step::ScaleAttributes>(op).factor));
   c.Each(op, op.in[0], [&](T& to, const T& x) { to = factor * x; });
 }
 
@@ -46,10 +46,12 @@ void RunFn(StepContext<T>& c, const Op& op, StepTensor<T>&) {
       if (Real(x) > Real(to)) to = x;
     });
   }
-  const StepFunction<T> function = FindStepFunction<T>(op.fn);
-  const T constant = T(op.scale.constant);
+  const auto& [fn, number] = step::As<step::FnAttributes>(op);
+  const StepFunction<T> function = FindStepFunction<T>(fn);
+  const T constant = T(number);
+  const std::string_view name = fn;
   c.Each(op, op.in[0],
-         [&](T& to, const T& x) { to = function(op.fn, x, constant); });
+         [&](T& to, const T& x) { to = function(name, x, constant); });
 }
 
 template <typename T>
@@ -87,7 +89,7 @@ void RunReduction(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const ValueId in = op.in[0];
   const bool max = op.kind == OpKind::kMax;
   Labels labels = c.LabelsOf(op.out);
-  labels.push_back(op.label);
+  labels.push_back(step::As<step::LabelAttributes>(op).label);
   Strides to = RowMajor(out.shape);
   to.push_back(0);
   Odometer at(c.Sized(labels), {c.By(in, labels), to});
@@ -116,6 +118,8 @@ void RunDropout(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
 
 template <typename T>
 void RunAdamW(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  using step::AdamWResult;
+  const auto& [result, decay] = step::As<step::AdamWAttributes>(op);
   const step::Adam& adam = c.graph.adam;
   const T clip = c.Of(op.in[4]).data[0];
   const auto time = static_cast<double>(adam.step);
@@ -128,10 +132,10 @@ void RunAdamW(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
     const T v =
         T(adam.beta2) * c.Of(op.in[3]).data[i] + T(1 - adam.beta2) * g * g;
     const T moved = m * one / (std::sqrt(v * two) + T(adam.epsilon));
-    const T decayed = moved + T(op.scale.constant) * p;
-    out.data[i] = op.index == 0   ? p - T(adam.rate) * decayed
-                  : op.index == 1 ? m
-                                  : v;
+    const T decayed = moved + T(decay) * p;
+    out.data[i] = result == AdamWResult::kParameter ? p - T(adam.rate) * decayed
+                  : result == AdamWResult::kFirstMoment ? m
+                                                        : v;
   }
 }
 

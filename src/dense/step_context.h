@@ -136,10 +136,10 @@ struct StepContext {
     }
   }
 
-  // Returns the op's scale at these sizes.
-  double Factor(const step::Op& op) const {
-    double factor = op.scale.constant;
-    for (const auto& [label, power] : op.scale.powers) {
+  // Returns a number that depends on sizes, at these.
+  double Factor(const step::Scale& scale) const {
+    double factor = scale.constant;
+    for (const auto& [label, power] : scale.powers) {
       factor *= std::pow(static_cast<double>(SizeOf(label)), power);
     }
     return factor;

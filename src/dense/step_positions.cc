@@ -52,20 +52,18 @@ double Slope(int64_t heads, int64_t head) {
 
 template <typename T>
 void RunRope(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
-  const step::Rope& from = c.graph.ropes[AsIndex(op.index)];
-  const int64_t width = c.SizeOf(op.label);
+  const auto& [label, rope, sign] = step::As<step::RopeAttributes>(op);
+  const step::Rope& from = c.graph.ropes[AsIndex(rope)];
+  const int64_t width = c.SizeOf(label);
   const auto pairs = std::max<int64_t>(
       1, std::llround(std::floor(
              static_cast<double>(width) * from.rotary_fraction / 2 + 1e-9)));
   const Rotary rotary(2 * pairs, c.SizeOf(c.graph.common.query), RopeOf(from),
                       from.interleaved ? Pairs::kNeighbours : Pairs::kHalves);
   const StepTensor<T>& x = c.Of(op.in[0]);
-  const int64_t step = c.By(op.out, {op.label})[0];
-  const Labels rest = [&] {
-    Labels labels = c.LabelsOf(op.out);
-    labels.erase(std::find(labels.begin(), labels.end(), op.label));
-    return labels;
-  }();
+  const int64_t step = c.By(op.out, {label})[0];
+  Labels rest = c.LabelsOf(op.out);
+  rest.erase(std::find(rest.begin(), rest.end(), label));
   out.data = x.data;
   Odometer at(c.Sized(rest), {c.By(op.out, rest), c.By(op.in[1], rest)});
   const int64_t rows = static_cast<int64_t>(x.data.size()) / width;
@@ -73,8 +71,7 @@ void RunRope(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
     const auto position =
         static_cast<double>(c.Integer(op.in[1], at.offset(1)));
     for (int64_t p = 0; p < pairs; ++p) {
-      const double angle =
-          op.sign * position * rotary.frequencies()[AsIndex(p)];
+      const double angle = sign * position * rotary.frequencies()[AsIndex(p)];
       const T cosine = T(std::cos(angle) * rotary.amplitude());
       const T sine = T(std::sin(angle) * rotary.amplitude());
       const int64_t one = from.interleaved ? 2 * p : p;
@@ -90,14 +87,17 @@ void RunRope(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
 template <typename T>
 void RunMask(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const Labels& labels = c.LabelsOf(op.out);
-  const int64_t window = op.counts.empty() ? std::numeric_limits<int64_t>::max()
-                                           : c.SizeOf(op.counts[0]);
-  const bool causal = op.fn != "all", chunked = op.fn == "chunked";
+  const auto& mask = step::As<step::MaskAttributes>(op);
+  const int64_t window = mask.window == step::kNoLabel
+                             ? std::numeric_limits<int64_t>::max()
+                             : c.SizeOf(mask.window);
+  const bool causal = mask.rule != step::MaskRule::kNone;
+  const bool chunked = mask.rule == step::MaskRule::kChunked;
   const StepTensor<T>& x = c.Of(op.in[0]);
-  const bool sloped = op.label != step::kNoLabel;
+  const bool sloped = mask.heads != step::kNoLabel;
   Strides heads(labels.size(), 0);
   if (sloped) {
-    heads[AsIndex(std::find(labels.begin(), labels.end(), op.label) -
+    heads[AsIndex(std::find(labels.begin(), labels.end(), mask.heads) -
                   labels.begin())] = 1;
   }
   Odometer at(out.shape,
@@ -108,8 +108,9 @@ void RunMask(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
     const bool near =
         chunked ? query / window == key / window : query - key < window;
     const bool seen = !causal || (key <= query && near);
-    const double slope = sloped ? c.Factor(op) * static_cast<double>(key) *
-                                      Slope(c.SizeOf(op.label), at.offset(2))
+    const double slope = sloped ? c.Factor(mask.slope_scale) *
+                                      static_cast<double>(key) *
+                                      Slope(c.SizeOf(mask.heads), at.offset(2))
                                 : 0;
     out.data[i] =
         seen ? x.data[i] + T(slope)

@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <variant>
 
 namespace shardc::dense {
 namespace {
 
+using step::LabelId;
 using step::Op;
-using step::OpKind;
 
 // Marks the `count` greatest scores; of equal scores, those that come first.
 std::vector<bool> Greatest(const std::vector<double>& scores, int64_t count) {
@@ -43,13 +44,21 @@ std::vector<double> GroupScores(const std::vector<double>& scores,
 
 }  // namespace
 
+// Marks the experts of the best groups; without groups, each expert is a group
+// of its own.
 template <typename T>
 void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
+  const auto* const grouped =
+      std::get_if<step::TopGroupsAttributes>(&op.attributes);
+  const auto* const single = std::get_if<step::TopKAttributes>(&op.attributes);
+  const LabelId label = grouped != nullptr ? grouped->experts : single->experts;
+  const int64_t count =
+      c.SizeOf(grouped != nullptr ? grouped->chosen : single->chosen);
   const StepTensor<T>& x = c.Of(op.in[0]);
-  const int64_t step = c.By(op.in[0], {op.label})[0];
-  const int64_t experts = c.SizeOf(op.label);
+  const int64_t step = c.By(op.in[0], {label})[0];
+  const int64_t experts = c.SizeOf(label);
   Labels rest = c.LabelsOf(op.out);
-  rest.erase(std::find(rest.begin(), rest.end(), op.label));
+  rest.erase(std::find(rest.begin(), rest.end(), label));
   Odometer at(c.Sized(rest), {c.By(op.in[0], rest)});
   const int64_t rows = static_cast<int64_t>(x.data.size()) / experts;
   for (int64_t i = 0; i < rows; ++i, at.Next()) {
@@ -59,12 +68,13 @@ void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
           static_cast<double>(Real(x.data[AsIndex(at.offset(0) + e * step)])));
     }
     int64_t each = 1;
-    if (op.kind == OpKind::kTopGroups) {
-      const int64_t groups = c.SizeOf(op.counts[0]);
+    if (grouped != nullptr) {
+      const int64_t groups = c.SizeOf(grouped->groups);
       each = experts / groups;
-      scores = GroupScores(scores, groups, op.fn == "top2");
+      scores = GroupScores(scores, groups,
+                           grouped->score == step::GroupScore::kTop2);
     }
-    const auto marked = Greatest(scores, c.SizeOf(op.counts.back()));
+    const auto marked = Greatest(scores, count);
     for (int64_t e = 0; e < experts; ++e) {
       const bool chosen = marked[AsIndex(e / each)];
       out.data[AsIndex(at.offset(0) + e * step)] = T(chosen ? 1 : 0);
@@ -77,7 +87,8 @@ template <typename T>
 void RunSlots(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const StepTensor<T>& chosen = c.Of(op.in[0]);
   const int64_t batch = chosen.shape[0], tokens = chosen.shape[1],
-                experts = chosen.shape[2], slots = c.SizeOf(op.to);
+                experts = chosen.shape[2];
+  const int64_t slots = c.SizeOf(step::As<step::SlotsAttributes>(op).slots);
   for (int64_t b = 0; b < batch; ++b) {
     std::vector<int64_t> next(AsIndex(experts), 0);
     for (int64_t i = 0; i < tokens * experts; ++i) {

@@ -10,6 +10,7 @@
 namespace shardc::dense {
 namespace {
 
+using step::LabelId;
 using step::Op;
 using step::OpKind;
 using step::ValueId;
@@ -47,14 +48,15 @@ void RunRows(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   // The array that has one row for each token.
   const ValueId tokens = scatter ? op.in[1] : op.out;
   const StepTensor<T>& from = c.Of(scatter ? op.in[1] : op.in[0]);
-  const int64_t rows = c.SizeOf(op.label);
+  const auto& [label, shift] = step::As<step::LookupAttributes>(op);
+  const int64_t rows = c.SizeOf(label);
   const Labels& labels = c.LabelsOf(tokens);
-  const int64_t step = c.By(table, {op.label})[0];
+  const int64_t step = c.By(table, {label})[0];
   Odometer at(c.Of(tokens).shape,
               {c.By(tokens, labels), c.By(table, labels), c.By(ids, labels)});
   const size_t count = c.Of(tokens).data.size();
   for (size_t i = 0; i < count; ++i, at.Next()) {
-    const int64_t row = c.Integer(ids, at.offset(2)) + op.index;
+    const int64_t row = c.Integer(ids, at.offset(2)) + shift;
     if (row < 0 || row >= rows) continue;
     const auto token = AsIndex(at.offset(0));
     const auto cell = AsIndex(at.offset(1) + row * step);
@@ -69,7 +71,8 @@ void RunPick(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const ValueId wide = place ? op.out : op.in[0];
   const Labels& labels = c.LabelsOf(ids);
   const ValueId narrow = place ? op.in[1] : op.out;
-  const int64_t step = c.By(wide, {op.label})[0], size = c.SizeOf(op.label);
+  const LabelId label = step::As<step::LabelAttributes>(op).label;
+  const int64_t step = c.By(wide, {label})[0], size = c.SizeOf(label);
   Odometer at(c.Of(ids).shape,
               {c.By(ids, labels), c.By(wide, labels), c.By(narrow, labels)});
   for (size_t i = 0; i < c.Of(ids).data.size(); ++i, at.Next()) {
@@ -90,8 +93,9 @@ void RunCacheWrite(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const ValueId fresh = op.in[1], positions = op.in[2];
   out.data = c.Of(op.in[0]).data;
   const Labels& labels = c.LabelsOf(fresh);
-  const int64_t rows = c.SizeOf(op.label);
-  const int64_t step = c.By(op.out, {op.label})[0];
+  const LabelId label = step::As<step::LabelAttributes>(op).label;
+  const int64_t rows = c.SizeOf(label);
+  const int64_t step = c.By(op.out, {label})[0];
   Odometer at(c.Of(fresh).shape, {c.By(fresh, labels), c.By(op.out, labels),
                                   c.By(positions, labels)});
   for (size_t i = 0; i < c.Of(fresh).data.size(); ++i, at.Next()) {
@@ -105,12 +109,14 @@ void RunCacheWrite(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
 template <typename T>
 void RunDistance(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const Labels& labels = c.LabelsOf(op.out);
-  const int64_t rows = c.SizeOf(op.label), most = c.SizeOf(op.counts[0]);
+  const auto& distance = step::As<step::DistanceAttributes>(op);
+  const int64_t rows = c.SizeOf(distance.rows);
+  const int64_t most = c.SizeOf(distance.longest);
   Odometer at(out.shape, {c.By(op.in[0], labels), c.By(op.in[1], labels)});
   for (T& to : out.data) {
     const int64_t apart =
         c.Integer(op.in[1], at.offset(1)) - c.Integer(op.in[0], at.offset(0));
-    to = T(static_cast<double>(Bucket(apart, rows, most, op.fn == "both")));
+    to = T(static_cast<double>(Bucket(apart, rows, most, distance.both_sides)));
     at.Next();
   }
 }

@@ -4,7 +4,7 @@
 //   split (n h), n 2, h 4: element 5 of (n h) is n 1, h 1
 #include "dense/step_ops.h"
 
-#include <algorithm>
+#include <variant>
 
 namespace shardc::dense {
 namespace {
@@ -28,13 +28,14 @@ void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool split = op.kind == OpKind::kSplit;
   const ValueId whole = split ? op.in[0] : op.out;
   const ValueId apart = split ? op.out : op.in[0];
-  const auto& factors = c.graph.labels[AsIndex(op.label)].factors;
+  const LabelId merged = step::As<step::LabelAttributes>(op).label;
+  const auto& factors = c.graph.labels[AsIndex(merged)].factors;
   Labels labels;
   Strides strides;
   const Labels& own = c.LabelsOf(whole);
   const Strides of_merged = RowMajor(c.Of(whole).shape);
   for (size_t i = 0; i < own.size(); ++i) {
-    if (own[i] != op.label) {
+    if (own[i] != merged) {
       labels.push_back(own[i]);
       strides.push_back(of_merged[i]);
       continue;
@@ -55,7 +56,7 @@ void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// Copies a part or a row along `label` from the wide value, or into it.
+// Copies a part or a row of a dimension from the wide value, or into it.
 template <typename T>
 void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool into = op.kind == OpKind::kUnpart || op.kind == OpKind::kUnindex;
@@ -63,15 +64,18 @@ void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const ValueId narrow = into ? op.in[0] : op.out;
   const Labels& labels = c.LabelsOf(narrow);
   Strides strides = c.By(wide, labels);
-  const int64_t step = c.By(wide, {op.label})[0];
-  int64_t begin = op.index;
-  if (op.to != step::kNoLabel) {
-    const auto& parts = c.graph.labels[AsIndex(op.label)].parts;
-    begin = 0;
-    for (size_t i = 0; i < AsIndex(op.index); ++i) {
+  int64_t step = 0, begin = 0;
+  if (const auto* part = std::get_if<step::PartAttributes>(&op.attributes)) {
+    step = c.By(wide, {part->whole})[0];
+    const auto& parts = c.graph.labels[AsIndex(part->whole)].parts;
+    for (size_t i = 0; i < AsIndex(part->number); ++i) {
       begin += c.SizeOf(parts[i]);
     }
-    strides[Place(labels, op.to)] = step;
+    strides[Place(labels, part->part)] = step;
+  } else {
+    const auto& [label, row] = step::As<step::IndexAttributes>(op);
+    step = c.By(wide, {label})[0];
+    begin = row;
   }
   Odometer at(c.Of(narrow).shape, {c.By(narrow, labels), strides});
   const StepTensor<T>& from = c.Of(op.in[0]);
@@ -88,8 +92,8 @@ void RunHeads(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool sum = op.kind == OpKind::kGroupSum;
   const ValueId many = sum ? op.in[0] : op.out;
   const ValueId few = sum ? op.out : op.in[0];
-  const LabelId heads = sum ? op.label : op.to;
-  const LabelId groups = sum ? op.to : op.label;
+  const auto& names = step::As<step::HeadGroupAttributes>(op);
+  const LabelId heads = names.query_heads, groups = names.kv_heads;
   const int64_t each = c.SizeOf(heads) / c.SizeOf(groups);
   const Labels& labels = c.LabelsOf(many);
   const int64_t step = c.By(few, {groups})[0];
@@ -109,17 +113,18 @@ void RunHeads(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
 template <typename T>
 void RunRoll(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const Labels& labels = c.LabelsOf(op.out);
-  const size_t dim = Place(labels, op.label);
-  const int64_t rows = c.SizeOf(op.label);
+  const auto& roll = step::As<step::RollAttributes>(op);
+  const size_t dim = Place(labels, roll.label);
+  const int64_t rows = c.SizeOf(roll.label);
   const int64_t stride = RowMajor(out.shape)[dim];
   const StepTensor<T>& x = c.Of(op.in[0]);
   Odometer at(out.shape, {RowMajor(out.shape)});
   for (T& to : out.data) {
-    const int64_t before = at.at(dim) - op.sign;
+    const int64_t before = at.at(dim) - roll.sign;
     const int64_t from = (before + rows) % rows;
     const int64_t there = at.offset(0) + (from - at.at(dim)) * stride;
     const bool comes_round = before != from;
-    to = comes_round && op.fn == step::kOpen ? T(0) : x.data[AsIndex(there)];
+    to = comes_round && roll.open ? T(0) : x.data[AsIndex(there)];
     at.Next();
   }
 }

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "model/step_attributes.h"
+
 namespace shardc::step {
 
-using LabelId = int16_t;  // index into Graph::labels
 using ValueId = int32_t;  // index into Graph::values
-inline constexpr LabelId kNoLabel = -1;
 inline constexpr ValueId kNoValue = -1;
 
 // A dimension label. The size of a label with factors, (n h), is their product,
@@ -34,9 +34,9 @@ struct DimLabel {
 // By LabelId: the sizes with which a graph is lowered or run.
 using Sizes = std::vector<int64_t>;
 
-// What an op computes. The labels of its result are those of the value;
-// `label`, `to`, `index`, `fn` and so on are attributes of Op. The records in
-// step/op_def.h state which attributes an op uses and how it is sharded.
+// What an op computes. The labels of its result are those of the value; names
+// in quotes are fields of its attributes (model/step_attributes.h). The records
+// in step/op_def.h state how an op is sharded.
 enum class OpKind : uint8_t {
   // A value that no op computes: a parameter, a moment of the optimizer, data,
   // or a cache.
@@ -48,7 +48,7 @@ enum class OpKind : uint8_t {
   // (a, b, ...) -> the sum of two or more operands. An operand that lacks a
   // label of the result is broadcast along it.
   kAdd,
-  // (a) -> a times `scale`.
+  // (a) -> a times `factor`.
   kScale,
   // (a) or (a, b) -> the function `fn` of each element; two operands are
   // broadcast as in kAdd.
@@ -61,10 +61,10 @@ enum class OpKind : uint8_t {
   kBroadcast,
 
   // (table [v, d], ids [b, t]) -> [b, t, d]: the table's rows with the numbers
-  // ids + `index`. `label` is v.
+  // ids + `offset`. `rows` is v.
   kLookup,
   // (ids [b, t], g [b, t, d]) -> [v, d]: adds each g to the row with the number
-  // of its id. `label` is v. The derivative of kLookup.
+  // of its id + `offset`. `rows` is v. The derivative of kLookup.
   kScatter,
   // (logits [b, t, v], ids [b, t]) -> [b, t]: the element of `label` v that the
   // id names.
@@ -78,86 +78,74 @@ enum class OpKind : uint8_t {
   kSplit,
   // (a) -> a with the factors of `label` as one dimension: n, h becomes (n h).
   kMerge,
-  // (a) -> part number `index` of `label`, a label with parts; the part's label
-  // in the result is `to`.
+  // (a) -> part number `number` of `whole`, a label with parts; the part's
+  // label in the result is `part`.
   kPart,
-  // (a) -> zeros along `label` except at its part number `index`, which is a.
-  // The label of a is `to`. The derivative of kPart.
+  // (a) -> zeros along `whole` except at its part number `number`, which is a.
+  // The label of a is `part`. The derivative of kPart.
   kUnpart,
-  // (a) -> row `index` of `label`, which the result lacks.
+  // (a) -> row `row` of `label`, which the result lacks.
   kIndex,
-  // (a) -> zeros along `label` except at row `index`, which is a. The
-  // derivative of kIndex.
+  // (a) -> zeros along `label` except at row `row`, which is a. The derivative
+  // of kIndex.
   kUnindex,
-  // (a) -> a, whose `label` is called `to` in the result.
+  // (a) -> a, whose label `from` is called `to` in the result.
   kRename,
   // (a) -> a, under another sharding constraint.
   kIdentity,
 
   // (x, positions) -> x with pairs of elements of `label` rotated by the angles
-  // of ropes[`index`], times `sign`: -1 rotates back, in the backward pass.
+  // of ropes[`rope`], times `sign`: -1 rotates back, in the backward pass.
   kRope,
   // (scores, positions of queries, positions of keys) -> the scores, with minus
-  // infinity for keys that `fn` hides: "causal" hides keys after the query,
-  // "all" hides none. With counts {window}, "causal" also hides keys that are a
-  // window or more before the query, and "chunked" keys of another window than
-  // the query's. If `label` names the heads, each head's slope times `scale`
-  // times the key's position is added (ALiBi).
+  // infinity for keys that `rule` hides. kCausal hides keys after the query and
+  // those that are a `window` or more before it, kChunked keys after the query
+  // and those of another window than the query's. If `heads` have slopes, each
+  // head's slope times `slope_scale` times the key's position is added (ALiBi).
   kMask,
-  // (kv) -> kv with query heads `to` for its KV heads `label`: query head n
-  // takes KV head n / (|n| / |k|). If `fn` is kInSlices, each device counts the
-  // heads of its own shard.
+  // (kv) -> kv with `query_heads` for its `kv_heads`: query head n takes KV
+  // head n / (|n| / |k|). With `in_slices`, each device counts the heads of its
+  // own shard.
   kRepeat,
-  // (a) -> query heads `label` summed in groups to KV heads `to`. The
-  // derivative of kRepeat.
+  // (a) -> `query_heads` summed in groups to `kv_heads`. The derivative of
+  // kRepeat.
   kGroupSum,
 
-  // (scores [b, t, e]) -> 1 along `label` for the experts of the best groups,
-  // else 0. counts: {groups, chosen}. A group's score is its largest ("max") or
-  // the sum of its two largest ("top2"), by `fn`.
+  // (scores [b, t, e]) -> 1 along `experts` for those of the `chosen` best of
+  // the `groups`, else 0. A group's score is its largest or the sum of its two
+  // largest, by `score`.
   kTopGroups,
-  // (scores [b, t, e]) -> 1 along `label` for the experts with the highest
-  // scores, else 0. counts: {chosen}.
+  // (scores [b, t, e]) -> 1 along `experts` for the `chosen` ones with the
+  // highest scores, else 0.
   kTopK,
-  // (choice [b, t, e]) -> [b, t, e, c]: 1 along `to` at the token's place in
-  // the queue of the expert, a row of `label`; zeros for a token without place.
+  // (choice [b, t, e]) -> [b, t, e, c]: 1 along `slots` at the token's place in
+  // the queue of the expert, a row of `experts`; zeros for a token without
+  // place.
   kSlots,
 
-  // (a) -> a with elements dropped at the rate scale.constant. The random bits
-  // depend on the key `index` and the element's global index alone, not on the
-  // sharding.
+  // (a) -> a with elements dropped at the rate `rate`. The random bits depend
+  // on `key` and the element's global index alone, not on the sharding.
   kDropout,
   // (cache [b, s, k, h], new [b, t, k, h], positions [b, t]) -> the cache with
-  // the new rows at their positions.
+  // the new rows at their positions. `label` is s.
   kCacheWrite,
   // (p, g, m, v, clip) -> the new parameter, first moment or second moment, by
-  // `index` 0, 1 or 2. The weight decay is scale.constant.
+  // `result`. The weight decay is `decay`.
   kAdamW,
 
   // (a) -> each row of `label` moved to the next place, or with `sign` -1 to
-  // the one before. The last row comes first; with `fn` kOpen zeros do.
+  // the one before. The last row comes first; if the roll is `open`, zeros do.
   kRoll,
   // (positions of queries, positions of keys) -> row numbers of a table of
-  // position biases, whose rows are `label`. counts: {the distance from which
-  // on all keys have the last row}. `fn`: "before" if keys are before the query
-  // only, "both" if they are on both sides.
+  // position biases, whose rows are `rows`. Keys at the distance `longest` and
+  // beyond have the last row. `both_sides`: of keys before the query and after
+  // it, else of those before it only.
   kDistance,
 };
 
 inline constexpr size_t kOpKinds = static_cast<size_t>(OpKind::kDistance) + 1;
 
-// Values of `fn` of kRepeat and of kRoll.
-inline constexpr std::string_view kInSlices = "slices";
-inline constexpr std::string_view kOpen = "open";
-
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
-
-// A number that depends on sizes: constant times the product of (size of
-// label)^power, with global sizes.
-struct Scale {
-  double constant = 1;
-  std::vector<std::pair<LabelId, double>> powers = {};
-};
 
 // A rotary embedding: pairs of a head's elements are rotated by an angle that
 // is proportional to the token's position.
@@ -189,15 +177,7 @@ struct Op {
   ValueId out = kNoValue;
   std::string name = {};        // as reports show it: `linear q`
   std::string constraint = {};  // the role of the result's sharding constraint
-  // kFn: a row of the table of functions (step/functions.h), whose constant
-  // is scale.constant.
-  std::string fn = {};
-  LabelId label = kNoLabel;
-  LabelId to = kNoLabel;
-  int64_t index = 0;
-  Scale scale = {};
-  std::vector<LabelId> counts = {};
-  int8_t sign = 1;  // kRope, kRoll
+  OpAttributes attributes = {};
   // The backward pass rematerialises the result instead of keeping it.
   bool recompute = false;
   int32_t layer = -1;  // -1: outside the repeated part
@@ -205,6 +185,16 @@ struct Op {
   int32_t recompute_of = -1;
   int32_t micro = -1;  // the micro-batch, where there are several
 };
+
+// Returns the attributes of an op, which must have this type of them.
+template <class T>
+const T& As(const Op& op) {
+  return std::get<T>(op.attributes);
+}
+template <class T>
+T& As(Op& op) {
+  return std::get<T>(op.attributes);
+}
 
 // A parameter of the tree under its role.
 struct Parameter {

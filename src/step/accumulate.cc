@@ -71,7 +71,8 @@ class Accumulator {
         const bool back = op.kind == OpKind::kScale &&
                           op.phase == Phase::kBackward &&
                           op.name == "d:" + term.name &&
-                          op.scale.constant == term.scale.constant;
+                          As<ScaleAttributes>(op).factor.constant ==
+                              As<ScaleAttributes>(term).factor.constant;
         if (back || j == AsIndex(at)) shares_[j] = 1;
       }
     }
@@ -95,7 +96,9 @@ class Accumulator {
     if (loss->kind != OpKind::kEinsum) return false;
     divide_ = producer_[AsIndex(loss->in[1])];
     const Op& divide = ops_[AsIndex(divide_)];
-    if (divide.kind != OpKind::kFn || divide.fn != "recip") return false;
+    if (divide.kind != OpKind::kFn || As<FnAttributes>(divide).fn != "recip") {
+      return false;
+    }
     counts_.assign(ops_.size(), 0);
     std::vector<ValueId> open = divide.in;
     while (!open.empty()) {
@@ -135,9 +138,11 @@ class Accumulator {
     if (op.recompute_of >= 0)
       op.recompute_of = place_[AsIndex(micro)][AsIndex(op.recompute_of)];
     if (shares_[index] != 0) {
-      op.scale.constant /= static_cast<double>(micros_);
+      As<ScaleAttributes>(op).factor.constant /= static_cast<double>(micros_);
     }
-    if (op.kind == OpKind::kDropout) op.index += micro * kKeysApart;
+    if (op.kind == OpKind::kDropout) {
+      As<DropoutAttributes>(op).key += micro * kKeysApart;
+    }
     constexpr std::string_view kGradient = "grad:";
     if (op.constraint.starts_with(kGradient)) {
       if (reduction_ == Reduction::kOnce) op.constraint.clear();

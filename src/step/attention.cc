@@ -14,6 +14,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "source/index.h"
 
@@ -101,14 +102,12 @@ class Writer {
     return x;
   }
   ValueId Rolled(ValueId x) {
-    Op op;
-    op.kind = OpKind::kRoll;
-    op.in = {x};
-    op.label = ring_.turns;
     const bool integral = graph().values[AsIndex(x)].integral;
+    x = write_.Append(OpKind::kRoll, {x}, RollAttributes{.label = ring_.turns},
+                      write_.LabelsOf(x), integral);
     // Positions take few bytes, so they are kept and not recomputed.
-    op.recompute = !integral;
-    return write_.Append(std::move(op), write_.LabelsOf(x), integral);
+    write_.Producer(x).recompute = !integral;
+    return x;
   }
 
   ValueId Round(Block keys) {
@@ -157,14 +156,10 @@ class Writer {
     const bool global = settings_.form.view == AttentionView::kGlobal;
     // Gather before repeating: keys then have fewer bytes.
     if (global) x = Resharded(x, "kgather");
-    Op op;
-    op.kind = OpKind::kRepeat;
-    op.in = {x};
-    op.label = labels[labels.size() - 2];
-    op.to = heads_[0];
-    if (!global) op.fn = kInSlices;
-    Labels out = GraphWriter::Replaced(labels, op.label, {{op.to}});
-    x = write_.Append(std::move(op), std::move(out));
+    const LabelId kv_heads = labels[labels.size() - 2];
+    x = write_.Append(OpKind::kRepeat, {x},
+                      HeadGroupAttributes{kv_heads, heads_[0], !global},
+                      GraphWriter::Replaced(labels, kv_heads, {{heads_[0]}}));
     if (!InTurns()) {
       write_.Producer(x).constraint = global ? "krep" : "op_krep";
     }
@@ -173,17 +168,19 @@ class Writer {
 
   ValueId Masked(ValueId scores, ValueId key_positions) {
     if (!settings_.causal && !settings_.sloped) return scores;
-    Op op;
-    op.kind = OpKind::kMask;
-    op.in = {scores, query_positions_, key_positions};
+    MaskAttributes mask;
     const bool chunked = settings_.windowed && settings_.chunked;
-    op.fn = !settings_.causal ? "all" : chunked ? "chunked" : "causal";
-    if (settings_.windowed) op.counts = {graph().common.window};
+    mask.rule = !settings_.causal ? MaskRule::kNone
+                : chunked         ? MaskRule::kChunked
+                                  : MaskRule::kCausal;
+    if (settings_.windowed) mask.window = graph().common.window;
     if (settings_.sloped) {
-      op.label = heads_[0];
-      if (settings_.slopes_scaled) op.scale = settings_.scale;
+      mask.heads = heads_[0];
+      if (settings_.slopes_scaled) mask.slope_scale = settings_.scale;
     }
-    return write_.Append(std::move(op), write_.LabelsOf(scores));
+    return write_.Append(OpKind::kMask,
+                         {scores, query_positions_, key_positions},
+                         std::move(mask), write_.LabelsOf(scores));
   }
 
   // [b, n, t, s]
@@ -211,7 +208,10 @@ class Writer {
     if (!InTurns()) return;
     for (size_t i = from; i < graph().ops.size(); ++i) {
       Op& op = graph().ops[i];
-      op.recompute = op.kind != OpKind::kMax && op.fn != "max2";
+      const auto* const fn = std::get_if<FnAttributes>(&op.attributes);
+      const bool maximum =
+          op.kind == OpKind::kMax || (fn != nullptr && fn->fn == "max2");
+      op.recompute = !maximum;
     }
   }
 

@@ -86,7 +86,8 @@ ValueId Backward::Forward(ValueId value) {
   if (op.kind == OpKind::kRoll) {
     const auto next = rolled_.find(value);
     op.in = {next == rolled_.end() ? HomeOf(value) : Forward(next->second)};
-    op.sign = static_cast<int8_t>(-op.sign);
+    RollAttributes& roll = As<RollAttributes>(op);
+    roll.sign = static_cast<int8_t>(-roll.sign);
   } else {
     for (ValueId& in : op.in) in = Forward(in);
   }
@@ -109,14 +110,8 @@ ValueId Backward::HomeOf(ValueId value) const {
 
 ValueId Backward::Like(const Op& op, OpKind kind, std::vector<ValueId> in,
                        ValueId like) {
-  Op made;
-  made.kind = kind;
-  made.in = std::move(in);
-  made.label = op.label;
-  made.to = op.to;
-  made.index = op.index;
-  made.scale = op.scale;
-  return write_.Append(std::move(made), write_.LabelsOf(like));
+  return write_.Append(kind, std::move(in), op.attributes,
+                       write_.LabelsOf(like));
 }
 
 }  // namespace shardc::step

@@ -28,23 +28,25 @@ std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {
 ModelSizes SizesOf(const Graph& graph, const Op& op, const Sizes& sizes) {
   ModelSizes out;
   // Copies of KV heads are made to suit the mesh.
-  const bool repeats = op.kind == OpKind::kRepeat &&
-                       graph.labels[AsIndex(op.label)].factors.empty();
-  if (repeats) {
-    out.kv_heads = SizeOf(sizes, op.label);
-    out.heads = SizeOf(sizes, op.to);
+  if (op.kind == OpKind::kRepeat) {
+    const auto& heads = As<HeadGroupAttributes>(op);
+    if (!graph.labels[AsIndex(heads.kv_heads)].factors.empty()) return out;
+    out.kv_heads = SizeOf(sizes, heads.kv_heads);
+    out.heads = SizeOf(sizes, heads.query_heads);
   } else if (op.kind == OpKind::kRope) {
-    const int64_t head_dim = sizes[AsIndex(op.label)];
+    const auto& rotated = As<RopeAttributes>(op);
+    const Rope& rope = graph.ropes[AsIndex(rotated.rope)];
+    const int64_t head_dim = sizes[AsIndex(rotated.label)];
     out.head_dim = head_dim;
-    out.rotary_dim =
-        RotaryDim(head_dim, graph.ropes[AsIndex(op.index)].rotary_fraction);
+    out.rotary_dim = RotaryDim(head_dim, rope.rotary_fraction);
   }
   return out;
 }
 
 std::string ExpertGroups(const Graph& graph, const Sizes& sizes, const Op& op) {
-  const int64_t groups = sizes[AsIndex(op.counts[0])];
-  const int64_t chosen = sizes[AsIndex(op.counts[1])];
+  const auto& best = As<TopGroupsAttributes>(op);
+  const int64_t groups = sizes[AsIndex(best.groups)];
+  const int64_t chosen = sizes[AsIndex(best.chosen)];
   const int64_t experts = SizeOf(sizes, graph.common.experts).value_or(0);
   if (groups < 1 || experts % groups != 0) {
     return CountText(experts) + " experts do not divide into " +

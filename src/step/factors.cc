@@ -87,11 +87,12 @@ void CopyCommon(const std::vector<LabelId>& from_labels, const Sharding& from,
 void SplitOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
              const std::vector<LabelId>& from_labels,
              const std::vector<LabelId>& to_labels) {
+  const LabelId label = As<LabelAttributes>(op).label;
   AxisList placed;
-  AxisList& whole = from.dims[DimOf(from_labels, op.label)];
-  const std::vector<AxisList> lists = Distribute(at, op.label, whole, placed);
+  AxisList& whole = from.dims[DimOf(from_labels, label)];
+  const std::vector<AxisList> lists = Distribute(at, label, whole, placed);
   whole = placed;
-  const std::vector<LabelId>& factors = at.Factors(op.label);
+  const std::vector<LabelId>& factors = at.Factors(label);
   for (size_t f = 0; f < factors.size(); ++f) {
     to.dims[DimOf(to_labels, factors[f])] = lists[f];
   }
@@ -100,22 +101,23 @@ void SplitOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
 void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
              const std::vector<LabelId>& from_labels,
              const std::vector<LabelId>& to_labels) {
-  to.dims[DimOf(to_labels, op.label)] = Join(at, op.label, from_labels, from);
+  const LabelId label = As<LabelAttributes>(op).label;
+  to.dims[DimOf(to_labels, label)] = Join(at, label, from_labels, from);
 }
 
 // Returns the axes of the repeated heads. These are the axes of the preferred
 // sharding if they extend those of the KV heads, or if the op is part of a
 // kernel, which sees slices of the heads. Otherwise they are the axes of the KV
 // heads.
-AxisList Repeated(const Context& at, const Op& op, const Sharding& from,
-                  const AxisList& kv, const Sharding* wanted,
-                  size_t heads_dim) {
+AxisList Repeated(const Context& at, const HeadGroupAttributes& heads,
+                  const Sharding& from, const AxisList& kv,
+                  const Sharding* wanted, size_t heads_dim) {
   if (wanted == nullptr) return kv;
   const AxisList& preferred = wanted->dims[heads_dim];
   const auto others = static_cast<AxisSet>(from.used() & ~kv.set());
-  const bool nest = IsPrefix(kv, preferred) || op.fn == kInSlices;
+  const bool nest = IsPrefix(kv, preferred) || heads.in_slices;
   const bool fits = nest && (preferred.set() & others) == 0 &&
-                    at.Size(op.to) % at.axes.Parts(preferred) == 0;
+                    at.Size(heads.query_heads) % at.axes.Parts(preferred) == 0;
   return fits ? preferred : kv;
 }
 
@@ -149,16 +151,19 @@ Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
       MergeOf(at, op, out.operand, out.result, from_labels, to_labels);
       break;
     case OpKind::kRepeat: {
-      const size_t heads = DimOf(to_labels, op.to);
-      out.result.dims[heads] =
-          Repeated(at, op, operand, operand.dims[DimOf(from_labels, op.label)],
-                   wanted, heads);
+      const auto& heads = As<HeadGroupAttributes>(op);
+      const size_t dim = DimOf(to_labels, heads.query_heads);
+      out.result.dims[dim] = Repeated(
+          at, heads, operand, operand.dims[DimOf(from_labels, heads.kv_heads)],
+          wanted, dim);
       break;
     }
     case OpKind::kGroupSum: {
-      const AxisList& heads = operand.dims[DimOf(from_labels, op.label)];
-      const AxisList kept = Grouped(at, op.to, heads);
-      out.result.dims[DimOf(to_labels, op.to)] = kept;
+      const auto& group = As<HeadGroupAttributes>(op);
+      const AxisList& heads =
+          operand.dims[DimOf(from_labels, group.query_heads)];
+      const AxisList kept = Grouped(at, group.kv_heads, heads);
+      out.result.dims[DimOf(to_labels, group.kv_heads)] = kept;
       out.result.partial = static_cast<AxisSet>(out.result.partial |
                                                 (heads.set() & ~kept.set()));
       break;
@@ -183,18 +188,24 @@ Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
     case OpKind::kMerge:
       SplitOf(at, op, result, out, to_labels, from_labels);
       break;
-    case OpKind::kRepeat:
-      out.dims[DimOf(from_labels, op.label)] =
-          Grouped(at, op.label, wanted.dims[DimOf(to_labels, op.to)]);
+    case OpKind::kRepeat: {
+      const auto& heads = As<HeadGroupAttributes>(op);
+      out.dims[DimOf(from_labels, heads.kv_heads)] = Grouped(
+          at, heads.kv_heads, wanted.dims[DimOf(to_labels, heads.query_heads)]);
       break;
-    case OpKind::kGroupSum:
-      out.dims[DimOf(from_labels, op.label)] =
-          wanted.dims[DimOf(to_labels, op.to)];
+    }
+    case OpKind::kGroupSum: {
+      const auto& heads = As<HeadGroupAttributes>(op);
+      out.dims[DimOf(from_labels, heads.query_heads)] =
+          wanted.dims[DimOf(to_labels, heads.kv_heads)];
       break;
-    case OpKind::kRename:
-      out.dims[DimOf(from_labels, op.label)] =
-          wanted.dims[DimOf(to_labels, op.to)];
+    }
+    case OpKind::kRename: {
+      const auto& [before, after] = As<RenameAttributes>(op);
+      out.dims[DimOf(from_labels, before)] =
+          wanted.dims[DimOf(to_labels, after)];
       break;
+    }
     default:
       break;
   }

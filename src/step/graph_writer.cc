@@ -1,8 +1,7 @@
 // Every op is appended by Append, which sets its name, phase and layer to the
 // current ones and records it as the producer of its result:
 //
-//   Split(x [b, t, (n h)], (n h))  ->  kSplit with `label` (n h), result
-//                                      [b, t, n, h]
+//   Split(x [b, t, (n h)], (n h))  ->  kSplit of (n h), result [b, t, n, h]
 #include "step/graph_writer.h"
 
 #include <algorithm>
@@ -47,11 +46,14 @@ Labels GraphWriter::Replaced(const Labels& labels, LabelId from,
   return out;
 }
 
-Op GraphWriter::Make(OpKind kind, std::vector<ValueId> in) const {
+ValueId GraphWriter::Append(OpKind kind, std::vector<ValueId> in,
+                            OpAttributes attributes, Labels labels,
+                            bool integral) {
   Op op;
   op.kind = kind;
   op.in = std::move(in);
-  return op;
+  op.attributes = std::move(attributes);
+  return Append(std::move(op), std::move(labels), integral);
 }
 
 ValueId GraphWriter::Append(Op op, Labels labels, bool integral) {
@@ -67,11 +69,11 @@ ValueId GraphWriter::Append(Op op, Labels labels, bool integral) {
 }
 
 ValueId GraphWriter::Input(Labels labels, bool integral) {
-  return Append(Make(OpKind::kInput, {}), std::move(labels), integral);
+  return Append(OpKind::kInput, {}, {}, std::move(labels), integral);
 }
 
 ValueId GraphWriter::Einsum(ValueId a, ValueId b, Labels out) {
-  return Append(Make(OpKind::kEinsum, {a, b}), std::move(out));
+  return Append(OpKind::kEinsum, {a, b}, {}, std::move(out));
 }
 
 ValueId GraphWriter::Add(std::vector<ValueId> terms) {
@@ -81,71 +83,57 @@ ValueId GraphWriter::Add(std::vector<ValueId> terms) {
         return LabelsOf(a).size() < LabelsOf(b).size();
       });
   Labels labels = LabelsOf(widest);
-  return Append(Make(OpKind::kAdd, std::move(terms)), std::move(labels));
+  return Append(OpKind::kAdd, std::move(terms), {}, std::move(labels));
 }
 
 ValueId GraphWriter::Scaled(ValueId x, Scale scale) {
-  Op op = Make(OpKind::kScale, {x});
-  op.scale = std::move(scale);
-  return Append(std::move(op), LabelsOf(x));
+  return Append(OpKind::kScale, {x}, ScaleAttributes{std::move(scale)},
+                LabelsOf(x));
 }
 
 ValueId GraphWriter::Fn(std::string_view fn, ValueId x, double constant) {
-  Op op = Make(OpKind::kFn, {x});
-  op.fn = fn;
-  op.scale.constant = constant;
-  return Append(std::move(op), LabelsOf(x));
+  return Append(OpKind::kFn, {x}, FnAttributes{std::string(fn), constant},
+                LabelsOf(x));
 }
 
 ValueId GraphWriter::Greater(ValueId a, ValueId b) {
-  Op op = Make(OpKind::kFn, {a, b});
-  op.fn = "max2";
-  return Append(std::move(op), LabelsOf(a));
+  return Append(OpKind::kFn, {a, b}, FnAttributes{.fn = "max2"}, LabelsOf(a));
 }
 
 ValueId GraphWriter::Sum(ValueId x, LabelId label) {
-  Op op = Make(OpKind::kSum, {x});
-  op.label = label;
-  return Append(std::move(op), Without(LabelsOf(x), label));
+  return Append(OpKind::kSum, {x}, LabelAttributes{label},
+                Without(LabelsOf(x), label));
 }
 
 ValueId GraphWriter::Max(ValueId x, LabelId label) {
-  Op op = Make(OpKind::kMax, {x});
-  op.label = label;
-  return Append(std::move(op), Without(LabelsOf(x), label));
+  return Append(OpKind::kMax, {x}, LabelAttributes{label},
+                Without(LabelsOf(x), label));
 }
 
 ValueId GraphWriter::Broadcast(ValueId x, LabelId label, Labels out) {
-  Op op = Make(OpKind::kBroadcast, {x});
-  op.label = label;
-  return Append(std::move(op), std::move(out));
+  return Append(OpKind::kBroadcast, {x}, LabelAttributes{label},
+                std::move(out));
 }
 
 ValueId GraphWriter::Lookup(ValueId table, ValueId ids, int64_t offset) {
-  Op op = Make(OpKind::kLookup, {table, ids});
-  op.label = LabelsOf(table)[0];
-  op.index = offset;
+  const LookupAttributes rows{LabelsOf(table)[0], offset};
   Labels labels = LabelsOf(ids);
   labels.push_back(LabelsOf(table)[1]);
-  return Append(std::move(op), std::move(labels));
+  return Append(OpKind::kLookup, {table, ids}, rows, std::move(labels));
 }
 
 ValueId GraphWriter::Pick(ValueId logits, ValueId ids, LabelId from) {
-  Op op = Make(OpKind::kPick, {logits, ids});
-  op.label = from;
-  return Append(std::move(op), Without(LabelsOf(logits), from));
+  return Append(OpKind::kPick, {logits, ids}, LabelAttributes{from},
+                Without(LabelsOf(logits), from));
 }
 
 ValueId GraphWriter::Split(ValueId x, LabelId label) {
-  Op op = Make(OpKind::kSplit, {x});
-  op.label = label;
-  return Append(std::move(op), Replaced(LabelsOf(x), label,
-                                        graph_.labels[AsIndex(label)].factors));
+  return Append(
+      OpKind::kSplit, {x}, LabelAttributes{label},
+      Replaced(LabelsOf(x), label, graph_.labels[AsIndex(label)].factors));
 }
 
 ValueId GraphWriter::Merge(ValueId x, LabelId label) {
-  Op op = Make(OpKind::kMerge, {x});
-  op.label = label;
   const auto& factors = graph_.labels[AsIndex(label)].factors;
   Labels labels;
   for (const LabelId at : LabelsOf(x)) {
@@ -153,42 +141,33 @@ ValueId GraphWriter::Merge(ValueId x, LabelId label) {
     if (factor == factors.end()) labels.push_back(at);
     if (factor == factors.begin()) labels.push_back(label);
   }
-  return Append(std::move(op), std::move(labels));
+  return Append(OpKind::kMerge, {x}, LabelAttributes{label}, std::move(labels));
 }
 
 ValueId GraphWriter::Part(ValueId x, LabelId whole, size_t index) {
-  Op op = Make(OpKind::kPart, {x});
-  op.label = whole;
-  op.to = graph_.labels[AsIndex(whole)].parts[index];
-  op.index = static_cast<int64_t>(index);
-  const LabelId to = op.to;
-  return Append(std::move(op), Replaced(LabelsOf(x), whole, {{to}}));
+  const LabelId part = graph_.labels[AsIndex(whole)].parts[index];
+  return Append(OpKind::kPart, {x},
+                PartAttributes{whole, part, static_cast<int64_t>(index)},
+                Replaced(LabelsOf(x), whole, {{part}}));
 }
 
 ValueId GraphWriter::Index(ValueId x, LabelId label, int64_t row) {
-  Op op = Make(OpKind::kIndex, {x});
-  op.label = label;
-  op.index = row;
-  return Append(std::move(op), Without(LabelsOf(x), label));
+  return Append(OpKind::kIndex, {x}, IndexAttributes{label, row},
+                Without(LabelsOf(x), label));
 }
 
 ValueId GraphWriter::Rename(ValueId x, LabelId from, LabelId to) {
-  Op op = Make(OpKind::kRename, {x});
-  op.label = from;
-  op.to = to;
-  return Append(std::move(op), Replaced(LabelsOf(x), from, {{to}}));
+  return Append(OpKind::kRename, {x}, RenameAttributes{from, to},
+                Replaced(LabelsOf(x), from, {{to}}));
 }
 
 ValueId GraphWriter::Shifted(ValueId x, LabelId label, int8_t sign) {
-  Op op = Make(OpKind::kRoll, {x});
-  op.label = label;
-  op.sign = sign;
-  op.fn = kOpen;
-  return Append(std::move(op), LabelsOf(x));
+  return Append(OpKind::kRoll, {x}, RollAttributes{label, sign, true},
+                LabelsOf(x));
 }
 
 ValueId GraphWriter::Identity(ValueId x) {
-  return Append(Make(OpKind::kIdentity, {x}), LabelsOf(x));
+  return Append(OpKind::kIdentity, {x}, {}, LabelsOf(x));
 }
 
 ValueId GraphWriter::Constrained(ValueId value, std::string_view constraint) {

@@ -62,7 +62,9 @@ class GraphWriter {
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // Appends any other op; its result has `labels`.
+  // Append any other op; its result has `labels`.
+  ValueId Append(OpKind kind, std::vector<ValueId> in, OpAttributes attributes,
+                 Labels labels, bool integral = false);
   ValueId Append(Op op, Labels labels, bool integral = false);
   // Sets the value's sharding constraint. A value that has another one, or is
   // an input, is copied first.
@@ -73,8 +75,6 @@ class GraphWriter {
                          std::span<const LabelId> to);
 
  private:
-  Op Make(OpKind kind, std::vector<ValueId> in) const;
-
   Graph& graph_;
   std::vector<int32_t> producer_;  // by value
 };

@@ -15,10 +15,12 @@
 #include "step/layer_fold.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
 #include "source/index.h"
+#include "step/op_def.h"
 
 namespace shardc::step {
 namespace {
@@ -100,7 +102,13 @@ class ProgramComparison {
     const Op& y = graph_.ops[AsIndex(b)];
     const bool placed = x.layer < 0 ? y.layer < 0 : x.layer + apart == y.layer;
     return placed && x.kind == y.kind && x.phase == y.phase &&
-           x.name == y.name && x.label == y.label && x.to == y.to;
+           x.name == y.name && NeedUnsharded(x) == NeedUnsharded(y);
+  }
+  // Other labels that an op names are those of its operands or its result.
+  std::array<LabelId, 2> NeedUnsharded(const Op& op) const {
+    const UnshardedRule rule = DefOf(op.kind).unsharded;
+    return rule == nullptr ? std::array<LabelId, 2>{kNoLabel, kNoLabel}
+                           : rule(graph_, op);
   }
   bool AreSameSlots(int32_t a, int32_t b) const {
     const Slot& x = program_.slots[AsIndex(a)];

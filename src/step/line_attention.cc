@@ -80,11 +80,9 @@ ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
     c.graph().caches.push_back({c.layer, before, before});
     return before;
   }
-  Op op;
-  op.kind = OpKind::kCacheWrite;
-  op.in = {before, x, c.stream().positions};
-  op.label = common.key;
-  const ValueId after = c.write.Append(std::move(op), std::move(labels));
+  const ValueId after =
+      c.write.Append(OpKind::kCacheWrite, {before, x, c.stream().positions},
+                     LabelAttributes{common.key}, std::move(labels));
   c.write.Producer(after).constraint = "kcache";
   c.graph().caches.push_back({c.layer, before, after});
   return after;
@@ -108,34 +106,31 @@ ValueId Near(BuildContext& c, const Line& line, ValueId query, size_t seen) {
   if (c.distance == kNoLabel) {
     c.distance = c.labels.New("distance", "", static_cast<int64_t>(*most));
   }
-  Op op;
-  op.kind = OpKind::kDistance;
-  op.label = labels[0];
-  op.counts = {c.distance};
-  op.fn = seen == c.stack && c.stream().causal ? "before" : "both";
+  const DistanceAttributes distance{labels[0], c.distance,
+                                    !(seen == c.stack && c.stream().causal)};
+  std::vector<ValueId> positions;
   Labels apart = {c.stream().query, c.streams[seen].key};
   if (c.mode == Mode::kDecode && c.stack == 0) {
     // In decoding the rows of a batch have different lengths.
-    op.in = {c.stream().positions, c.streams[seen].key_positions};
+    positions = {c.stream().positions, c.streams[seen].key_positions};
     apart.insert(apart.begin(), c.graph().common.batch);
   } else {
     c.streams.MakePlaces(c.stream());
     c.streams.MakePlaces(c.streams[seen]);
-    op.in = {c.stream().places, c.streams[seen].key_places};
+    positions = {c.stream().places, c.streams[seen].key_places};
   }
-  const ValueId rows = c.write.Append(std::move(op), std::move(apart), true);
+  const ValueId rows = c.write.Append(OpKind::kDistance, std::move(positions),
+                                      distance, std::move(apart), true);
   return c.near[key] = c.write.Lookup(table, rows, 0);
 }
 
 }  // namespace
 
 ValueId WriteRope(BuildContext& c, ValueId x) {
-  Op op;
-  op.kind = OpKind::kRope;
-  op.in = {x, c.stream().positions};
-  op.label = c.write.LabelsOf(x).back();
-  op.index = RopeIndex(c, op.label);
-  return c.write.Append(std::move(op), c.write.LabelsOf(x));
+  const LabelId label = c.write.LabelsOf(x).back();
+  return c.write.Append(OpKind::kRope, {x, c.stream().positions},
+                        RopeAttributes{label, RopeIndex(c, label)},
+                        c.write.LabelsOf(x));
 }
 
 ValueId WriteAttention(BuildContext& c, const Line& line) {

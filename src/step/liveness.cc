@@ -93,14 +93,26 @@ class BufferLiveness {
     set(graph_.logits, Held::kActivations, graph_.loss == kNoValue);
   }
 
+  // Of (p, g, m, v, clip), the operand that the result updates.
+  static int64_t UpdatedOperand(AdamWResult result) {
+    switch (result) {
+      case AdamWResult::kParameter:
+        return 0;
+      case AdamWResult::kFirstMoment:
+        return 2;
+      case AdamWResult::kSecondMoment:
+        return 3;
+    }
+    return -1;
+  }
+
   // The operand in whose buffer the result is stored, or -1.
   static int64_t StoredIn(const Op& op) {
     switch (DefOf(op.kind).storage) {
       case Storage::kFirstOperand:
         return 0;
       case Storage::kUpdated:
-        // (p, g, m, v, clip): result 0 updates p, 1 updates m, 2 updates v.
-        return op.index == 0 ? 0 : op.index + 1;
+        return UpdatedOperand(As<AdamWAttributes>(op).result);
       default:
         return -1;
     }

@@ -172,7 +172,7 @@ class Lowerer {
       LowerScalars(op);
       return true;
     }
-    if (op.kind == OpKind::kRoll && op.fn.empty() && LowerRoll(op)) return true;
+    if (op.kind == OpKind::kRoll && LowerRoll(op)) return true;
     if (op.recompute_of >= 0)
       return LowerRecomputed(op, lowered_[AsIndex(op.recompute_of)]);
     return DefOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
@@ -272,16 +272,19 @@ class Lowerer {
   }
 
   // Lowers a roll of a dimension of which each device holds one row to a
-  // ppermute. Returns false if the dimension is sharded otherwise.
+  // ppermute. Returns false if the dimension is sharded
+  // otherwise, or if zeros move in.
   bool LowerRoll(const Op& op) {
+    const auto& roll = As<RollAttributes>(op);
+    if (roll.open) return false;
     const int32_t from = Seen(op.in[0]);
     const std::vector<LabelId>& labels = ValueOf(op.out).labels;
-    const size_t d = AsIndex(std::find(labels.begin(), labels.end(), op.label) -
-                             labels.begin());
+    const size_t d = AsIndex(
+        std::find(labels.begin(), labels.end(), roll.label) - labels.begin());
     const Sharding sharding = ShardingOf(from);
     const AxisList& axes = sharding.dims[d];
     if (axes.empty() ||
-        out_.axes.Parts(axes) != request_.sizes[AsIndex(op.label)]) {
+        out_.axes.Parts(axes) != request_.sizes[AsIndex(roll.label)]) {
       return false;
     }
     if (is_recomputed_[AsIndex(op_)] != 0)
@@ -296,7 +299,7 @@ class Lowerer {
                          .other = 0,
                          .collective = Collective::kPpermute,
                          .max = false,
-                         .shift = op.sign});
+                         .shift = roll.sign});
     copies_[AsIndex(op.out)] = {slot};
     return true;
   }

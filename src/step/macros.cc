@@ -157,13 +157,9 @@ namespace {
 // Returns 1 for the `count` best experts of a token, else 0.
 ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
              LabelId count) {
-  Op op;
-  op.kind = OpKind::kTopK;
-  op.in = {choice};
-  op.label = experts;
-  op.counts = {count};
   const ValueId chosen =
-      write.Append(std::move(op), write.LabelsOf(choice), true);
+      write.Append(OpKind::kTopK, {choice}, TopKAttributes{experts, count},
+                   write.LabelsOf(choice), true);
   write.Producer(chosen).constraint = "sel";
   return chosen;
 }
@@ -241,13 +237,11 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
     choice = write.Add({choice, settings.correction});
   }
   if (settings.groups != kNoLabel) {
-    Op op;
-    op.kind = OpKind::kTopGroups;
-    op.in = {choice};
-    op.label = experts;
-    op.fn = settings.group_by_two ? "top2" : "max";
-    op.counts = {settings.groups, settings.chosen_groups};
-    const ValueId kept = write.Append(std::move(op), labels, true);
+    const TopGroupsAttributes best{
+        experts, settings.groups, settings.chosen_groups,
+        settings.group_by_two ? GroupScore::kTop2 : GroupScore::kMax};
+    const ValueId kept =
+        write.Append(OpKind::kTopGroups, {choice}, best, labels, true);
     choice = write.Times(choice, kept);
   }
   const ValueId chosen = Best(write, choice, experts, top_k);
@@ -346,12 +340,9 @@ ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
   const CommonLabels common = write.graph().common;
   Labels queue = write.LabelsOf(routed.chosen);
   queue.push_back(common.slot);
-  Op op;
-  op.kind = OpKind::kSlots;
-  op.in = {routed.chosen};
-  op.label = experts;
-  op.to = common.slot;
-  const ValueId slots = write.Append(std::move(op), queue, true);
+  const ValueId slots =
+      write.Append(OpKind::kSlots, {routed.chosen},
+                   SlotsAttributes{experts, common.slot}, queue, true);
   const LabelId width = write.LabelsOf(x).back();
   const Labels rows = {common.batch, experts, common.slot, width};
   ValueId shares = kNoValue;

@@ -42,30 +42,34 @@ void AddVjp(Backward& backward, const Op& op, ValueId g) {
 }
 
 void ScaleVjp(Backward& backward, const Op& op, ValueId g) {
-  backward.Give(op.in[0], backward.write().Scaled(g, op.scale));
+  backward.Give(op.in[0],
+                backward.write().Scaled(g, As<ScaleAttributes>(op).factor));
 }
 
 void FnVjp(Backward& backward, const Op& op, ValueId g) {
   GraphWriter& write = backward.write();
   const ValueId x = op.in[0];
-  const Function* const function = FindFunction(op.fn);
+  const FnAttributes& attributes = As<FnAttributes>(op);
+  const Function* const function = FindFunction(attributes.fn);
   if (function == nullptr || !backward.Needs(x)) return;
   if (function->derivative == "one") return backward.Give(x, g);
-  const ValueId slope = function->derivative == "="
-                            ? backward.Forward(op.out)
-                            : write.Fn(function->derivative,
-                                       backward.Forward(x), op.scale.constant);
+  const ValueId slope =
+      function->derivative == "="
+          ? backward.Forward(op.out)
+          : write.Fn(function->derivative, backward.Forward(x),
+                     attributes.constant);
   backward.Give(x, write.Times(g, slope));
 }
 
 void SumVjp(Backward& backward, const Op& op, ValueId g) {
+  const LabelId label = As<LabelAttributes>(op).label;
   const ValueId x = op.in[0];
-  backward.Give(x,
-                backward.write().Broadcast(g, op.label, backward.LabelsOf(x)));
+  backward.Give(x, backward.write().Broadcast(g, label, backward.LabelsOf(x)));
 }
 
 void BroadcastVjp(Backward& backward, const Op& op, ValueId g) {
-  backward.Give(op.in[0], backward.write().Sum(g, op.label));
+  const LabelId label = As<LabelAttributes>(op).label;
+  backward.Give(op.in[0], backward.write().Sum(g, label));
 }
 
 void IdentityVjp(Backward& backward, const Op& op, ValueId g) {
@@ -74,7 +78,7 @@ void IdentityVjp(Backward& backward, const Op& op, ValueId g) {
 
 // A function without a derivative is constant but for jumps.
 bool IsFlat(const Op& op) {
-  const Function* const function = FindFunction(op.fn);
+  const Function* const function = FindFunction(As<FnAttributes>(op).fn);
   return function == nullptr || function->derivative.empty();
 }
 
@@ -104,8 +108,8 @@ constinit const OpDef kAddDef{
 
 constinit const OpDef kScaleDef{
     .kind = OpKind::kScale,
-    .text = "the operand times `scale`",
-    .attributes = kScaleOf,
+    .text = "the operand times `factor`",
+    .attributes = kTypeOf<ScaleAttributes>,
     .linear = Linearity::kFirst,
     .passes_preference = true,
     .vjp = ScaleVjp,
@@ -115,9 +119,9 @@ constinit const OpDef kScaleDef{
 constinit const OpDef kFnDef{
     .kind = OpKind::kFn,
     .text =
-        "elementwise `fn`, with a constant; of two operands broadcast as "
+        "elementwise `fn`, with a `constant`; of two operands broadcast as "
         "by add",
-    .attributes = kFnName | kScaleOf,
+    .attributes = kTypeOf<FnAttributes>,
     .passes_preference = true,
     .vjp = FnVjp,
     .stops_gradient = IsFlat,
@@ -127,7 +131,7 @@ constinit const OpDef kFnDef{
 constinit const OpDef kSumDef{
     .kind = OpKind::kSum,
     .text = "sum over `label`",
-    .attributes = kLabel,
+    .attributes = kTypeOf<LabelAttributes>,
     .linear = Linearity::kFirst,
     .vjp = SumVjp,
 };
@@ -135,7 +139,7 @@ constinit const OpDef kSumDef{
 constinit const OpDef kMaxDef{
     .kind = OpKind::kMax,
     .text = "maximum over `label`",
-    .attributes = kLabel,
+    .attributes = kTypeOf<LabelAttributes>,
     .dropped = LabelKind::kMax,
     .stops_gradient = StopsAlways,
 };
@@ -143,7 +147,7 @@ constinit const OpDef kMaxDef{
 constinit const OpDef kBroadcastDef{
     .kind = OpKind::kBroadcast,
     .text = "the operand, the same along `label`",
-    .attributes = kLabel,
+    .attributes = kTypeOf<LabelAttributes>,
     .linear = Linearity::kFirst,
     .vjp = BroadcastVjp,
 };

@@ -3,8 +3,6 @@
 //
 //   repeat k [b, s, 2, h] for n 8 heads: head n has KV head n / 4; its
 //   derivative sums the four heads of each group
-#include <utility>
-
 #include "step/backward.h"
 #include "step/op_def.h"
 
@@ -15,7 +13,8 @@ namespace {
 void RopeVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   const ValueId rotated = backward.Like(op, OpKind::kRope, {g, op.in[1]}, x);
-  backward.write().Producer(rotated).sign = static_cast<int8_t>(-op.sign);
+  RopeAttributes& back = As<RopeAttributes>(backward.write().Producer(rotated));
+  back.sign = static_cast<int8_t>(-back.sign);
   backward.Give(x, rotated);
 }
 
@@ -28,9 +27,13 @@ void MaskVjp(Backward& backward, const Op& op, ValueId g) {
 void RepeatVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   const ValueId summed = backward.Like(op, OpKind::kGroupSum, {g}, x);
-  Op& made = backward.write().Producer(summed);
-  std::swap(made.label, made.to);
+  // Sums count the heads of the whole model.
+  As<HeadGroupAttributes>(backward.write().Producer(summed)).in_slices = false;
   backward.Give(x, summed);
+}
+
+std::array<LabelId, 2> RotatedLabel(const Graph&, const Op& op) {
+  return {As<RopeAttributes>(op).label, kNoLabel};
 }
 
 }  // namespace
@@ -38,11 +41,11 @@ void RepeatVjp(Backward& backward, const Op& op, ValueId g) {
 constinit const OpDef kRopeDef{
     .kind = OpKind::kRope,
     .text =
-        "(x, positions): pairs of `label` rotated by ropes[`index`], times "
+        "(x, positions): pairs of `label` rotated by ropes[`rope`], times "
         "`sign`",
-    .attributes = kLabel | kIndex | kSign,
+    .attributes = kTypeOf<RopeAttributes>,
     .linear = Linearity::kFirst,
-    .needs_unsharded = true,
+    .unsharded = RotatedLabel,
     .passes_preference = true,
     .vjp = RopeVjp,
     .storage = Storage::kOverwrites,
@@ -51,10 +54,9 @@ constinit const OpDef kRopeDef{
 constinit const OpDef kMaskDef{
     .kind = OpKind::kMask,
     .text =
-        "(scores, positions of queries, of keys): minus infinity where `fn` "
-        "hides a key, \"causal\", \"chunked\" or \"all\" that hides none; "
-        "`counts` {window}; slopes of the heads `label` times `scale`",
-    .attributes = kFnName | kCounts | kLabel | kScaleOf,
+        "(scores, positions of queries, of keys): minus infinity where `rule` "
+        "and `window` hide a key; slopes of the `heads` times `slope_scale`",
+    .attributes = kTypeOf<MaskAttributes>,
     .vjp = MaskVjp,
     .storage = Storage::kOverwrites,
 };
@@ -62,9 +64,9 @@ constinit const OpDef kMaskDef{
 constinit const OpDef kRepeatDef{
     .kind = OpKind::kRepeat,
     .text =
-        "KV heads `label` for the query heads `to`: KV head n / (|n| / "
-        "|k|); with `fn` \"slices\" each device counts its own heads",
-    .attributes = kLabel | kTo | kFnName,
+        "`kv_heads` for the `query_heads`: KV head n / (|n| / |k|); with "
+        "`in_slices` each device counts its own heads",
+    .attributes = kTypeOf<HeadGroupAttributes>,
     .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,
@@ -73,8 +75,8 @@ constinit const OpDef kRepeatDef{
 
 constinit const OpDef kGroupSumDef{
     .kind = OpKind::kGroupSum,
-    .text = "heads `label` summed by group to the KV heads `to`",
-    .attributes = kLabel | kTo,
+    .text = "`query_heads` summed by group to `kv_heads`",
+    .attributes = kTypeOf<HeadGroupAttributes>,
     .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,

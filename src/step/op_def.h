@@ -7,8 +7,12 @@
 #ifndef SHARDC_STEP_OP_DEF_H_
 #define SHARDC_STEP_OP_DEF_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include "model/step_graph.h"
 #include "step/op_labels.h"
@@ -17,17 +21,17 @@ namespace shardc::step {
 
 class Backward;  // step/backward.h
 
-// The fields of Op that an op uses beyond its operands and result, as bits.
-enum Attribute : uint8_t {
-  kNoAttributes = 0,
-  kLabel = 1,
-  kTo = 2,
-  kIndex = 4,
-  kScaleOf = 8,  // `scale`, or its constant alone
-  kCounts = 16,
-  kFnName = 32,  // `fn`
-  kSign = 64,
-};
+// The place of a type of attributes in OpAttributes.
+template <class T, class... Types>
+constexpr size_t PlaceIn(const std::variant<Types...>*) {
+  size_t place = 0;
+  static_cast<void>(
+      ((std::is_same_v<T, Types> ? false : (++place, true)) && ...));
+  return place;
+}
+template <class T>
+inline constexpr size_t kTypeOf =
+    PlaceIn<T>(static_cast<const OpAttributes*>(nullptr));
 
 // The operands in which an op is linear. A value that is partial over an axis
 // may stay partial through such an operand if no other operand uses the axis.
@@ -53,16 +57,20 @@ enum class Storage : uint8_t {
 // the values that the forward pass has to keep.
 using VjpRule = void (*)(Backward& backward, const Op& op, ValueId cotangent);
 
+// Returns the labels along which operands and result must be unsharded;
+// kNoLabel in the places that are not needed.
+using UnshardedRule = std::array<LabelId, 2> (*)(const Graph& graph,
+                                                 const Op& op);
+
 struct OpDef {
   OpKind kind = OpKind::kInput;
   // What the result is, in terms of operands and attributes.
   std::string_view text = {};
-  int attributes = kNoAttributes;
+  size_t attributes = kTypeOf<NoAttributes>;  // their type
 
   // --- dimension rule ---
   Linearity linear = Linearity::kNone;
-  // `label`, and `to` where there is one, must be unsharded.
-  bool needs_unsharded = false;
+  UnshardedRule unsharded = nullptr;  // null: none must be
   // A dimension is split, merged or repeated, by the rules of factors.h.
   bool structural = false;
   // A preferred sharding of the result holds for the operands too, and the

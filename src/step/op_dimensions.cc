@@ -3,8 +3,6 @@
 // which writes zeros where it has no element:
 //
 //   part c of (c+r)  ->  unpart: g at c, zeros at r
-#include <utility>
-
 #include "step/backward.h"
 #include "step/op_def.h"
 
@@ -12,11 +10,13 @@ namespace shardc::step {
 namespace {
 
 void SplitVjp(Backward& backward, const Op& op, ValueId g) {
-  backward.Give(op.in[0], backward.write().Merge(g, op.label));
+  backward.Give(op.in[0],
+                backward.write().Merge(g, As<LabelAttributes>(op).label));
 }
 
 void MergeVjp(Backward& backward, const Op& op, ValueId g) {
-  backward.Give(op.in[0], backward.write().Split(g, op.label));
+  backward.Give(op.in[0],
+                backward.write().Split(g, As<LabelAttributes>(op).label));
 }
 
 void PartVjp(Backward& backward, const Op& op, ValueId g) {
@@ -30,16 +30,29 @@ void IndexVjp(Backward& backward, const Op& op, ValueId g) {
 }
 
 void RenameVjp(Backward& backward, const Op& op, ValueId g) {
-  backward.Give(op.in[0], backward.write().Rename(g, op.to, op.label));
+  const auto& [from, to] = As<RenameAttributes>(op);
+  backward.Give(op.in[0], backward.write().Rename(g, to, from));
 }
 
 void RollVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   const ValueId back = backward.Like(op, OpKind::kRoll, {g}, x);
-  Op& made = backward.write().Producer(back);
-  made.sign = static_cast<int8_t>(-op.sign);
-  made.fn = op.fn;
+  RollAttributes& roll = As<RollAttributes>(backward.write().Producer(back));
+  roll.sign = static_cast<int8_t>(-roll.sign);
   backward.Give(x, back);
+}
+
+std::array<LabelId, 2> PartLabels(const Graph&, const Op& op) {
+  const PartAttributes& part = As<PartAttributes>(op);
+  return {part.whole, part.part};
+}
+
+std::array<LabelId, 2> IndexedLabel(const Graph&, const Op& op) {
+  return {As<IndexAttributes>(op).label, kNoLabel};
+}
+
+std::array<LabelId, 2> RolledLabel(const Graph&, const Op& op) {
+  return {As<RollAttributes>(op).label, kNoLabel};
 }
 
 }  // namespace
@@ -47,7 +60,7 @@ void RollVjp(Backward& backward, const Op& op, ValueId g) {
 constinit const OpDef kSplitDef{
     .kind = OpKind::kSplit,
     .text = "`label` (n h) becomes all its factors",
-    .attributes = kLabel,
+    .attributes = kTypeOf<LabelAttributes>,
     .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,
@@ -59,7 +72,7 @@ constinit const OpDef kSplitDef{
 constinit const OpDef kMergeDef{
     .kind = OpKind::kMerge,
     .text = "all factors become `label` (n h)",
-    .attributes = kLabel,
+    .attributes = kTypeOf<LabelAttributes>,
     .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,
@@ -70,42 +83,42 @@ constinit const OpDef kMergeDef{
 
 constinit const OpDef kPartDef{
     .kind = OpKind::kPart,
-    .text = "part number `index` of `label`, as `to`",
-    .attributes = kLabel | kTo | kIndex,
+    .text = "part number `number` of `whole`, as `part`",
+    .attributes = kTypeOf<PartAttributes>,
     .linear = Linearity::kFirst,
-    .needs_unsharded = true,
+    .unsharded = PartLabels,
     .vjp = PartVjp,
 };
 
 constinit const OpDef kUnpartDef{
     .kind = OpKind::kUnpart,
-    .text = "part `to`, number `index`, in `label`; zeros elsewhere",
-    .attributes = kLabel | kTo | kIndex,
+    .text = "`part`, number `number`, in `whole`; zeros elsewhere",
+    .attributes = kTypeOf<PartAttributes>,
     .linear = Linearity::kFirst,
-    .needs_unsharded = true,
+    .unsharded = PartLabels,
 };
 
 constinit const OpDef kIndexDef{
     .kind = OpKind::kIndex,
-    .text = "row `index` of `label`, which is dropped",
-    .attributes = kLabel | kIndex,
+    .text = "row `row` of `label`, which is dropped",
+    .attributes = kTypeOf<IndexAttributes>,
     .linear = Linearity::kFirst,
-    .needs_unsharded = true,
+    .unsharded = IndexedLabel,
     .vjp = IndexVjp,
 };
 
 constinit const OpDef kUnindexDef{
     .kind = OpKind::kUnindex,
-    .text = "the operand as row `index` of `label`; zeros elsewhere",
-    .attributes = kLabel | kIndex,
+    .text = "the operand as row `row` of `label`; zeros elsewhere",
+    .attributes = kTypeOf<IndexAttributes>,
     .linear = Linearity::kFirst,
-    .needs_unsharded = true,
+    .unsharded = IndexedLabel,
 };
 
 constinit const OpDef kRenameDef{
     .kind = OpKind::kRename,
-    .text = "`label` is called `to`",
-    .attributes = kLabel | kTo,
+    .text = "label `from` is called `to`",
+    .attributes = kTypeOf<RenameAttributes>,
     .linear = Linearity::kFirst,
     .passes_preference = true,
     .vjp = RenameVjp,
@@ -116,10 +129,10 @@ constinit const OpDef kRollDef{
     .kind = OpKind::kRoll,
     .text =
         "each row of `label` at the next place, or with `sign` -1 at the "
-        "one before; the last row comes first, or zeros if `fn` is \"open\"",
-    .attributes = kLabel | kSign | kFnName,
+        "one before; the last row comes first, or zeros if it is `open`",
+    .attributes = kTypeOf<RollAttributes>,
     .linear = Linearity::kFirst,
-    .needs_unsharded = true,
+    .unsharded = RolledLabel,
     .passes_preference = true,
     .vjp = RollVjp,
 };

@@ -6,6 +6,7 @@
 #include "step/op_labels.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "source/index.h"
 #include "step/op_def.h"
@@ -22,15 +23,9 @@ int8_t Find(OpLabels& out, LabelId label) {
   return static_cast<int8_t>(out.count++);
 }
 
-LabelKind KindOf(const Graph& graph, const Op& op, LabelId label,
-                 bool in_operands, bool in_result) {
-  const OpDef& def = DefOf(op.kind);
-  if (op.kind == OpKind::kSlots) {
-    // A token's place in a queue depends on all tokens before it.
-    if (label == graph.common.query) return LabelKind::kNeed;
-  } else if (def.needs_unsharded && (label == op.label || label == op.to)) {
-    return LabelKind::kNeed;
-  }
+LabelKind KindOf(const OpDef& def, bool unsharded, bool in_operands,
+                 bool in_result) {
+  if (unsharded) return LabelKind::kNeed;
   if (!in_operands) return LabelKind::kFresh;
   if (in_result) return LabelKind::kMap;
   return def.dropped;
@@ -42,7 +37,7 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
   const auto labels_of = [&](ValueId value) -> const std::vector<LabelId>& {
     return graph.values[AsIndex(value)].labels;
   };
-  const bool renames = op.kind == OpKind::kRename;
+  const auto* const rename = std::get_if<RenameAttributes>(&op.attributes);
   out.count = 0;
   out.of.assign(op.in.size(), {});
   std::array<bool, OpLabels::kMost> in_operands{}, in_result{};
@@ -50,8 +45,8 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
     const std::vector<LabelId>& labels = labels_of(op.in[i]);
     if (labels.size() > kMaxRank) return false;
     for (size_t d = 0; d < labels.size(); ++d) {
-      const bool old = renames && labels[d] == op.label;
-      const int8_t at = Find(out, old ? op.to : labels[d]);
+      const bool old = rename != nullptr && labels[d] == rename->from;
+      const int8_t at = Find(out, old ? rename->to : labels[d]);
       if (at < 0) return false;
       out.of[i][d] = at;
       in_operands[AsIndex(at)] = true;
@@ -65,9 +60,13 @@ bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out) {
     out.result[d] = at;
     in_result[AsIndex(at)] = true;
   }
+  const OpDef& def = DefOf(op.kind);
+  std::array<LabelId, 2> unsharded = {kNoLabel, kNoLabel};
+  if (def.unsharded != nullptr) unsharded = def.unsharded(graph, op);
   for (size_t i = 0; i < out.count; ++i) {
-    out.labels[i].kind =
-        KindOf(graph, op, out.labels[i].label, in_operands[i], in_result[i]);
+    const LabelId label = out.labels[i].label;
+    const bool needed = label == unsharded[0] || label == unsharded[1];
+    out.labels[i].kind = KindOf(def, needed, in_operands[i], in_result[i]);
   }
   return true;
 }

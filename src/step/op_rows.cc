@@ -25,24 +25,24 @@ void PickVjp(Backward& backward, const Op& op, ValueId g) {
 constinit const OpDef kLookupDef{
     .kind = OpKind::kLookup,
     .text =
-        "(table [v, d], ids [b, t]) -> [b, t, d]: rows of `label` by ids + "
-        "`index`",
-    .attributes = kLabel | kIndex,
+        "(table [v, d], ids [b, t]) -> [b, t, d]: the `rows` by ids + "
+        "`offset`",
+    .attributes = kTypeOf<LookupAttributes>,
     .linear = Linearity::kFirst,
     .vjp = LookupVjp,
 };
 
 constinit const OpDef kScatterDef{
     .kind = OpKind::kScatter,
-    .text = "(ids [b, t], g [b, t, d]) -> [v, d]: g added to rows of `label`",
-    .attributes = kLabel | kIndex,
+    .text = "(ids [b, t], g [b, t, d]) -> [v, d]: g added to `rows`",
+    .attributes = kTypeOf<LookupAttributes>,
     .linear = Linearity::kSecond,
 };
 
 constinit const OpDef kPickDef{
     .kind = OpKind::kPick,
     .text = "(logits [b, t, v], ids [b, t]) -> [b, t]: one element of `label`",
-    .attributes = kLabel,
+    .attributes = kTypeOf<LabelAttributes>,
     .linear = Linearity::kFirst,
     .vjp = PickVjp,
 };
@@ -52,7 +52,7 @@ constinit const OpDef kPlaceDef{
     .text =
         "(ids [b, t], g [b, t]) -> [b, t, v]: g at one element of `label`, "
         "zeros elsewhere",
-    .attributes = kLabel,
+    .attributes = kTypeOf<LabelAttributes>,
     .linear = Linearity::kSecond,
 };
 
@@ -61,7 +61,7 @@ constinit const OpDef kCacheWriteDef{
     .text =
         "(cache [b, s, k, h], new [b, t, k, h], positions [b, t]): the cache "
         "with the new rows at their positions in `label`",
-    .attributes = kLabel,
+    .attributes = kTypeOf<LabelAttributes>,
     .dropped = LabelKind::kNeed,
     .storage = Storage::kFirstOperand,
 };
@@ -69,10 +69,9 @@ constinit const OpDef kCacheWriteDef{
 constinit const OpDef kDistanceDef{
     .kind = OpKind::kDistance,
     .text =
-        "(positions of queries, of keys) -> the row, among `label`, of a "
-        "table of position biases; `counts` {the distance from which on all "
-        "have the last row}; `fn` \"before\" the query or \"both\" sides",
-    .attributes = kLabel | kCounts | kFnName,
+        "(positions of queries, of keys) -> the row, among `rows`, of a table "
+        "of position biases, the last row from the distance `longest` on",
+    .attributes = kTypeOf<DistanceAttributes>,
 };
 
 }  // namespace shardc::step

@@ -1,7 +1,7 @@
 // Records of expert routing, dropout and the optimizer. Choices are 0 or 1,
 // with no gradient:
 //
-//   top_k of scores [b, t, e], counts {2}: 1 for the two best experts of a
+//   top_k of scores [b, t, e], two of them: 1 for the two best experts of a
 //   token
 #include "step/backward.h"
 #include "step/op_def.h"
@@ -16,46 +16,55 @@ void DropoutVjp(Backward& backward, const Op& op, ValueId g) {
   backward.Give(x, backward.Like(op, OpKind::kDropout, {g}, x));
 }
 
+std::array<LabelId, 2> GroupedLabel(const Graph&, const Op& op) {
+  return {As<TopGroupsAttributes>(op).experts, kNoLabel};
+}
+
+std::array<LabelId, 2> RankedLabel(const Graph&, const Op& op) {
+  return {As<TopKAttributes>(op).experts, kNoLabel};
+}
+
+// A token's place in a queue depends on all tokens before it.
+std::array<LabelId, 2> QueuedLabel(const Graph& graph, const Op&) {
+  return {graph.common.query, kNoLabel};
+}
+
 }  // namespace
 
 constinit const OpDef kTopGroupsDef{
     .kind = OpKind::kTopGroups,
     .text =
-        "scores [b, t, e] -> 1 along `label` for experts of the best "
-        "groups; `counts` {groups, chosen}; a group's score by `fn`: its "
-        "\"max\", or the sum of its \"top2\"",
-    .attributes = kLabel | kCounts | kFnName,
-    .needs_unsharded = true,
+        "scores [b, t, e] -> 1 along `experts` for those of the `chosen` best "
+        "`groups`; a group's score by `score`",
+    .attributes = kTypeOf<TopGroupsAttributes>,
+    .unsharded = GroupedLabel,
     .stops_gradient = StopsAlways,
 };
 
 constinit const OpDef kTopKDef{
     .kind = OpKind::kTopK,
-    .text =
-        "scores [b, t, e] -> 1 along `label` for the best; `counts` "
-        "{chosen}",
-    .attributes = kLabel | kCounts,
-    .needs_unsharded = true,
+    .text = "scores [b, t, e] -> 1 along `experts` for the `chosen` best",
+    .attributes = kTypeOf<TopKAttributes>,
+    .unsharded = RankedLabel,
     .stops_gradient = StopsAlways,
 };
 
 constinit const OpDef kSlotsDef{
     .kind = OpKind::kSlots,
     .text =
-        "choice [b, t, e] -> 1 along `to` at the token's place in the queue "
-        "of each chosen expert of `label`; tokens without a place are "
-        "dropped",
-    .attributes = kLabel | kTo,
-    .needs_unsharded = true,
+        "choice [b, t, e] -> 1 along `slots` at the token's place in the queue "
+        "of each chosen one of `experts`; tokens without a place are dropped",
+    .attributes = kTypeOf<SlotsAttributes>,
+    .unsharded = QueuedLabel,
     .stops_gradient = StopsAlways,
 };
 
 constinit const OpDef kDropoutDef{
     .kind = OpKind::kDropout,
     .text =
-        "elements dropped at the rate `scale.constant`, the others scaled; "
-        "drawn by the key `index` and the global index",
-    .attributes = kIndex | kScaleOf,
+        "elements dropped at the `rate`, the others scaled; drawn by `key` and "
+        "the global index",
+    .attributes = kTypeOf<DropoutAttributes>,
     .linear = Linearity::kFirst,
     .passes_preference = true,
     .vjp = DropoutVjp,
@@ -65,9 +74,9 @@ constinit const OpDef kDropoutDef{
 constinit const OpDef kAdamWDef{
     .kind = OpKind::kAdamW,
     .text =
-        "(p, g, m, v, clip) -> the new p, m or v, by `index` 0, 1 or 2; "
-        "weight decay `scale.constant`",
-    .attributes = kIndex | kScaleOf,
+        "(p, g, m, v, clip) -> the new p, m or v, by `result`; weight decay "
+        "`decay`",
+    .attributes = kTypeOf<AdamWAttributes>,
     .storage = Storage::kUpdated,
 };
 

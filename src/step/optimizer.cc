@@ -15,14 +15,11 @@ namespace shardc::step {
 namespace {
 
 ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
-               int64_t index, const Parameter& parameter) {
+               AdamWResult result, const Parameter& parameter) {
   const Adam& adam = write.graph().adam;
-  Op op;
-  op.kind = OpKind::kAdamW;
-  op.in = in;
-  op.index = index;
-  op.scale.constant = parameter.decays ? adam.decay : 0;
-  const ValueId out = write.Append(std::move(op), write.LabelsOf(in[0]));
+  const AdamWAttributes update{result, parameter.decays ? adam.decay : 0};
+  const ValueId out =
+      write.Append(OpKind::kAdamW, in, update, write.LabelsOf(in[0]));
   write.Producer(out).constraint = "new:" + parameter.role;
   return out;
 }
@@ -46,9 +43,11 @@ void AppendUpdates(GraphWriter& write, ValueId sum) {
     moments = {write.Input(labels), write.Input(labels)};
     const std::vector<ValueId> in = {parameter.value, g, moments.first,
                                      moments.second, clip};
-    graph.updated.back() = Update(write, in, 0, parameter);
-    graph.updated_moments.back() = {Update(write, in, 1, parameter),
-                                    Update(write, in, 2, parameter)};
+    graph.updated.back() =
+        Update(write, in, AdamWResult::kParameter, parameter);
+    graph.updated_moments.back() = {
+        Update(write, in, AdamWResult::kFirstMoment, parameter),
+        Update(write, in, AdamWResult::kSecondMoment, parameter)};
   }
 }
 

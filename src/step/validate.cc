@@ -6,6 +6,7 @@
 #include "step/validate.h"
 
 #include <utility>
+#include <variant>
 
 #include "source/index.h"
 #include "step/factors.h"
@@ -143,7 +144,8 @@ class Checker {
   // Checks a ppermute that rolls a dimension of one row a device.
   void CheckShift(const Instruction& step, const Sharding& from) {
     const Op& op = graph_.ops[AsIndex(step.op)];
-    const bool rolls = op.kind == OpKind::kRoll && op.sign == step.shift &&
+    const auto* const roll = std::get_if<RollAttributes>(&op.attributes);
+    const bool rolls = roll != nullptr && roll->sign == step.shift &&
                        program_.slots[AsIndex(step.in[0])].value == op.in[0] &&
                        program_.slots[AsIndex(step.out)].value == op.out;
     if (!rolls || !(from.dims[step.dim] == step.axes)) {
@@ -151,7 +153,7 @@ class Checker {
       return;
     }
     const LabelId label = graph_.values[AsIndex(op.out)].labels[step.dim];
-    if (label != op.label ||
+    if (label != roll->label ||
         program_.axes.Parts(step.axes) != sizes_[AsIndex(label)]) {
       Fail("a device holds more than one row of a rolled dimension");
     }

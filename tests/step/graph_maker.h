@@ -57,12 +57,13 @@ class GraphMaker {
     return Add({.kind = OpKind::kFn,
                 .in = std::move(in),
                 .constraint = constraint,
-                .fn = std::move(fn)},
+                .attributes = FnAttributes{.fn = std::move(fn)}},
                std::move(labels));
   }
   ValueId Along(OpKind kind, ValueId in, LabelId label,
                 std::vector<LabelId> labels) {
-    return Add({.kind = kind, .in = {in}, .label = label}, std::move(labels));
+    return Add({.kind = kind, .in = {in}, .attributes = LabelAttributes{label}},
+               std::move(labels));
   }
   ValueId Sum(std::vector<ValueId> in, std::vector<LabelId> labels,
               std::string constraint = {}) {

@@ -98,9 +98,13 @@ TEST_CASE("updates take the place of what they update") {
   const ValueId clip = make.Fn("one", {g}, {d});
   make.graph.moments = {{m, v}};
   std::vector<ValueId> made;
-  for (int64_t i = 0; i < 3; ++i) {
-    made.push_back(make.Add(
-        {.kind = OpKind::kAdamW, .in = {p, g, m, v, clip}, .index = i}, {d}));
+  for (const AdamWResult result :
+       {AdamWResult::kParameter, AdamWResult::kFirstMoment,
+        AdamWResult::kSecondMoment}) {
+    made.push_back(make.Add({.kind = OpKind::kAdamW,
+                             .in = {p, g, m, v, clip},
+                             .attributes = AdamWAttributes{.result = result}},
+                            {d}));
   }
   make.graph.updated = {made[0]};
   make.graph.updated_moments = {{made[1], made[2]}};

@@ -177,17 +177,19 @@ TEST_CASE(
   const LabelId h = make.Label("h", 4, "HEAD_DIM");
   const LabelId nh = make.Label("n h", 32, "", {n, h});
   const ValueId x = make.Data({b, nh}, "resid", false);
-  const ValueId heads = make.Add(
-      {.kind = OpKind::kSplit, .in = {x}, .constraint = "q", .label = nh},
-      {b, n, h});
-  const ValueId summed =
-      make.Add({.kind = OpKind::kGroupSum, .in = {heads}, .label = n, .to = k},
-               {b, k, h});
+  const ValueId heads = make.Add({.kind = OpKind::kSplit,
+                                  .in = {x},
+                                  .constraint = "q",
+                                  .attributes = LabelAttributes{nh}},
+                                 {b, n, h});
+  const ValueId summed = make.Add({.kind = OpKind::kGroupSum,
+                                   .in = {heads},
+                                   .attributes = HeadGroupAttributes{k, n}},
+                                  {b, k, h});
   const ValueId split = make.Add({.kind = OpKind::kRepeat,
                                   .in = {summed},
                                   .constraint = "q",
-                                  .label = k,
-                                  .to = n},
+                                  .attributes = HeadGroupAttributes{k, n}},
                                  {b, n, h});
   const Program program = Lowered(make, {{"tp1", 2}, {"tp2", 2}}, {}, [] {
     ShardingConstraints constraints = UsualConstraints();

@@ -18,8 +18,9 @@ struct SplitAndMerge {
   LabelId h = make.Label("h", 4, "HEAD_DIM");
   LabelId nh = make.Label("n h", 32, "", {n, h});
   ValueId x = make.Data({b, nh}, "", false);
-  ValueId heads =
-      make.Add({.kind = OpKind::kSplit, .in = {x}, .label = nh}, {b, n, h});
+  ValueId heads = make.Add(
+      {.kind = OpKind::kSplit, .in = {x}, .attributes = LabelAttributes{nh}},
+      {b, n, h});
   ValueId y = make.Add(
       {.kind = OpKind::kIdentity, .in = {heads}, .constraint = "q"}, {b, n, h});
 

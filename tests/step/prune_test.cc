@@ -37,7 +37,7 @@ TEST_CASE("what neither logits nor caches are made of goes") {
   CHECK(graph.caches[0].after == 2);
   CHECK(graph.logits == 3);
   CHECK(graph.ops[3].in == std::vector<ValueId>{0});
-  CHECK(graph.ops[3].scale.constant == 3);
+  CHECK(As<ScaleAttributes>(graph.ops[3]).factor.constant == 3);
   CHECK(graph.loss == kNoValue);
 }
 

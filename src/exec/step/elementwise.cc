@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "exec/machine/random.h"
@@ -42,8 +43,9 @@ void Elementwise(const LocalOp& local) {
     return;
   }
   if (op.kind == OpKind::kFn) {
-    const StepFunction<T> fn = FindStepFunction<T>(op.fn);
-    const T constant = static_cast<T>(op.scale.constant);
+    const auto& function = step::As<step::FnAttributes>(op);
+    const StepFunction<T> fn = FindStepFunction<T>(function.fn);
+    const T constant = static_cast<T>(function.constant);
     std::array<T, kMostArrays> x{};
     ForNest(local.out->shape, strides, {}, [&](const Offsets& at) {
       for (size_t i = 0; i < operands; ++i) x[i] = (*in[i])[at[i + 1]];
@@ -51,8 +53,9 @@ void Elementwise(const LocalOp& local) {
     });
     return;
   }
+  const auto* const scaled = std::get_if<step::ScaleAttributes>(&op.attributes);
   const T scale =
-      op.kind == OpKind::kScale ? static_cast<T>(ScaleOf(local)) : T{1};
+      scaled == nullptr ? T{1} : static_cast<T>(ScaleOf(local, scaled->factor));
   ForNest(local.out->shape, strides, {},
           [&](const Offsets& at) { out[at[0]] = (*in[0])[at[1]] * scale; });
 }
@@ -77,15 +80,15 @@ void Reduction(const LocalOp& local) {
 
 template <class T>
 void Dropout(const LocalOp& local) {
-  const step::Op& op = *local.op;
+  const auto& drop = step::As<step::DropoutAttributes>(*local.op);
   const Part& x = local.in[0];
   Shape global, base;
   for (LabelId label : *x.labels) global.push_back(SizeOf(local, label));
   const Shape strides = StridesOf(global);
   int64_t first = 0;
   for (size_t d = 0; d < global.size(); ++d) first += x.start[d] * strides[d];
-  const double rate = op.scale.constant;
-  const Random random = Random(static_cast<uint64_t>(op.index)).Split("drop");
+  const double rate = drop.rate;
+  const Random random = Random(static_cast<uint64_t>(drop.key)).Split("drop");
   const Reals<T> in(*x.buffer);
   T* const out = RealData<T>(*local.out);
   ForNest(x.buffer->shape, {StridesOf(x.buffer->shape), strides}, {0, first},
@@ -98,7 +101,7 @@ void Dropout(const LocalOp& local) {
 
 template <class T>
 void Adam(const LocalOp& local) {
-  const step::Op& op = *local.op;
+  const auto& update = step::As<step::AdamWAttributes>(*local.op);
   const step::Adam& adam = local.graph->adam;
   const Reals<T> p(*local.in[0].buffer), g(*local.in[1].buffer),
       m(*local.in[2].buffer), v(*local.in[3].buffer), clip(*local.in[4].buffer);
@@ -109,16 +112,24 @@ void Adam(const LocalOp& local) {
       static_cast<T>(1 - std::pow(adam.beta1, static_cast<double>(adam.step)));
   const T correct2 =
       static_cast<T>(1 - std::pow(adam.beta2, static_cast<double>(adam.step)));
-  const T rate = static_cast<T>(adam.rate), decay = T(op.scale.constant);
+  const T rate = static_cast<T>(adam.rate), decay = T(update.decay);
   const T epsilon = static_cast<T>(adam.epsilon);
   for (int64_t i = 0; i < local.out->Elements(); ++i) {
     const T gradient = g[i] * clip[0];
     const T first = beta1 * m[i] + (T{1} - beta1) * gradient;
     const T second = beta2 * v[i] + (T{1} - beta2) * gradient * gradient;
-    const T step = first / correct1 / (std::sqrt(second / correct2) + epsilon);
-    out[i] = op.index == 0   ? p[i] - rate * (step + decay * p[i])
-             : op.index == 1 ? first
-                             : second;
+    const T move = first / correct1 / (std::sqrt(second / correct2) + epsilon);
+    switch (update.result) {
+      case step::AdamWResult::kParameter:
+        out[i] = p[i] - rate * (move + decay * p[i]);
+        break;
+      case step::AdamWResult::kFirstMoment:
+        out[i] = first;
+        break;
+      case step::AdamWResult::kSecondMoment:
+        out[i] = second;
+        break;
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include "exec/step/kernels.h"
 
 #include <cstdint>
+#include <variant>
 
 #include "exec/step/distance.h"
 #include "exec/step/kernel.h"
@@ -14,8 +15,14 @@
 namespace shardc::exec {
 namespace {
 
-using step::LabelId;
 using step::OpKind;
+
+// Returns the dimension that ids count, and what is added to them.
+step::LookupAttributes RowsOf(const step::Op& op) {
+  const auto* const rows = std::get_if<step::LookupAttributes>(&op.attributes);
+  if (rows != nullptr) return *rows;
+  return {step::As<step::LabelAttributes>(op).label, 0};
+}
 
 // Lookup and pick read the row of an id; scatter and place add to it.
 template <class T>
@@ -30,7 +37,8 @@ void Indexed(const LocalOp& local) {
   const Shape& extent = reads ? local.out->shape : real.buffer->shape;
   const Labels& other = reads ? *real.labels : *local.labels;
   const Shape& other_shape = reads ? real.buffer->shape : local.out->shape;
-  const size_t dim = DimOf(other, local.op->label);
+  const step::LookupAttributes rows_of = RowsOf(*local.op);
+  const size_t dim = DimOf(other, rows_of.rows);
   const int64_t first = (reads ? real.start : local.start)[dim];
   const int64_t rows = other_shape[dim];
   const int64_t stride = StridesOf(other_shape)[dim];
@@ -41,7 +49,7 @@ void Indexed(const LocalOp& local) {
            Along(loop, ids)},
           {}, [&](const Offsets& at) {
             const int64_t row =
-                ids.buffer->whole[AsIndex(at[2])] + local.op->index - first;
+                ids.buffer->whole[AsIndex(at[2])] + rows_of.offset - first;
             if (row < 0 || row >= rows) return;
             const int64_t there = at[1] + row * stride;
             if (reads) {
@@ -56,11 +64,8 @@ template <class T>
 void CacheWrite(const LocalOp& local) {
   const Part &cache = local.in[0], &fresh = local.in[1],
              &positions = local.in[2];
-  LabelId rows = step::kNoLabel;
-  for (LabelId label : *cache.labels) {
-    if (DimOf(*fresh.labels, label) == kNoDim) rows = label;
-  }
-  const size_t dim = DimOf(*local.labels, rows);
+  const size_t dim =
+      DimOf(*local.labels, step::As<step::LabelAttributes>(*local.op).label);
   const int64_t first = local.start[dim];
   const int64_t stride = StridesOf(local.out->shape)[dim];
   const Reals<T> old(*cache.buffer), in(*fresh.buffer);
@@ -84,12 +89,12 @@ SHARDC_KERNEL(RunIndexed, Indexed)
 SHARDC_KERNEL(RunCacheWrite, CacheWrite)
 
 void RunDistance(const LocalOp& local) {
-  const step::Op& op = *local.op;
+  const auto& distance = step::As<step::DistanceAttributes>(*local.op);
   const Buffer& queries = *local.in[0].buffer;
   const Buffer& keys = *local.in[1].buffer;
-  const int64_t rows = SizeOf(local, op.label);
-  const int64_t most = SizeOf(local, op.counts[0]);
-  const bool both = op.fn == "both";
+  const int64_t rows = SizeOf(local, distance.rows);
+  const int64_t most = SizeOf(local, distance.longest);
+  const bool both = distance.both_sides;
   ForNest(local.out->shape,
           {StridesOf(local.out->shape), Along(*local.labels, local.in[0]),
            Along(*local.labels, local.in[1])},

@@ -49,10 +49,10 @@ inline int64_t StrideOf(const Labels& labels, const Shape& shape,
   return StridesOf(shape)[DimOf(labels, label)];
 }
 
-// Returns the op's scale at the global sizes.
-inline double ScaleOf(const LocalOp& local) {
-  double out = local.op->scale.constant;
-  for (const auto& [label, power] : local.op->scale.powers) {
+// Returns a number that depends on sizes, at the global ones.
+inline double ScaleOf(const LocalOp& local, const step::Scale& scale) {
+  double out = scale.constant;
+  for (const auto& [label, power] : scale.powers) {
     out *= std::pow(static_cast<double>(SizeOf(local, label)), power);
   }
   return out;

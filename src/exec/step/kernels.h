@@ -16,7 +16,8 @@ void RunHeads(const LocalOp& local);        // kRepeat, kGroupSum
 void RunIndexed(const LocalOp& local);      // kLookup, kScatter, kPick, kPlace
 void RunRope(const LocalOp& local);
 void RunMask(const LocalOp& local);
-void RunChoice(const LocalOp& local);  // kTopGroups, kTopK
+void RunTopGroups(const LocalOp& local);
+void RunTopK(const LocalOp& local);
 void RunSlots(const LocalOp& local);
 void RunDropout(const LocalOp& local);
 void RunCacheWrite(const LocalOp& local);

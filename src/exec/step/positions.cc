@@ -40,11 +40,11 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size) {
 
 template <class T>
 void Rope(const LocalOp& local) {
-  const step::Op& op = *local.op;
+  const auto& op = step::As<step::RopeAttributes>(*local.op);
   const Part &x = local.in[0], &positions = local.in[1];
   const size_t dim = DimOf(*x.labels, op.label);
   const int64_t size = x.buffer->shape[dim];
-  const step::Rope& rope = local.graph->ropes[AsIndex(op.index)];
+  const step::Rope& rope = local.graph->ropes[AsIndex(op.rope)];
   const RopeFrequencies table = TableOf(rope, size);
   const int64_t rotated = static_cast<int64_t>(table.inverse.size()) * 2;
   const int64_t stride = StridesOf(x.buffer->shape)[dim];
@@ -74,30 +74,33 @@ void Rope(const LocalOp& local) {
 
 // Returns the slopes of this device's heads; none if the op has no slopes.
 template <class T>
-std::vector<T> SlopesOf(const LocalOp& local) {
-  const LabelId label = local.op->label;
+std::vector<T> SlopesOf(const LocalOp& local,
+                        const step::MaskAttributes& mask) {
+  const LabelId label = mask.heads;
   if (label == step::kNoLabel) return {};
   const size_t dim = DimOf(*local.labels, label);
   const int64_t heads = SizeOf(local, label);
+  const double factor = ScaleOf(local, mask.slope_scale);
   std::vector<T> out;
   for (int64_t i = 0; i < local.out->shape[dim]; ++i) {
     out.push_back(
-        static_cast<T>(ScaleOf(local) * SlopeOf(heads, local.start[dim] + i)));
+        static_cast<T>(factor * SlopeOf(heads, local.start[dim] + i)));
   }
   return out;
 }
 
 template <class T>
 void Mask(const LocalOp& local) {
-  const step::Op& op = *local.op;
+  const auto& mask = step::As<step::MaskAttributes>(*local.op);
   const Part& scores = local.in[0];
-  const bool all = op.fn == "all", chunked = op.fn == "chunked";
+  const bool all = mask.rule == step::MaskRule::kNone;
+  const bool chunked = mask.rule == step::MaskRule::kChunked;
   const int64_t window =
-      op.counts.empty() ? 0 : SizeOf(local, op.counts.front());
-  const std::vector<T> slopes = SlopesOf<T>(local);
+      mask.window == step::kNoLabel ? 0 : SizeOf(local, mask.window);
+  const std::vector<T> slopes = SlopesOf<T>(local, mask);
   // The fourth array gives no element: its offset is the index of the head.
   Shape count(scores.labels->size(), 0);
-  if (!slopes.empty()) count[DimOf(*scores.labels, op.label)] = 1;
+  if (!slopes.empty()) count[DimOf(*scores.labels, mask.heads)] = 1;
   const Reals<T> in(*scores.buffer);
   T* const out = RealData<T>(*local.out);
   ForNest(scores.buffer->shape,

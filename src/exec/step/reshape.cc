@@ -56,24 +56,31 @@ void Reshape(const LocalOp& local) {
   int64_t base = 0;
   switch (op.kind) {
     case OpKind::kSplit:
-    case OpKind::kMerge:
-      FactorStrides(local, op.label, StrideOf(other, other_shape, op.label),
-                    small, extent, strides);
+    case OpKind::kMerge: {
+      const LabelId whole = step::As<step::LabelAttributes>(op).label;
+      FactorStrides(local, whole, StrideOf(other, other_shape, whole), small,
+                    extent, strides);
       break;
+    }
     case OpKind::kPart:
     case OpKind::kUnpart: {
-      const int64_t stride = StrideOf(other, other_shape, op.label);
-      strides[DimOf(small, op.to)] = stride;
-      base = PartBegin(local, op.label, op.index) * stride;
+      const auto& [whole, piece, number] = step::As<step::PartAttributes>(op);
+      const int64_t stride = StrideOf(other, other_shape, whole);
+      strides[DimOf(small, piece)] = stride;
+      base = PartBegin(local, whole, number) * stride;
       break;
     }
     case OpKind::kIndex:
-    case OpKind::kUnindex:
-      base = op.index * StrideOf(other, other_shape, op.label);
+    case OpKind::kUnindex: {
+      const auto& [label, row] = step::As<step::IndexAttributes>(op);
+      base = row * StrideOf(other, other_shape, label);
       break;
-    case OpKind::kRename:
-      strides[DimOf(small, op.to)] = StrideOf(other, other_shape, op.label);
+    }
+    case OpKind::kRename: {
+      const auto& [from, to] = step::As<step::RenameAttributes>(op);
+      strides[DimOf(small, to)] = StrideOf(other, other_shape, from);
       break;
+    }
     default:
       break;
   }
@@ -94,17 +101,17 @@ void Heads(const LocalOp& local) {
   const step::Op& op = *local.op;
   const Part& part = local.in[0];
   const bool repeat = op.kind == OpKind::kRepeat;
-  const LabelId heads = repeat ? op.to : op.label;
-  const LabelId kv = repeat ? op.label : op.to;
+  const auto& names = step::As<step::HeadGroupAttributes>(op);
+  const LabelId heads = names.query_heads, kv = names.kv_heads;
   const Labels& loop = repeat ? *local.labels : *part.labels;
   const Shape& extent = repeat ? local.out->shape : part.buffer->shape;
   const Labels& other = repeat ? *part.labels : *local.labels;
   const Shape& other_shape = repeat ? part.buffer->shape : local.out->shape;
   const size_t dim = DimOf(loop, heads);
   const size_t kv_dim = DimOf(other, kv);
-  // With kInSlices, heads are grouped by their index in the device's slice,
+  // With `in_slices`, heads are grouped by their index in the device's slice,
   // otherwise by their global index.
-  const bool slices = op.fn == step::kInSlices;
+  const bool slices = names.in_slices;
   const int64_t group =
       slices ? std::max<int64_t>(extent[dim] / other_shape[kv_dim], 1)
              : SizeOf(local, heads) / SizeOf(local, kv);
@@ -144,13 +151,14 @@ SHARDC_KERNEL(RunHeads, Heads)
 
 void RunRoll(const LocalOp& local) {
   const Buffer& in = *local.in[0].buffer;
-  const size_t dim = DimOf(*local.labels, local.op->label);
+  const auto& roll = step::As<step::RollAttributes>(*local.op);
+  const size_t dim = DimOf(*local.labels, roll.label);
   const int64_t rows = in.shape[dim];
-  const int64_t first = local.op->sign > 0 ? rows - 1 : 1;
+  const int64_t first = roll.sign > 0 ? rows - 1 : 1;
   Buffer begin = SliceDim(in, dim, first, rows - first);
   Buffer end = SliceDim(in, dim, 0, first);
-  if (local.op->fn == step::kOpen) {
-    Buffer& round = local.op->sign > 0 ? begin : end;
+  if (roll.open) {
+    Buffer& round = roll.sign > 0 ? begin : end;
     round = Buffer::Zeros(round.shape, round.dtype);
   }
   *local.out = ConcatDim({&begin, &end}, dim);

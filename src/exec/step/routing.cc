@@ -16,7 +16,6 @@ namespace shardc::exec {
 namespace {
 
 using step::LabelId;
-using step::OpKind;
 
 // Sets an element of a buffer of any type.
 void SetInteger(Buffer& out, int64_t at, int32_t value) {
@@ -43,60 +42,74 @@ std::vector<int64_t> Largest(const std::vector<T>& line, int64_t count) {
 }
 
 template <class T>
-T Weight(const step::Op& op, const std::vector<T>& line, size_t begin,
-         size_t size) {
+T ScoreOf(step::GroupScore score, const std::vector<T>& line, size_t begin,
+          size_t size) {
   std::vector<T> group(line.begin() + static_cast<int64_t>(begin),
                        line.begin() + static_cast<int64_t>(begin + size));
   std::sort(group.begin(), group.end(), std::greater<>());
-  return op.fn == "top2" && size > 1 ? group[0] + group[1] : group[0];
+  const bool two = score == step::GroupScore::kTop2 && size > 1;
+  return two ? group[0] + group[1] : group[0];
+}
+
+// Writes 1 for the experts of each token that `chosen` returns for its line of
+// scores.
+template <class T, class F>
+void Choose(const LocalOp& local, LabelId experts, const F& chosen) {
+  const Part& scores = local.in[0];
+  const int64_t size = scores.buffer->shape[DimOf(*scores.labels, experts)];
+  const int64_t stride =
+      StrideOf(*scores.labels, scores.buffer->shape, experts);
+  const int64_t out_stride = StrideOf(*local.labels, local.out->shape, experts);
+  const Reals<T> in(*scores.buffer);
+  std::vector<T> line(AsIndex(size));
+  ForLines(*scores.labels, scores.buffer->shape, experts,
+           {StridesOf(scores.buffer->shape), AlongOut(*scores.labels, local)},
+           [&](const Offsets& at) {
+             for (int64_t i = 0; i < size; ++i) {
+               line[AsIndex(i)] = in[at[0] + i * stride];
+             }
+             for (int64_t i : chosen(line)) {
+               SetInteger(*local.out, at[1] + i * out_stride, 1);
+             }
+           });
 }
 
 template <class T>
-void Choose(const LocalOp& local) {
-  const step::Op& op = *local.op;
-  const Part& scores = local.in[0];
-  const size_t dim = DimOf(*scores.labels, op.label);
-  const int64_t size = scores.buffer->shape[dim];
-  const int64_t stride = StridesOf(scores.buffer->shape)[dim];
-  const Reals<T> in(*scores.buffer);
-  ForLines(
-      *scores.labels, scores.buffer->shape, op.label,
-      {StridesOf(scores.buffer->shape), AlongOut(*scores.labels, local)},
-      [&](const Offsets& at) {
-        const int64_t out_stride =
-            StrideOf(*local.labels, local.out->shape, op.label);
-        std::vector<T> line;
-        for (int64_t i = 0; i < size; ++i) {
-          line.push_back(in[at[0] + i * stride]);
-        }
-        if (op.kind == OpKind::kTopK) {
-          for (int64_t i : Largest(line, SizeOf(local, op.counts[0]))) {
-            SetInteger(*local.out, at[1] + i * out_stride, 1);
-          }
-          return;
-        }
-        const int64_t groups = SizeOf(local, op.counts[0]);
-        const int64_t each = size / groups;
-        std::vector<T> weights;
-        for (int64_t g = 0; g < groups; ++g) {
-          weights.push_back(Weight(op, line, AsIndex(g * each), AsIndex(each)));
-        }
-        for (int64_t g : Largest(weights, SizeOf(local, op.counts[1]))) {
-          for (int64_t i = g * each; i < (g + 1) * each; ++i) {
-            SetInteger(*local.out, at[1] + i * out_stride, 1);
-          }
-        }
-      });
+void TopK(const LocalOp& local) {
+  const auto& best = step::As<step::TopKAttributes>(*local.op);
+  const int64_t count = SizeOf(local, best.chosen);
+  Choose<T>(local, best.experts,
+            [&](const std::vector<T>& line) { return Largest(line, count); });
+}
+
+template <class T>
+void TopGroups(const LocalOp& local) {
+  const auto& best = step::As<step::TopGroupsAttributes>(*local.op);
+  const int64_t groups = SizeOf(local, best.groups);
+  const int64_t count = SizeOf(local, best.chosen);
+  Choose<T>(local, best.experts, [&](const std::vector<T>& line) {
+    const int64_t each = static_cast<int64_t>(line.size()) / groups;
+    std::vector<T> scores;
+    for (int64_t g = 0; g < groups; ++g) {
+      scores.push_back(
+          ScoreOf(best.score, line, AsIndex(g * each), AsIndex(each)));
+    }
+    std::vector<int64_t> out;
+    for (int64_t g : Largest(scores, count)) {
+      for (int64_t i = g * each; i < (g + 1) * each; ++i) out.push_back(i);
+    }
+    return out;
+  });
 }
 
 template <class T>
 void Slots(const LocalOp& local) {
-  const step::Op& op = *local.op;
+  const LabelId slots = step::As<step::SlotsAttributes>(*local.op).slots;
   const LabelId tokens = local.graph->common.query;
   const Part& chosen = local.in[0];
   const size_t dim = DimOf(*chosen.labels, tokens);
   const int64_t stride = StridesOf(chosen.buffer->shape)[dim];
-  const size_t slot = DimOf(*local.labels, op.to);
+  const size_t slot = DimOf(*local.labels, slots);
   const Shape out_strides = StridesOf(local.out->shape);
   const int64_t out_line = out_strides[DimOf(*local.labels, tokens)];
   const Reals<T> in(*chosen.buffer);
@@ -118,7 +131,8 @@ void Slots(const LocalOp& local) {
 
 }  // namespace
 
-SHARDC_KERNEL(RunChoice, Choose)
+SHARDC_KERNEL(RunTopGroups, TopGroups)
+SHARDC_KERNEL(RunTopK, TopK)
 SHARDC_KERNEL(RunSlots, Slots)
 
 }  // namespace shardc::exec

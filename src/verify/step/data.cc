@@ -98,8 +98,8 @@ class Maker {
 
   // Draws the factors of the reference's dropouts, by the global index.
   void DrawDropout(const step::Op& op) {
-    const double rate = op.scale.constant;
-    const Random random = Random(static_cast<uint64_t>(op.index)).Split("drop");
+    const auto& [rate, key] = step::As<step::DropoutAttributes>(op);
+    const Random random = Random(static_cast<uint64_t>(key)).Split("drop");
     std::vector<double>& to = out_.values[AsIndex(op.out)].factors;
     to.resize(AsIndex(exec::ElementsOf(step::ShapeOf(graph_, op.out, sizes_))));
     for (size_t i = 0; i < to.size(); ++i) {

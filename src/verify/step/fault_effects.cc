@@ -210,7 +210,7 @@ void ShiftLabels(WrongOp& one) {
 
 void OtherFactorOrder(WrongOp& one) {
   step::Graph graph = *one.local.graph;
-  SwapFactors(graph, one.op.label);
+  SwapFactors(graph, step::As<step::LabelAttributes>(one.op).label);
   one.local.graph = &graph;
   one.Run();
 }
@@ -245,7 +245,10 @@ void LastOfEqual(WrongOp& one) {
 }
 
 void HalfTheGroups(WrongOp& one) {
-  for (step::LabelId count : one.op.counts) one.sizes[AsIndex(count)] /= 2;
+  const auto& best = step::As<step::TopGroupsAttributes>(one.op);
+  for (step::LabelId count : {best.groups, best.chosen}) {
+    one.sizes[AsIndex(count)] /= 2;
+  }
 }
 
 void ForgetLookup(WrongOp& one) {
@@ -258,10 +261,14 @@ void ForgetLookup(WrongOp& one) {
 }
 
 SpoilOp Constant(double factor) {
-  return [factor](WrongOp& one) { one.op.scale.constant *= factor; };
+  return [factor](WrongOp& one) {
+    step::As<step::ScaleAttributes>(one.op).factor.constant *= factor;
+  };
 }
 
-void OtherSeed(WrongOp& one) { ++one.op.index; }
+void OtherSeed(WrongOp& one) {
+  ++step::As<step::DropoutAttributes>(one.op).key;
+}
 
 void LocalDropout(WrongOp& one) {
   exec::Part& x = one.local.in[0];
@@ -277,7 +284,7 @@ void KeepModelWeight(WrongOp& one) {
 }
 
 void DecayAnyway(WrongOp& one) {
-  one.op.scale.constant = one.local.graph->adam.decay;
+  step::As<step::AdamWAttributes>(one.op).decay = one.local.graph->adam.decay;
 }
 
 void StepOfAnother(WrongOp& one) {

@@ -215,7 +215,8 @@ class Prover {
     if (op.kind != step::OpKind::kFn) return false;
     const bool forward =
         op.phase == step::Phase::kForward || op.recompute_of >= 0;
-    const step::Function* const function = step::FindFunction(op.fn);
+    const step::Function* const function =
+        step::FindFunction(step::As<step::FnAttributes>(op).fn);
     return forward && function != nullptr && function->derivative.empty();
   }
 

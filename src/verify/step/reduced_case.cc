@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "source/index.h"
 #include "step/build.h"
@@ -20,10 +21,18 @@
 namespace shardc::verify {
 namespace {
 
+using step::As;
 using step::AxisList;
+using step::DistanceAttributes;
+using step::HeadGroupAttributes;
+using step::IndexAttributes;
 using step::LabelId;
+using step::LookupAttributes;
 using step::Op;
 using step::OpKind;
+using step::RenameAttributes;
+using step::RopeAttributes;
+using step::TopGroupsAttributes;
 
 class Chooser {
  public:
@@ -101,19 +110,17 @@ class Chooser {
     for (const Op& op : graph_.ops) {
       // An indexed dimension keeps its size. The tokens do not, since their
       // first one can be indexed at any number of them.
-      const bool named =
-          op.kind == OpKind::kIndex || op.kind == OpKind::kUnindex;
-      if (named && op.label != graph_.common.query) {
-        fixed_[AsIndex(op.label)] = 1;
+      const auto* const index = std::get_if<IndexAttributes>(&op.attributes);
+      if (index != nullptr && index->label != graph_.common.query) {
+        fixed_[AsIndex(index->label)] = 1;
       }
       // The number of copies of KV heads is kept.
-      const bool copied =
-          op.kind == OpKind::kRepeat && !LabelOf(op.label).factors.empty();
-      if (!copied) continue;
-      fixed_[AsIndex(op.to)] = 1;
-      for (const LabelId factor : LabelOf(op.label).factors) {
-        fixed_[AsIndex(factor)] = 1;
-      }
+      if (op.kind != OpKind::kRepeat) continue;
+      const auto& heads = As<HeadGroupAttributes>(op);
+      const std::vector<LabelId>& copies = LabelOf(heads.kv_heads).factors;
+      if (copies.empty()) continue;
+      fixed_[AsIndex(heads.query_heads)] = 1;
+      for (const LabelId factor : copies) fixed_[AsIndex(factor)] = 1;
     }
     if (graph_.ring.turns >= 0) fixed_[AsIndex(graph_.ring.turns)] = 1;
   }
@@ -122,11 +129,11 @@ class Chooser {
   // shards of both.
   void TieRenamed() {
     for (const Op& op : graph_.ops) {
-      if (op.kind != OpKind::kRename || !IsPlain(op.label) || !IsPlain(op.to)) {
-        continue;
-      }
-      Need(op.label, parts_[AsIndex(op.to)]);
-      Need(op.to, parts_[AsIndex(op.label)]);
+      if (op.kind != OpKind::kRename) continue;
+      const auto& names = As<RenameAttributes>(op);
+      if (!IsPlain(names.from) || !IsPlain(names.to)) continue;
+      Need(names.from, parts_[AsIndex(names.to)]);
+      Need(names.to, parts_[AsIndex(names.from)]);
     }
   }
   bool IsPlain(LabelId label) const {
@@ -173,20 +180,22 @@ class Chooser {
   void ChooseHeads() {
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kRepeat) continue;
-      if (!LabelOf(op.label).factors.empty()) continue;
-      if (set_.count(op.to) != 0) continue;
+      const LabelId kv_heads = As<HeadGroupAttributes>(op).kv_heads;
+      const LabelId query_heads = As<HeadGroupAttributes>(op).query_heads;
+      if (!LabelOf(kv_heads).factors.empty()) continue;
+      if (set_.count(query_heads) != 0) continue;
       Splits splits;
-      std::set<int64_t> heads = several_[AsIndex(op.to)];
-      std::set<int64_t> keys = several_[AsIndex(op.label)];
+      std::set<int64_t> heads = several_[AsIndex(query_heads)];
+      std::set<int64_t> keys = several_[AsIndex(kv_heads)];
       heads.insert(1);
       keys.insert(1);
       for (int64_t h : heads) {
         for (int64_t k : keys) splits.heads.emplace_back(h, k);
       }
-      const auto [h, k] =
-          ReducedHeads(real_[AsIndex(op.to)], real_[AsIndex(op.label)], splits);
-      Set(op.to, h);
-      Set(op.label, k);
+      const auto [h, k] = ReducedHeads(real_[AsIndex(query_heads)],
+                                       real_[AsIndex(kv_heads)], splits);
+      Set(query_heads, h);
+      Set(kv_heads, k);
     }
   }
 
@@ -199,10 +208,11 @@ class Chooser {
     int64_t groups = 1;
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kTopGroups) continue;
-      groups = std::min<int64_t>(4, real_[AsIndex(op.counts[0])]);
-      Set(op.counts[0], groups);
-      Set(op.counts[1],
-          std::min(groups, std::min<int64_t>(2, real_[AsIndex(op.counts[1])])));
+      const auto& best = As<TopGroupsAttributes>(op);
+      groups = std::min<int64_t>(4, real_[AsIndex(best.groups)]);
+      Set(best.groups, groups);
+      Set(best.chosen,
+          std::min(groups, std::min<int64_t>(2, real_[AsIndex(best.chosen)])));
     }
     const int64_t step =
         std::lcm(2 * parts_[AsIndex(common.experts)], 2 * groups);
@@ -228,14 +238,17 @@ class Chooser {
     for (const Op& op : graph_.ops) {
       // Rotary embeddings rotate pairs of elements, and the fraction of the
       // head that is rotated must have pairs as well.
-      if (op.kind == OpKind::kRope && op.label == static_cast<LabelId>(label) &&
-          graph_.ropes[AsIndex(op.index)].rotary_fraction < 1) {
+      const auto* const rotated = std::get_if<RopeAttributes>(&op.attributes);
+      if (rotated != nullptr && rotated->label == static_cast<LabelId>(label) &&
+          graph_.ropes[AsIndex(rotated->rope)].rotary_fraction < 1) {
         size = std::max<int64_t>(size, 8 * parts_[label]);
       }
       // A table of relative positions needs rows for single distances and for
       // ranges of distances, in both directions.
-      if (op.kind == OpKind::kDistance &&
-          op.label == static_cast<LabelId>(label)) {
+      const auto* const distance =
+          std::get_if<DistanceAttributes>(&op.attributes);
+      if (distance != nullptr &&
+          distance->rows == static_cast<LabelId>(label)) {
         size = std::min(real_[label], 8 * parts_[label]);
       }
     }
@@ -246,15 +259,17 @@ class Chooser {
   void ChooseTables() {
     std::set<LabelId> by_distance;
     for (const Op& op : graph_.ops) {
-      if (op.kind == OpKind::kDistance) by_distance.insert(op.label);
+      if (op.kind != OpKind::kDistance) continue;
+      by_distance.insert(As<DistanceAttributes>(op).rows);
     }
     for (const Op& op : graph_.ops) {
-      if (op.kind != OpKind::kLookup || op.label < 0) continue;
-      if (by_distance.count(op.label) != 0) continue;
-      const bool vocabulary = LabelOf(op.label).semantic == "VOCAB";
-      const int64_t least = vocabulary ? 16 : PositionsOf(op.in[1]) + op.index;
-      const int64_t cut = parts_[AsIndex(op.label)];
-      int64_t& size = sizes_[AsIndex(op.label)];
+      if (op.kind != OpKind::kLookup) continue;
+      const auto& [rows, offset] = As<LookupAttributes>(op);
+      if (by_distance.count(rows) != 0) continue;
+      const bool vocabulary = LabelOf(rows).semantic == "VOCAB";
+      const int64_t least = vocabulary ? 16 : PositionsOf(op.in[1]) + offset;
+      const int64_t cut = parts_[AsIndex(rows)];
+      int64_t& size = sizes_[AsIndex(rows)];
       if (size < least) size = (least + cut - 1) / cut * cut;
     }
   }
@@ -276,8 +291,10 @@ class Chooser {
       if (op.kind != OpKind::kDistance) continue;
       // The largest distance is beyond the rows for single distances, and
       // within the sequence.
-      sizes_[AsIndex(op.counts[0])] = std::min(
-          real_[AsIndex(op.counts[0])], 3 * sizes_[AsIndex(op.label)] / 4);
+      const auto& distance = As<DistanceAttributes>(op);
+      sizes_[AsIndex(distance.longest)] =
+          std::min(real_[AsIndex(distance.longest)],
+                   3 * sizes_[AsIndex(distance.rows)] / 4);
     }
     if (common.window < 0) return;
     const int64_t keys = common.key < 0 ? sizes_[AsIndex(common.query)]
@@ -341,6 +358,29 @@ class Chooser {
   std::set<int64_t> set_;
 };
 
+// Appends those attributes in which layers of a model differ.
+void AppendAttributes(const Op& op, std::string& out) {
+  const auto number = [&out](int64_t value) {
+    out += "," + std::to_string(value);
+  };
+  if (const auto* of = std::get_if<step::FnAttributes>(&op.attributes)) {
+    out += of->fn;
+  } else if (const auto* mask =
+                 std::get_if<step::MaskAttributes>(&op.attributes)) {
+    number(static_cast<int64_t>(mask->rule));
+    number(mask->window);
+  } else if (const auto* rope = std::get_if<RopeAttributes>(&op.attributes)) {
+    number(rope->rope);
+  } else if (const auto* best =
+                 std::get_if<TopGroupsAttributes>(&op.attributes)) {
+    number(best->groups);
+    number(best->chosen);
+  } else if (const auto* top =
+                 std::get_if<step::TopKAttributes>(&op.attributes)) {
+    number(top->chosen);
+  }
+}
+
 // Returns for each layer the text of its forward ops, without the layer's
 // number.
 std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
@@ -348,9 +388,8 @@ std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
   for (const Op& op : graph.ops) {
     if (op.layer < 0 || op.phase != step::Phase::kForward) continue;
     std::string& out = texts[AsIndex(op.layer)];
-    out += std::to_string(static_cast<int>(op.kind)) + op.name + op.fn;
-    for (LabelId label : op.counts) out += "," + std::to_string(label);
-    if (op.kind == OpKind::kRope) out += "r" + std::to_string(op.index);
+    out += std::to_string(static_cast<int>(op.kind)) + op.name;
+    AppendAttributes(op, out);
     for (LabelId label : graph.values[AsIndex(op.out)].labels) {
       out += ":" + std::to_string(label);
     }

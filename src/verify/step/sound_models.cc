@@ -148,12 +148,9 @@ class ModelWriter : public Writer {
   }
 
   ValueId Dropped(ValueId x, int64_t key) {
-    step::Op op;
-    op.kind = OpKind::kDropout;
-    op.in = {x};
-    op.index = key;
-    op.scale.constant = 0.25;
-    return write.Append(std::move(op), {b, t, d});
+    return write.Append(OpKind::kDropout, {x},
+                        step::DropoutAttributes{.rate = 0.25, .key = key},
+                        {b, t, d});
   }
 
   ValueId Normed(ValueId x, const std::string& role) {
@@ -172,12 +169,9 @@ class ModelWriter : public Writer {
   ValueId Rotated(ValueId x, const std::string& name) {
     write.name = "rope " + name;
     if (graph.ropes.empty()) graph.ropes.emplace_back();
-    step::Op op;
-    op.kind = OpKind::kRope;
-    op.in = {x, positions_};
-    op.label = write.LabelsOf(x).back();
-    step::Labels labels = write.LabelsOf(x);
-    return write.Append(std::move(op), std::move(labels));
+    return write.Append(OpKind::kRope, {x, positions_},
+                        step::RopeAttributes{.label = write.LabelsOf(x).back()},
+                        write.LabelsOf(x));
   }
 
   // Returns keys or values with the key label, through the cache in decoding.
@@ -188,12 +182,10 @@ class ModelWriter : public Writer {
     for (LabelId& label : labels) label = label == t ? s : label;
     const ValueId before =
         Datum(step::DataKind::kCache, "cache " + name, labels, "kcache", false);
-    step::Op op;
-    op.kind = OpKind::kCacheWrite;
-    op.in = {before, x, positions_};
-    op.label = s;
     const ValueId after =
-        Put(write.Append(std::move(op), std::move(labels)), "kcache");
+        Put(write.Append(OpKind::kCacheWrite, {before, x, positions_},
+                         step::LabelAttributes{s}, std::move(labels)),
+            "kcache");
     graph.caches.push_back({write.layer, before, after});
     return after;
   }

@@ -244,10 +244,15 @@ static void Multiply(exec::Buffer& buffer, double factor) {
   for (double& number : buffer.wide) number *= factor;
 }
 
+static bool IsReciprocal(const step::Op& op) {
+  return op.kind == step::OpKind::kFn &&
+         step::As<step::FnAttributes>(op).fn == "recip";
+}
+
 bool DividedTwice(const StagedCase& of, Broken& out) {
   const double m = of.step.table.microbatches;
   const auto matches = [](const step::Op& op) {
-    return op.micro < 0 && op.kind == step::OpKind::kFn && op.fn == "recip";
+    return op.micro < 0 && IsReciprocal(op);
   };
   return AfterOps(of, out, matches,
                   [m](const exec::LocalOp& op) { Multiply(*op.out, 1 / m); });
@@ -258,9 +263,7 @@ bool DividedTwice(const StagedCase& of, Broken& out) {
 bool MeanOfMeans(const StagedCase& of, Broken& out) {
   const step::Op* whole = nullptr;
   for (const step::Op& op : of.graph.ops) {
-    const bool counts =
-        op.micro < 0 && op.kind == step::OpKind::kFn && op.fn == "recip";
-    if (counts) whole = &op;
+    if (op.micro < 0 && IsReciprocal(op)) whole = &op;
   }
   if (whole == nullptr) return false;
   const double all = of.reference.values[AsIndex(whole->in[0])].data[0];

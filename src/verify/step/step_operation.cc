@@ -46,7 +46,7 @@ std::optional<Sizes> SizesOf(const StepRequest& request) {
       }
       out.head_dim = size(labels.back());
     } else if (op.kind == step::OpKind::kRename && labels.size() == 4 &&
-               op.to == graph.common.key) {
+               step::As<step::RenameAttributes>(op).to == graph.common.key) {
       out.key_heads = size(labels[2]);
     } else if (op.kind == step::OpKind::kCacheWrite && labels.size() == 4) {
       out.key_heads = size(labels[2]);
