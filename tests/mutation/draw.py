@@ -336,6 +336,8 @@ def try_own(verdicts, numbers, tests, threads, last):
         reached = tests.reach(test)
         print(f"{test}: evaluates {sum(numbers[m] in reached for m in own)} of "
               f"{len(own)}", file=sys.stderr, flush=True)
+        for mutant in own:
+            verdicts[mutant].finished = last and numbers[mutant] not in reached
         tried = [m for m in own if numbers[m] in reached]
         for mutant, failed in in_order(
                 threads, lambda m, test=test: tests.detects(numbers[m], test),

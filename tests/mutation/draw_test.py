@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import draw  # pylint: disable=wrong-import-position
+import propose  # pylint: disable=wrong-import-position
 from mutants import MUTANTS  # pylint: disable=wrong-import-position
 from room_mutants import ROOM_MUTANTS  # pylint: disable=wrong-import-position
 from trial import ROOT, Place  # pylint: disable=wrong-import-position
@@ -64,6 +65,14 @@ class Drawn(unittest.TestCase):
                        for m in before], file)
             file.flush()
             self.assertEqual(drawn(0, rows=file.name), before)
+
+
+class Proposed(unittest.TestCase):
+    def test_text_of_raw_strings_is_not_changed(self):
+        text = 'a\nR"(b\nc)" d\ne\nR"x(f)")x"\n'
+        self.assertEqual(propose.in_raw_strings(text), {1, 2, 4})
+        for mutant in drawn(1000, rooms="lint/rules"):
+            self.assertNotIn("- {match:", mutant.line)
 
 
 class Tried(unittest.TestCase):

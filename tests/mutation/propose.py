@@ -91,12 +91,24 @@ def changes(line):
         yield line[:-1], ""
 
 
+def in_raw_strings(text):
+    """Numbers of the lines, from 0, that a raw string takes a part of. A change
+    there would be text of the string, whether it is chosen or not."""
+    out = set()
+    for found in re.finditer(r'R"(\w*)\((.*?)\)\1"', text, re.S):
+        first = text.count("\n", 0, found.start())
+        out.update(range(first, first + found[0].count("\n") + 1))
+    return out
+
+
 def proposals(rooms):
     for path in sources(rooms):
         with open(os.path.join(ROOT, "src", path), encoding="utf-8") as file:
-            lines = [line.strip() for line in file]
-        for before, line in zip([""] + lines, lines):
-            if lines.count(line) != 1:
+            text = file.read()
+        lines = [line.strip() for line in text.splitlines()]
+        raw = in_raw_strings(text)
+        for number, (before, line) in enumerate(zip([""] + lines, lines)):
+            if number in raw or lines.count(line) != 1:
                 continue
             # An `if` before the line leaves the complete call out.
             if OPENED.match(line) and before.endswith((";", "{", "}")) and \
