@@ -150,9 +150,10 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
 // they are reduced. Of activations the bytes are the same in any number of
 // micro-batches, and what is computed again is also sent again; but a value
 // that is kept in another sharding may save a few of them.
-cost::Communication Evaluator::LeastMovesOf(Prepared& on, int worker) {
+cost::Communication Evaluator::LeastMovesOf(Prepared& on, size_t zero,
+                                            int worker) {
   if (!RatesAscend()) return {};
-  cost::Communication out = MovesOf(on, 0, worker);
+  cost::Communication out = MovesOf(on, grid_.At(zero, 0, 0), worker);
   std::erase_if(out.transfers, [](const cost::Transfer& one) {
     return one.part == "gradients" || one.part == "optimizer";
   });

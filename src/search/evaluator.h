@@ -73,10 +73,10 @@ class Evaluator {
   // The expected seconds of a step. Infinite if it has none.
   double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
                    int worker);
-  // Communication that every setting has on this mesh: most of what the setting
-  // of the lowest ZeRO stage that keeps most in the fewest micro-batches sends
-  // for activations and parameters.
-  cost::Communication LeastMovesOf(Prepared& on, int worker);
+  // Communication that each setting of a ZeRO stage has on this mesh: most of
+  // what the setting of the reference stage that keeps most in the fewest
+  // micro-batches sends for activations and parameters.
+  cost::Communication LeastMovesOf(Prepared& on, size_t zero, int worker);
   // The seconds of a step with no other communication than this.
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,

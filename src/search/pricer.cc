@@ -1,5 +1,6 @@
 // Less communication never takes longer, so a bound of a setting's time is that
-// with the communication that all settings of the mesh have. With the same
+// with the communication that all settings of the mesh have; those of ZeRO 3
+// have their own, because it gathers parameters over other axes. With the same
 // communication more micro-batches take no less time: each product has fewer
 // rows, and the weights are read once for each. So the bound of a candidate is
 // that of the fewest micro-batches that fit, over all ZeRO stages and policies:
@@ -55,7 +56,8 @@ struct Pricer::Entry {
   Evaluator* evaluator = nullptr;
   std::mutex mutex;
   std::optional<Prepared> on;  // nullopt: the rules do not compile
-  std::optional<cost::Communication> moves;  // that every setting has
+  // By reference stage: the communication that its settings have.
+  std::vector<std::optional<cost::Communication>> moves;
   // By setting, made when they are first needed.
   std::vector<std::optional<Room>> rooms;
   std::vector<std::optional<double>> least, seconds;
@@ -109,6 +111,7 @@ Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
     same = fresh.get();
   }
   if (fresh->on) {
+    fresh->moves.resize(grid_.zeros().size());
     fresh->rooms.resize(grid_.size());
     fresh->least.resize(grid_.size());
     fresh->seconds.resize(grid_.size());
@@ -128,9 +131,11 @@ double Pricer::LeastAt(Entry& entry, size_t setting, int worker) const {
   auto& least = entry.least[setting];
   if (!least) {
     Evaluator& evaluator = *entry.evaluator;
-    if (!entry.moves) entry.moves = evaluator.LeastMovesOf(*entry.on, worker);
+    const size_t reference = grid_.ReferenceOf(grid_.ZeroOf(setting));
+    auto& moves = entry.moves[reference];
+    if (!moves) moves = evaluator.LeastMovesOf(*entry.on, reference, worker);
     const auto memory = evaluator.MemoryOf(*entry.on, setting);
-    least = evaluator.SecondsWith(*entry.on, setting, memory, *entry.moves) *
+    least = evaluator.SecondsWith(*entry.on, setting, memory, *moves) *
             (1 - kRounding);
   }
   return *least;

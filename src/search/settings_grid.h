@@ -20,8 +20,20 @@ class SettingsGrid {
   size_t At(size_t zero, size_t remat, size_t micro) const {
     return (zero * remats_.size() + remat) * micros_.size() + micro;
   }
+  // The index of a setting's stage.
+  size_t ZeroOf(size_t index) const {
+    return index / (remats_.size() * micros_.size());
+  }
   const cost::Settings& operator[](size_t index) const { return all_[index]; }
   size_t size() const { return all_.size(); }
+
+  // The stage, as an index of zeros(), whose communication of activations and
+  // parameters the settings of a stage have as well. Up to stage 2 it is the
+  // lowest one: their programs gather parameters along the same axes, and the
+  // higher stages also gather what they updated. Stage 3 gathers parameters
+  // along other axes, which may be faster, so that it has a reference of its
+  // own.
+  size_t ReferenceOf(size_t zero) const { return zeros_[zero] < 3 ? 0 : zero; }
 
   // The settings of one number, below graphs(), have steps of the same graph
   // (cost::StepTraffic::Use).
