@@ -154,7 +154,8 @@ std::vector<Finding> FindingsOf(const std::string& kind) {
       "dir/rules.yaml", "version: 1\nrules:\n  - match: 'w\xc3\xa9'\n\ttab\n");
   if (kind == "hostile") {
     const SourceRef odd = MakeSource("a b,c:d%\n\x1b.yaml", "x\x1b[1m\n");
-    add(kFirst, {odd, 0, 1}, "a \x1b[31m <b> & \"q\" | `c` ]]> %0A\nline\xff",
+    add(kFirst, {odd, 0, 1},
+        "a \x1b[31m <b> & \"q\" | `c` ]]> %0A\nline\xff [t](1) `` ` d",
         "h \x07 <i> ::error::");
     return out;
   }

@@ -13,6 +13,7 @@
 #include "devices/profiles.h"
 #include "emit/audits/audit_lock.h"
 #include "emit/audits/audit_report.h"
+#include "emit/compared_step.h"
 #include "hlo/program.h"
 #include "parse/mesh.h"
 #include "tables.h"
@@ -53,6 +54,7 @@ TEST_CASE("what is written of an audit") {
       how.growth =
           audit::GrowthOf(audit::SentOf(*report), audit::SentOf(*report));
     }
+    if (given.Find("step") != nullptr) how.compared = ComparedStep(*report);
     std::string out;
     for (size_t i = 0; i < std::size(audit::kByNames); ++i) {
       how.by = static_cast<audit::By>(i);

@@ -16,6 +16,7 @@
 #include "audit/drift.h"
 #include "cost/program.h"
 #include "cost/report.h"
+#include "emit/compared_step.h"
 #include "emit/emit.h"
 #include "emit/html_rows.h"
 #include "emit/inputs.h"
@@ -137,19 +138,6 @@ void AddSchedule(const Inputs& inputs, Gathered& to) {
   to.page.schedule = MakeScheduleReport(table, times);
 }
 
-audit::Unmatched Unmatched(Collective kind, std::string over, int64_t count,
-                           int64_t bytes, std::string reason) {
-  audit::Unmatched out;
-  out.kind = kind;
-  out.over = std::move(over);
-  out.phase = audit::Phase::kBackward;
-  out.count = count;
-  out.bytes = bytes;
-  out.what = "linear q of layer " + std::to_string(count);
-  out.reason = std::move(reason);
-  return out;
-}
-
 void AddProgram(const TableCase& given, const Inputs& inputs, Gathered& to) {
   if (given.Find("program") == nullptr) return;
   Findings findings;
@@ -164,32 +152,7 @@ void AddProgram(const TableCase& given, const Inputs& inputs, Gathered& to) {
                                     {"v", {16, 4}, {{"dp"}, {}}}};
   to.compared.drifts = audit::DriftsOf(*to.program, mesh, planned);
   if (given.Find("step") != nullptr) {
-    StepCompared compared;
-    compared.step.mode = "train";
-    compared.step.batch = 3;
-    compared.step.length = 5;
-    compared.step.element_bytes = 2;
-    compared.difference.other_bits = 32;
-    compared.difference.routes = {{.kind = Collective::kAllReduce,
-                                   .over = "tp",
-                                   .planned_count = 2,
-                                   .planned_bytes = 3072,
-                                   .count = 4,
-                                   .bytes = 5120},
-                                  {.kind = Collective::kAllGather,
-                                   .over = "dp",
-                                   .planned_count = 6,
-                                   .planned_bytes = 7168,
-                                   .count = 6,
-                                   .bytes = 7168,
-                                   .same = true}};
-    compared.difference.extra = {
-        Unmatched(Collective::kAllReduce, "tp", 8, 9216, "no `y`"),
-        Unmatched(Collective::kPpermute, "dp+tp", 12, 13312, "")};
-    compared.difference.extra[0].from = &to.audited->traffic.front();
-    compared.difference.missing = {
-        Unmatched(Collective::kAllToAll, "dp", 10, 11264, "not there")};
-    to.compared.compared = std::move(compared);
+    to.compared.compared = ComparedStep(*to.audited);
   }
   to.page.program = Program{"p.txt", &*to.audited, &to.compared, to.findings};
 }
