@@ -1,46 +1,96 @@
-// Maps the digest names of Python's hashlib to OpenSSL's and computes the
-// digest:
-//
-//   sha3_256 -> SHA3-256     `abc` by sha256 -> ba7816bf8f01cfea...
+// Digests by the names that every Python's hashlib has. OpenSSL's own way to
+// find a digest by its name links its whole library into the program, whose
+// tables are two thirds of what is relocated at each start: MD5, SHA-1 and
+// SHA-2 are called directly, which OpenSSL marks as deprecated, and the others
+// are in this room. Example: `abc` by sha256 -> ba7816bf8f01cfea...
+#define OPENSSL_SUPPRESS_DEPRECATED
+
 #include "source/digest.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
+#include <openssl/md5.h>
+#include <openssl/sha.h>
 
 #include <array>
-#include <memory>
+
+#include "source/blake2.h"
+#include "source/sha3.h"
 
 namespace shardc {
 namespace {
 
-// Python's hashlib writes an underscore where OpenSSL writes a dash or a size.
-std::string OpensslName(std::string_view algorithm) {
-  if (algorithm == "blake2b") return "BLAKE2b512";
-  if (algorithm == "blake2s") return "BLAKE2s256";
-  std::string name(algorithm);
-  for (char& c : name) {
-    if (c == '_') c = '-';
+// Runs three of OpenSSL's functions with the context that they share.
+template <size_t kLength, class Context>
+std::string DigestBy(int (*start)(Context*),
+                     int (*update)(Context*, const void*, size_t),
+                     int (*finish)(unsigned char*, Context*),
+                     std::string_view bytes) {
+  Context context;
+  std::array<unsigned char, kLength> raw{};
+  start(&context);
+  update(&context, bytes.data(), bytes.size());
+  finish(raw.data(), &context);
+  return HexOf(raw);
+}
+
+struct Algorithm {
+  std::string_view name;
+  std::string (*digest)(std::string_view bytes);
+};
+
+constexpr auto kAlgorithms = std::to_array<Algorithm>({
+    {"md5",
+     [](std::string_view bytes) {
+       return DigestBy<MD5_DIGEST_LENGTH>(MD5_Init, MD5_Update, MD5_Final,
+                                          bytes);
+     }},
+    {"sha1",
+     [](std::string_view bytes) {
+       return DigestBy<SHA_DIGEST_LENGTH>(SHA1_Init, SHA1_Update, SHA1_Final,
+                                          bytes);
+     }},
+    {"sha224",
+     [](std::string_view bytes) {
+       return DigestBy<SHA224_DIGEST_LENGTH>(SHA224_Init, SHA224_Update,
+                                             SHA224_Final, bytes);
+     }},
+    {"sha256", Sha256},
+    {"sha384",
+     [](std::string_view bytes) {
+       return DigestBy<SHA384_DIGEST_LENGTH>(SHA384_Init, SHA384_Update,
+                                             SHA384_Final, bytes);
+     }},
+    {"sha512",
+     [](std::string_view bytes) {
+       return DigestBy<SHA512_DIGEST_LENGTH>(SHA512_Init, SHA512_Update,
+                                             SHA512_Final, bytes);
+     }},
+    {"sha3_224", [](std::string_view bytes) { return Sha3(bytes, 28); }},
+    {"sha3_256", [](std::string_view bytes) { return Sha3(bytes, 32); }},
+    {"sha3_384", [](std::string_view bytes) { return Sha3(bytes, 48); }},
+    {"sha3_512", [](std::string_view bytes) { return Sha3(bytes, 64); }},
+    {"blake2b", Blake2b},
+    {"blake2s", Blake2s},
+});
+
+// Python's hashlib also takes a name in capitals and with a dash, as OpenSSL
+// writes it.
+std::string Normal(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '-' || c == '_') continue;
+    out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   }
-  return name;
+  return out;
 }
 
 }  // namespace
 
 std::optional<std::string> HexDigest(std::string_view algorithm,
                                      std::string_view bytes) {
-  // A configuration file could load libraries into the program.
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
-  std::unique_ptr<EVP_MD, decltype(&EVP_MD_free)> digest(
-      EVP_MD_fetch(nullptr, OpensslName(algorithm).c_str(), nullptr),
-      &EVP_MD_free);
-  if (digest == nullptr) return std::nullopt;
-  std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
-  unsigned int length = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), raw.data(), &length, digest.get(),
-                 nullptr) != 1) {
-    return std::nullopt;
+  for (const Algorithm& known : kAlgorithms) {
+    if (Normal(known.name) == Normal(algorithm)) return known.digest(bytes);
   }
-  return HexOf({raw.data(), length});
+  return std::nullopt;
 }
 
 }  // namespace shardc

@@ -1,4 +1,4 @@
-// Digests of bytes, computed by libcrypto.
+// Digests of bytes.
 #ifndef SHARDC_SOURCE_DIGEST_H_
 #define SHARDC_SOURCE_DIGEST_H_
 
@@ -13,8 +13,10 @@
 
 namespace shardc {
 
-// Returns the lower-case hex digits of a digest by its usual name ("sha256",
-// "md5", "sha3_256", "blake2b"), or nullopt if the name is unknown.
+// Returns the lower-case hex digits of a digest by the name that it has in
+// every Python's hashlib: md5, sha1, sha224, sha256, sha384, sha512, sha3_224,
+// sha3_256, sha3_384, sha3_512, blake2b, blake2s. Returns nullopt if the name
+// is another.
 std::optional<std::string> HexDigest(std::string_view algorithm,
                                      std::string_view bytes);
 

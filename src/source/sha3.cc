@@ -1,0 +1,111 @@
+// FIPS 202: the input is added (exclusive or) to the first bytes of a state of
+// 5 x 5 words of 64 bits, a block at a time, and after each block the state is
+// permuted by 24 rounds. The block is what the state has beyond twice the
+// digest:
+//
+//   SHA3-256: 200 - 2 * 32 = 136 bytes a block
+//
+// A last block ends in the bits 01 that mark SHA-3, a 1, zeros and a 1. The
+// digest is the first bytes of the last state.
+#include "source/sha3.h"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <span>
+
+#include "source/digest.h"
+
+namespace shardc {
+namespace {
+
+constexpr int kRounds = 24;
+// Word [x, y] is at x + 5 y; its bytes are in little-endian order.
+using State = std::array<uint64_t, 25>;
+
+constexpr int Mod5(int i) { return i % 5; }
+
+// By how many bits the step rho rotates each word: triangular numbers along the
+// walk (x, y) -> (y, 2x + 3y) from (1, 0).
+constexpr std::array<int, 25> Rotations() {
+  std::array<int, 25> out{};
+  int x = 1, y = 0;
+  for (int t = 0; t < 24; ++t) {
+    out[static_cast<size_t>(x + 5 * y)] = (t + 1) * (t + 2) / 2 % 64;
+    const int next = Mod5(2 * x + 3 * y);
+    x = y;
+    y = next;
+  }
+  return out;
+}
+
+// The constants of the step iota: bit 2^j - 1 of round r is bit j + 7 r of a
+// linear feedback shift register with the polynomial x^8 + x^6 + x^5 + x^4 + 1.
+constexpr std::array<uint64_t, kRounds> Constants() {
+  std::array<uint64_t, kRounds> out{};
+  unsigned shifted = 1;
+  for (uint64_t& constant : out) {
+    for (int j = 0; j < 7; ++j) {
+      if ((shifted & 1) != 0) constant |= uint64_t{1} << ((1 << j) - 1);
+      shifted <<= 1;
+      if ((shifted & 0x100) != 0) shifted ^= 0x171;
+    }
+  }
+  return out;
+}
+
+void Permute(State& a) {
+  static constexpr auto kRotations = Rotations();
+  static constexpr auto kConstants = Constants();
+  const auto at = [](int x, int y) { return static_cast<size_t>(x + 5 * y); };
+  for (const uint64_t constant : kConstants) {
+    std::array<uint64_t, 5> column{};  // theta
+    for (size_t i = 0; i < a.size(); ++i) column[i % 5] ^= a[i];
+    for (size_t i = 0; i < a.size(); ++i) {
+      a[i] ^= column[(i + 4) % 5] ^ std::rotl(column[(i + 1) % 5], 1);
+    }
+    State b{};  // rho and pi
+    for (int y = 0; y < 5; ++y) {
+      for (int x = 0; x < 5; ++x) {
+        b[at(y, Mod5(2 * x + 3 * y))] =
+            std::rotl(a[at(x, y)], kRotations[at(x, y)]);
+      }
+    }
+    for (int y = 0; y < 5; ++y) {  // chi
+      for (int x = 0; x < 5; ++x) {
+        a[at(x, y)] =
+            b[at(x, y)] ^ (~b[at(Mod5(x + 1), y)] & b[at(Mod5(x + 2), y)]);
+      }
+    }
+    a[0] ^= constant;  // iota
+  }
+}
+
+// Adds a byte to byte `i` of the state.
+void AddByte(State& state, size_t i, unsigned char byte) {
+  state[i / 8] ^= uint64_t{byte} << (8 * (i % 8));
+}
+
+}  // namespace
+
+std::string Sha3(std::string_view bytes, size_t length) {
+  const size_t block = 200 - 2 * length;
+  State state{};
+  size_t at = 0;
+  for (const char c : bytes) {
+    AddByte(state, at, static_cast<unsigned char>(c));
+    if (++at < block) continue;
+    Permute(state);
+    at = 0;
+  }
+  AddByte(state, at, 0x06);
+  AddByte(state, block - 1, 0x80);
+  Permute(state);
+  std::array<unsigned char, 64> raw{};
+  for (size_t i = 0; i < length; ++i) {
+    raw[i] = static_cast<unsigned char>(state[i / 8] >> (8 * (i % 8)));
+  }
+  return HexOf(std::span(raw).first(length));
+}
+
+}  // namespace shardc
