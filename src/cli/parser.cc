@@ -84,8 +84,8 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
   if (option.several == Several::kCommas) added->delimiter(',');
 }
 
-// The parser of all commands. Only the options of commands named in `words` are
-// declared; declaring all of them takes longer than many commands run.
+// The parser of the commands named in `words`, which are the only ones that can
+// be parsed. Declaring all of them takes longer than many commands run.
 struct Parser {
   Parser(Common& common, const Strings& words);
 
@@ -106,15 +106,18 @@ Parser::Parser(Common& common, const Strings& words) {
   app.add_flag(kLibraries);
   app.require_subcommand(1);
   for (const Command* command : Commands()) {
-    const Strings path = SplitList({std::string(command->name)});
-    CLI::App* parent = &app;
-    if (path.size() > 1) parent = app.get_subcommand(path.front());
-    CLI::App* sub = parent->add_subcommand(path.back());
-    entries.push_back({sub, command, {}, {}});
-    const auto is_typed = [&](const std::string& word) {
+    const size_t space = command->name.find(' ');
+    const std::string_view first = command->name.substr(0, space);
+    const std::string_view last =
+        command->name.substr(space == std::string_view::npos ? 0 : space + 1);
+    const auto is_typed = [&](std::string_view word) {
       return std::find(words.begin(), words.end(), word) != words.end();
     };
-    if (!std::all_of(path.begin(), path.end(), is_typed)) continue;
+    if (!is_typed(first) || !is_typed(last)) continue;
+    CLI::App* parent = &app;
+    if (last != first) parent = app.get_subcommand(std::string(first));
+    CLI::App* sub = parent->add_subcommand(std::string(last));
+    entries.push_back({sub, command, {}, {}});
     Declared declared = command->declare();
     Options options = WithCommon(std::move(declared.options), *command, common);
     const bool takes_arguments =
@@ -159,6 +162,8 @@ void LibrariesWithoutVersion(Findings& findings) {
                "`" + std::string(kLibraries) + "` needs `--version`",
                "write `shardc --version --libraries`");
 }
+
+std::string VersionLine() { return std::string("shardc ") + kVersion + "\n"; }
 
 // Rewrites `help`, `help plan` and `version` to the options they stand for.
 Strings Respelt(Strings words) {
@@ -246,6 +251,9 @@ With a `shardc.yaml` here or above, `shardc check` needs no options.
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings) {
   Strings words = Respelt(Strings(argv + 1, argv + argc));
+  if (words.size() == 1 && (words[0] == "--version" || words[0] == "-V")) {
+    return Parsed{{}, VersionLine()};  // without a parser, which takes longer
+  }
   const bool former = RespellVerifyStep(words);
   Parser parser(common, words);
   const std::string word = CommandWord(words);
@@ -258,7 +266,7 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
       return std::nullopt;
     }
     if (dynamic_cast<const CLI::CallForVersion*>(&asked) != nullptr) {
-      std::string version = std::string("shardc ") + kVersion + "\n";
+      std::string version = VersionLine();
       if (parser.app.count(kLibraries) > 0) {
         version += EmbeddedLibraries().front().text;
       }
