@@ -1,14 +1,16 @@
 // A target can run if the processor has all instructions that it is compiled
-// for and the operating system saves its registers; `__builtin_cpu_supports`
-// checks both. For example AVX-512 needs the OS to save the zmm registers. On
-// Arm, Linux reports the instructions that programs may use.
+// for and the operating system saves its registers. For example AVX-512 needs
+// the OS to save the zmm registers. On Arm, Linux reports the instructions that
+// programs may use.
 #include "floats/targets_simd.h"
 
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
+#include <initializer_list>
 
 #if HWY_ARCH_X86
 #include <cpuid.h>
@@ -23,59 +25,68 @@ namespace {
 
 #if HWY_ARCH_X86
 
-enum Register : size_t { kEcx = 2 };
+// What the instruction CPUID returns. Virtual machines take about 20 us for
+// each, so it runs only when a kernel does; `__builtin_cpu_supports` would run
+// it at the start of every command.
+struct Registers {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
 
-// For instruction sets that some compilers have no name for.
-bool Has(unsigned leaf, Register where, unsigned bit) {
-  unsigned registers[4] = {};
-  return __get_cpuid_count(leaf, 0, &registers[0], &registers[1], &registers[2],
-                           &registers[3]) != 0 &&
-         (registers[where] >> bit & 1) != 0;
+Registers Query(unsigned leaf) {
+  Registers out;
+  __cpuid_count(leaf, 0, out.eax, out.ebx, out.ecx, out.edx);
+  return out;
 }
 
-bool HasSsse3() { return __builtin_cpu_supports("ssse3"); }
-
-bool HasSse4() {
-  return HasSsse3() && __builtin_cpu_supports("sse4.1") &&
-         __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("aes") &&
-         __builtin_cpu_supports("pclmul");
+// Which registers the operating system saves: bit 1 the xmm, 2 the ymm, 5 to 7
+// the zmm registers and the masks.
+unsigned SavedRegisters() {
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
 }
 
-bool HasAvx2() {
-  const bool half_floats = Has(1, kEcx, 29);
-  const bool leading_zeros = Has(0x80000001, kEcx, 5);
-  return HasSse4() && __builtin_cpu_supports("avx2") &&
-         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("fma") && half_floats && leading_zeros;
+bool HasBits(unsigned value, std::initializer_list<int> bits) {
+  return std::all_of(bits.begin(), bits.end(),
+                     [&](int bit) { return (value >> bit & 1) != 0; });
 }
 
-bool HasAvx3() {
-  return HasAvx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd");
-}
-
-bool HasAvx3Dl() {
-  const bool vector_aes = Has(7, kEcx, 9);
-  return HasAvx3() && __builtin_cpu_supports("avx512vbmi") &&
-         __builtin_cpu_supports("avx512vbmi2") &&
-         __builtin_cpu_supports("avx512vnni") &&
-         __builtin_cpu_supports("avx512bitalg") &&
-         __builtin_cpu_supports("avx512vpopcntdq") &&
-         __builtin_cpu_supports("vpclmulqdq") &&
-         __builtin_cpu_supports("gfni") && vector_aes;
-}
+// Bits as the manuals of Intel and AMD number them, here in ECX of leaf 1.
+constexpr int kPclmul = 1, kSsse3 = 9, kFma = 12, kSse41 = 19, kSse42 = 20;
+constexpr int kAes = 25, kOsXsave = 27, kAvx = 28, kHalfFloats = 29;
 
 int64_t Detect() {
-  __builtin_cpu_init();
+  const Registers basic = Query(0);
+  const Registers one = Query(1);
+  const Registers seven = basic.eax >= 7 ? Query(7) : Registers{};
+  constexpr unsigned kExtended = 0x80000001;
+  const Registers extended =
+      Query(0x80000000).eax >= kExtended ? Query(kExtended) : Registers{};
+  constexpr int kBmi = 3, kAvx2 = 5, kBmi2 = 8, kLeadingZeros = 5;
+  constexpr int kF = 16, kDq = 17, kCd = 28, kBw = 30, kVl = 31;  // AVX-512
+  constexpr int kVbmi = 1, kVbmi2 = 6, kVnni = 11, kBitalg = 12, kPopcnt = 14;
+  constexpr int kGfni = 8, kVectorAes = 9, kVectorPclmul = 10;
+  const unsigned saved = HasBits(one.ecx, {kOsXsave}) ? SavedRegisters() : 0;
   int64_t targets = HWY_STATIC_TARGET;
-  if (HasSsse3()) targets |= HWY_SSSE3;
-  if (HasSse4()) targets |= HWY_SSE4;
-  if (HasAvx2()) targets |= HWY_AVX2;
-  if (HasAvx3()) targets |= HWY_AVX3;
-  if (HasAvx3Dl()) targets |= HWY_AVX3_DL;
+  if (!HasBits(one.ecx, {kSsse3})) return targets;
+  targets |= HWY_SSSE3;
+  if (!HasBits(one.ecx, {kPclmul, kSse41, kSse42, kAes})) return targets;
+  targets |= HWY_SSE4;
+  if (!HasBits(saved, {1, 2}) || !HasBits(one.ecx, {kFma, kAvx, kHalfFloats}) ||
+      !HasBits(seven.ebx, {kBmi, kAvx2, kBmi2}) ||
+      !HasBits(extended.ecx, {kLeadingZeros})) {
+    return targets;
+  }
+  targets |= HWY_AVX2;
+  if (!HasBits(saved, {5, 6, 7}) ||
+      !HasBits(seven.ebx, {kF, kDq, kCd, kBw, kVl})) {
+    return targets;
+  }
+  targets |= HWY_AVX3;
+  if (HasBits(seven.ecx, {kVbmi, kVbmi2, kVnni, kBitalg, kPopcnt, kGfni,
+                          kVectorAes, kVectorPclmul})) {
+    targets |= HWY_AVX3_DL;
+  }
   return targets;
 }
 
@@ -119,6 +130,14 @@ std::atomic<int64_t> used{0};
 int64_t DetectedTargets() {
   static const int64_t targets = Detect();
   return targets;
+}
+
+bool HasSse42() {
+#if HWY_ARCH_X86
+  return HasBits(Query(1).ecx, {kSse42});
+#else
+  return false;
+#endif
 }
 
 void UseTargets(int64_t targets) {

@@ -18,6 +18,10 @@ int64_t DetectedTargets();
 // Runs only these targets from now on, for tests; 0 restores those detected.
 void UseTargets(int64_t targets);
 
+// Returns whether the processor is an x86 with SSE 4.2, which has an
+// instruction for CRC-32C.
+bool HasSse42();
+
 // Returns the index in the tables below, which have the `compiled` targets in
 // order; the last index is the portable target.
 size_t TargetIndex(int64_t compiled);

@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "floats/targets_simd.h"
 #include "stored/checksum_polynomial.h"
 #include "stored/checksum_simd.h"
 
@@ -80,7 +81,7 @@ constexpr Mover<2 * kRun> kOverTwo;
 
 #ifdef __x86_64__
 using State = uint64_t;  // as the instruction has it
-bool HasInstruction() { return __builtin_cpu_supports("sse4.2") != 0; }
+bool HasInstruction() { return HasSse42(); }
 SHARDC_CRC_INSTRUCTION inline State AddWord(State state, uint64_t word) {
   return __builtin_ia32_crc32di(state, word);
 }
