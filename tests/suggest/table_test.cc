@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -11,12 +13,63 @@
 #include "families/families.h"
 #include "parse/mesh.h"
 #include "parse/project.h"
+#include "suggest/dims.h"
 #include "suggest/mesh.h"
+#include "suggest/objective.h"
 #include "suggest/suggest.h"
 #include "tables.h"
 
 namespace shardc::suggest {
 namespace {
+
+std::string RealText(double x) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", x);
+  return text;
+}
+
+// What was inferred of each parameter group, and why its spec was chosen.
+std::string DimsText(const Suggestion& made) {
+  std::string out;
+  for (size_t g = 0; g < made.dims.groups.size(); ++g) {
+    const InferredDims& of = made.dims.groups[g];
+    const Choice& choice = made.choices.groups[g];
+    out += "# group " + std::to_string(g) + " " +
+           std::string(printing::EnumeratorName(of.role));
+    for (const Dim& dim : of.dims) {
+      out += " " + std::string(printing::EnumeratorName(dim.use)) + " " +
+             std::to_string(dim.size);
+      if (dim.block != 1) out += " by " + std::to_string(dim.block);
+    }
+    if (of.IsMatrix()) {
+      out += "; inner " + std::to_string(of.inner) + " " +
+             std::to_string(of.inner_size) + ", width " +
+             std::to_string(of.width) + " " + std::to_string(of.width_size);
+    }
+    if (of.Experts() > 0) out += ", experts " + std::to_string(of.Experts());
+    for (const int64_t unit : of.units) out += " unit " + std::to_string(unit);
+    if (of.weight >= 0) out += ", of group " + std::to_string(of.weight);
+    if (of.column) out += ", column";
+    out += "; " + std::string(printing::EnumeratorName(choice.reason)) +
+           (choice.inner_sharded ? ", inner" : "") +
+           (choice.width_slices ? ", slices" : "") +
+           (choice.ignore_reshard ? ", ignored" : "") + "\n";
+  }
+  return out;
+}
+
+std::string CostsText(const Suggestion& made) {
+  const auto pieces = ShardedGroupsOf(made.tree, made.choices);
+  const Assumed assumed;
+  const Costs costs = CostOf(made.tree, made.dims, made.mesh, pieces, assumed);
+  return "# costs: memory " + RealText(costs.memory) + ", state " +
+         RealText(costs.state) + ", data " + RealText(costs.data) +
+         ", replicas " + RealText(costs.replicas) + ", tensor " +
+         RealText(costs.tensor) + ", experts " + RealText(costs.experts) +
+         ", flops " + RealText(costs.flops) + ", seconds " +
+         RealText(costs.Seconds(assumed)) + ", ratio " +
+         RealText(made.Ratio()) + "\n";
+}
 
 std::string Result(const TableCase& given) {
   const std::string path = std::string(std::getenv("SHARDC_SOURCE_ROOT")) +
@@ -34,6 +87,7 @@ std::string Result(const TableCase& given) {
       Suggest({&*manifest, &*mesh, model ? &*model : nullptr, {}});
   std::string out = ImportedFileYaml(made.file);
   out += "# bytes per device " + std::to_string(made.bytes_per_device) + "\n";
+  out += CostsText(made) + DimsText(made);
   if (!made.misfit.empty()) out += "# misfit: " + made.misfit + "\n";
   if (given.Find("memory") == nullptr) return out;
   MeshRequest request;
@@ -43,7 +97,9 @@ std::string Result(const TableCase& given) {
       MeshesFor(made.tree, model ? &*model : nullptr, request, {});
   for (size_t i = 0; i < std::min<size_t>(options.size(), 12); ++i) {
     out += "# " + MeshText(options[i].mesh) +
-           (options[i].fits ? "" : ", does not fit") + "\n";
+           (options[i].fits ? "" : ", does not fit") + ", holds " +
+           RealText(options[i].bytes) + ", " +
+           RealText(options[i].nanoseconds) + " ns a token\n";
   }
   return out + "# " + std::to_string(options.size()) + " meshes\n";
 }
