@@ -116,10 +116,19 @@ TEST_CASE("operations are found by their name, and by what they take") {
   file.operations.emplace_back("ring", SettingsRecord());
   file.operations.emplace_back("sdpa", SettingsRecord());
   file.operations[1].second.page_size = 4;
-  CHECK(file.Find("ring") == &file.operations[0].second);
-  CHECK(file.Find("sdpa") == &file.operations[1].second);
-  CHECK(file.Find("rin") == nullptr);
-  CHECK(file.Find("") == nullptr);
+  // The index of the record that is found; -1 without one.
+  const auto found = [&](std::string_view name) {
+    for (size_t i = 0; i < file.operations.size(); ++i) {
+      if (file.Find(name) == &file.operations[i].second) {
+        return static_cast<int>(i);
+      }
+    }
+    return file.Find(name) == nullptr ? -1 : -2;
+  };
+  CHECK(found("ring") == 0);
+  CHECK(found("sdpa") == 1);
+  CHECK(found("rin") == -1);
+  CHECK(found("") == -1);
 
   const std::vector<KnownOperation> operations = {
       {"a", {Setting::kDropout, Setting::kSoftCap}},

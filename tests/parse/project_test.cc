@@ -44,7 +44,7 @@ lint:
   // `/abs.yaml` is outside the project's folder.
   CHECK_FALSE(ReadProject(folder / "shardc.yaml", findings));
   REQUIRE(findings.all().size() == 1);
-  CHECK(findings.all()[0].code == &code::kPath);
+  CHECK(findings.all()[0].code->name == code::kPath.name);
   CHECK(findings.all()[0].place.ToString() ==
         (folder / "shardc.yaml") + ":5:51");
   findings = {};

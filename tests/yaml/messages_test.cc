@@ -129,7 +129,8 @@ TEST_CASE("a node is found by its place") {
     const bool same = found == node;
     CHECK(same);
   }
-  CHECK(FindNode(root, {document->source(), 1, 2}) == nullptr);
+  const bool none = FindNode(root, {document->source(), 1, 2}) == nullptr;
+  CHECK(none);
 }
 
 }  // namespace

@@ -320,7 +320,7 @@ TEST_CASE("aliases are bounded, deep and wide") {
   Findings findings;
   CHECK_FALSE(Parse(wide, findings));
   REQUIRE(findings.errors() == 1);
-  CHECK(findings.all()[0].code == &code::kYamlAlias);
+  CHECK(findings.all()[0].code->name == code::kYamlAlias.name);
 
   // Each step makes the tree one level deeper than its text is.
   std::string deep = "- &a0 []\n";
@@ -330,7 +330,7 @@ TEST_CASE("aliases are bounded, deep and wide") {
   Findings found;
   CHECK_FALSE(Parse(deep, found));
   REQUIRE(found.errors() == 1);
-  CHECK(found.all()[0].code == &code::kYamlDepth);
+  CHECK(found.all()[0].code->name == code::kYamlDepth.name);
 }
 
 // A comma for the decimal point and a dot between thousands.
@@ -361,7 +361,7 @@ TEST_CASE("a file over the limit is refused unread") {
   Findings findings;
   CHECK_FALSE(Parse(std::string(YamlDocument::kByteLimit + 1, ' '), findings));
   REQUIRE(findings.errors() == 1);
-  CHECK(findings.all()[0].code == &code::kLimit);
+  CHECK(findings.all()[0].code->name == code::kLimit.name);
 }
 
 TEST_CASE("scalars have the types of the core schema") {
