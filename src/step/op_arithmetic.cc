@@ -76,6 +76,17 @@ void IdentityVjp(Backward& backward, const Op& op, ValueId g) {
   backward.Give(op.in[0], g);
 }
 
+// Each combination of labels is a multiplication and, where a dimension is
+// summed, an addition.
+double EinsumFlops(const Op&, const OpExtent& extent) {
+  const bool sums = extent.combinations > extent.result;
+  return (sums ? 2 : 1) * extent.combinations;
+}
+
+double AddFlops(const Op&, const OpExtent& extent) {
+  return (extent.operands - 1) * extent.result;
+}
+
 // A function without a derivative is constant but for jumps.
 bool IsFlat(const Op& op) {
   const Function* const function = FindFunction(As<FnAttributes>(op).fn);
@@ -94,6 +105,7 @@ constinit const OpDef kEinsumDef{
     .text = "product of two operands, summed over labels that the result lacks",
     .linear = Linearity::kEach,
     .vjp = EinsumVjp,
+    .flops = EinsumFlops,
     .storage = Storage::kIfNothingSums,
 };
 
@@ -103,6 +115,7 @@ constinit const OpDef kAddDef{
     .linear = Linearity::kTogether,
     .passes_preference = true,
     .vjp = AddVjp,
+    .flops = AddFlops,
     .storage = Storage::kOverwrites,
 };
 
@@ -113,6 +126,7 @@ constinit const OpDef kScaleDef{
     .linear = Linearity::kFirst,
     .passes_preference = true,
     .vjp = ScaleVjp,
+    .flops = OnePerResult,
     .storage = Storage::kOverwrites,
 };
 
@@ -125,6 +139,7 @@ constinit const OpDef kFnDef{
     .passes_preference = true,
     .vjp = FnVjp,
     .stops_gradient = IsFlat,
+    .flops = OnePerResult,
     .storage = Storage::kOverwrites,
 };
 
@@ -134,6 +149,7 @@ constinit const OpDef kSumDef{
     .attributes = kTypeOf<LabelAttributes>,
     .linear = Linearity::kFirst,
     .vjp = SumVjp,
+    .flops = OnePerOperand,
 };
 
 constinit const OpDef kMaxDef{
@@ -142,6 +158,7 @@ constinit const OpDef kMaxDef{
     .attributes = kTypeOf<LabelAttributes>,
     .dropped = LabelKind::kMax,
     .stops_gradient = StopsAlways,
+    .flops = OnePerOperand,
 };
 
 constinit const OpDef kBroadcastDef{

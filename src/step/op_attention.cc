@@ -32,6 +32,16 @@ void RepeatVjp(Backward& backward, const Op& op, ValueId g) {
   backward.Give(x, summed);
 }
 
+// An element is the sum of two products.
+double RopeFlops(const Op&, const OpExtent& extent) {
+  return 3 * extent.result;
+}
+
+// Slopes times positions are added to the scores.
+double MaskFlops(const Op& op, const OpExtent& extent) {
+  return As<MaskAttributes>(op).heads == kNoLabel ? 0 : 2 * extent.result;
+}
+
 std::array<LabelId, 2> RotatedLabel(const Graph&, const Op& op) {
   return {As<RopeAttributes>(op).label, kNoLabel};
 }
@@ -48,6 +58,7 @@ constinit const OpDef kRopeDef{
     .unsharded = RotatedLabel,
     .passes_preference = true,
     .vjp = RopeVjp,
+    .flops = RopeFlops,
     .storage = Storage::kOverwrites,
 };
 
@@ -58,6 +69,7 @@ constinit const OpDef kMaskDef{
         "and `window` hide a key; slopes of the `heads` times `slope_scale`",
     .attributes = kTypeOf<MaskAttributes>,
     .vjp = MaskVjp,
+    .flops = MaskFlops,
     .storage = Storage::kOverwrites,
 };
 
@@ -80,6 +92,7 @@ constinit const OpDef kGroupSumDef{
     .linear = Linearity::kFirst,
     .structural = true,
     .passes_preference = true,
+    .flops = OnePerOperand,
 };
 
 }  // namespace shardc::step

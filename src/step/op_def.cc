@@ -24,6 +24,12 @@ const OpDef& DefOf(OpKind kind) { return *kDefs[static_cast<size_t>(kind)]; }
 
 bool StopsAlways(const Op&) { return true; }
 
+double OnePerResult(const Op&, const OpExtent& extent) { return extent.result; }
+
+double OnePerOperand(const Op&, const OpExtent& extent) {
+  return extent.last_operand;
+}
+
 bool IsLinearIn(OpKind kind, size_t operand) {
   switch (DefOf(kind).linear) {
     case Linearity::kNone:

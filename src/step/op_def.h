@@ -62,6 +62,18 @@ using VjpRule = void (*)(Backward& backward, const Op& op, ValueId cotangent);
 using UnshardedRule = std::array<LabelId, 2> (*)(const Graph& graph,
                                                  const Op& op);
 
+// The sizes of an op on a device, in elements.
+struct OpExtent {
+  // Combinations of the labels of operands and result: of a product, the
+  // multiplications.
+  double combinations = 1;
+  double result = 1, last_operand = 1;
+  double operands = 0;  // the number of operands
+};
+
+// Returns the floating-point operations of an op.
+using FlopsRule = double (*)(const Op& op, const OpExtent& extent);
+
 struct OpDef {
   OpKind kind = OpKind::kInput;
   // What the result is, in terms of operands and attributes.
@@ -84,11 +96,19 @@ struct OpDef {
   // Returns whether no gradient passes through the op; null: one passes.
   bool (*stops_gradient)(const Op& op) = nullptr;
 
+  // --- work ---
+  FlopsRule flops = nullptr;  // null: the op computes no real number
+
   // --- memory ---
   Storage storage = Storage::kOwn;
   // A rematerialisation policy that names the operand means the result too.
   bool keeps_name = false;
 };
+
+// Rules for `flops`: one operation for each element of the result, or of the
+// last operand.
+double OnePerResult(const Op& op, const OpExtent& extent);
+double OnePerOperand(const Op& op, const OpExtent& extent);
 
 // A rule for `stops_gradient` of ops whose result is constant in every operand.
 bool StopsAlways(const Op& op);

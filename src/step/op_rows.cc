@@ -37,6 +37,7 @@ constinit const OpDef kScatterDef{
     .text = "(ids [b, t], g [b, t, d]) -> [v, d]: g added to `rows`",
     .attributes = kTypeOf<LookupAttributes>,
     .linear = Linearity::kSecond,
+    .flops = OnePerOperand,
 };
 
 constinit const OpDef kPickDef{

@@ -16,6 +16,21 @@ void DropoutVjp(Backward& backward, const Op& op, ValueId g) {
   backward.Give(x, backward.Like(op, OpKind::kDropout, {g}, x));
 }
 
+// Counted by the formulas of AdamW, each of which is evaluated once:
+//   m' = b1 m + (1 - b1) clip g;  v' = b2 v + (1 - b2) (clip g)^2
+//   p' = p - rate (m' / c1 / (sqrt(v' / c2) + epsilon) + decay p)
+double AdamWFlops(const Op& op, const OpExtent& extent) {
+  switch (As<AdamWAttributes>(op).result) {
+    case AdamWResult::kParameter:
+      return 9 * extent.result;
+    case AdamWResult::kFirstMoment:
+      return 4 * extent.result;
+    case AdamWResult::kSecondMoment:
+      return 4 * extent.result;
+  }
+  return 0;
+}
+
 std::array<LabelId, 2> GroupedLabel(const Graph&, const Op& op) {
   return {As<TopGroupsAttributes>(op).experts, kNoLabel};
 }
@@ -68,6 +83,7 @@ constinit const OpDef kDropoutDef{
     .linear = Linearity::kFirst,
     .passes_preference = true,
     .vjp = DropoutVjp,
+    .flops = OnePerResult,
     .storage = Storage::kOverwrites,
 };
 
@@ -77,6 +93,7 @@ constinit const OpDef kAdamWDef{
         "(p, g, m, v, clip) -> the new p, m or v, by `result`; weight decay "
         "`decay`",
     .attributes = kTypeOf<AdamWAttributes>,
+    .flops = AdamWFlops,
     .storage = Storage::kUpdated,
 };
 

@@ -81,6 +81,20 @@ void WriteTotals(JsonWriter& json, const StepReport& report) {
   json.EndObject();
 }
 
+void WriteFlops(JsonWriter& json, const StepReport& report) {
+  json.Key("flops");
+  if (report.program.empty() || report.stages) return json.Null();
+  const verify::StepFlops& flops = report.flops;
+  json.BeginObject();
+  for (const step::Phase phase : {step::Phase::kForward, step::Phase::kBackward,
+                                  step::Phase::kOptimizer}) {
+    json.Member(verify::PhaseName(phase),
+                flops.by_phase[static_cast<size_t>(phase)]);
+  }
+  json.Member("products", flops.products);
+  json.EndObject();
+}
+
 void WriteMemory(JsonWriter& json, const StepReport& report) {
   json.Key("memory");
   if (report.program.empty() || report.stages) return json.Null();
@@ -193,6 +207,7 @@ void WriteStepReport(JsonWriter& json, const StepReport& report) {
   WriteOps(json, report);
   WriteConflicts(json, report);
   WriteTotals(json, report);
+  WriteFlops(json, report);
   WriteMemory(json, report);
   if (report.stages) WriteStages(json, *report.stages);
   json.Key("notes");

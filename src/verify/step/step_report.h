@@ -3,6 +3,7 @@
 #ifndef SHARDC_VERIFY_STEP_STEP_REPORT_H_
 #define SHARDC_VERIFY_STEP_STEP_REPORT_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -82,6 +83,14 @@ struct StepTensor {
   std::optional<double> error = {}, allowed = {};
 };
 
+// The floating-point operations of a device at real sizes. Attention counts all
+// keys, those that a mask hides too.
+struct StepFlops {
+  std::array<double, 3> by_phase = {};
+  double products = 0;  // of these, those of matrix products
+  double Total() const { return by_phase[0] + by_phase[1] + by_phase[2]; }
+};
+
 enum class StepStatus : uint8_t { kPass, kFail, kUnsupported };
 std::string_view StepStatusName(StepStatus status);
 
@@ -101,6 +110,7 @@ struct StepReport {
   int zero = 0;
   std::optional<StepMemory> memory;  // set by whoever estimates it
   StepPeak peak;
+  StepFlops flops;
   StepStatus status = StepStatus::kPass;
   std::string reason;  // of what is not supported
   std::vector<StepRow> rows;

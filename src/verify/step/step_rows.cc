@@ -12,6 +12,7 @@
 
 #include "source/digest.h"
 #include "source/index.h"
+#include "step/flops.h"
 #include "step/liveness.h"
 
 namespace shardc::verify {
@@ -41,6 +42,17 @@ void DescribePeak(const LoweredStep& full, int64_t element_bytes,
   out.peak.phase = op.phase;
   out.peak.part = StepPartName(full.model.graph, op);
   out.peak.op = StepOpName(op);
+}
+
+void CountFlops(const LoweredStep& full, StepReport& out) {
+  const Graph& graph = full.model.graph;
+  for (const Instruction& one : full.program->code) {
+    if (one.kind != InstructionKind::kLocal) continue;
+    const Op& op = graph.ops[AsIndex(one.op)];
+    const double flops = step::FlopsOf(graph, *full.program, one, full.sizes);
+    out.flops.by_phase[static_cast<size_t>(op.phase)] += flops;
+    if (step::IsMatrixProduct(graph, op)) out.flops.products += flops;
+  }
 }
 
 class RowWriter {
@@ -217,6 +229,7 @@ std::vector<OpPlace> PlacesOf(const Graph& graph) {
 std::vector<int32_t> DescribeProgram(const StepRequest& request,
                                      const LoweredStep& full, StepReport& out) {
   DescribePeak(full, request.element_bytes, out);
+  CountFlops(full, out);
   return RowWriter(request, full, out).Run();
 }
 

@@ -1,0 +1,23 @@
+// The floating-point operations of a step, by the records of its ops.
+#ifndef SHARDC_STEP_FLOPS_H_
+#define SHARDC_STEP_FLOPS_H_
+
+#include "model/step_graph.h"
+#include "step/program.h"
+
+namespace shardc::step {
+
+// Returns the floating-point operations of one device for an instruction. An
+// exponential, a root or a quotient counts as one, as in XLA's cost analysis.
+// Collectives count none, and neither do ops that only move elements. A slot of
+// an expert's queue holds at most one token, so that a product over tokens and
+// slots counts the slots alone.
+double FlopsOf(const Graph& graph, const Program& program,
+               const Instruction& instruction, const Sizes& sizes);
+
+// Returns whether an op is a matrix product: an einsum that sums a dimension.
+bool IsMatrixProduct(const Graph& graph, const Op& op);
+
+}  // namespace shardc::step
+
+#endif  // SHARDC_STEP_FLOPS_H_
