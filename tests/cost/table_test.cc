@@ -232,7 +232,9 @@ std::string PipelineText(const Inputs& inputs, const std::string& line) {
            RealText(stage.after) + "\n";
   }
   for (const RankCost& rank : cost->ranks) {
-    out += "  a rank holds " + HeldText(rank.held) + ", sends " +
+    out += "  the rank of stages";
+    for (const int32_t stage : rank.stages) out += " " + std::to_string(stage);
+    out += " holds " + HeldText(rank.held) + ", sends " +
            std::to_string(rank.sent_forward) + " and " +
            std::to_string(rank.sent_back) + "\n";
   }

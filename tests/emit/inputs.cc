@@ -79,7 +79,7 @@ cost::FitInputs Inputs::Fit(const cost::Settings& settings, Mode mode) const {
 
 std::string Titled(std::string_view title, const std::string& text) {
   return "### " + std::string(title) + "\n" + text +
-         (text.ends_with("\n") ? "" : "\n");
+         (text.ends_with("\n") ? "" : "\n### no line break\n");
 }
 
 std::optional<int64_t> NumberOf(const TableCase& given, std::string_view name) {

@@ -42,7 +42,8 @@ class Inputs {
   Manifest manifest_;
 };
 
-// A part of a case's result, with a heading and a line break at its end.
+// A part of a case's result with a heading; a text that ends without a line
+// break is marked.
 std::string Titled(std::string_view title, const std::string& text);
 
 template <class Write>

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "cost/fit.h"
 #include "cost/program.h"
 #include "cost/report.h"
+#include "devices/profiles.h"
+#include "emit/costs/calibration.h"
 #include "emit/costs/cost_report.h"
 #include "emit/costs/fit_report.h"
 #include "emit/costs/profile_list.h"
@@ -19,6 +22,7 @@
 #include "emit/inputs.h"
 #include "emit/plans/explain.h"
 #include "emit/plans/manifest_text.h"
+#include "emit/plans/mesh_grid.h"
 #include "emit/plans/plan_diff.h"
 #include "emit/plans/rules_file.h"
 #include "emit/plans/rules_text.h"
@@ -45,6 +49,13 @@ TEST_CASE("what is written of a plan") {
     out += Titled("rules file", [&](Sink& sink) {
       WriteRulesFileJson(compiled.rules, sink);
     });
+    out += Titled("mesh file", MeshFileYaml(compiled.mesh));
+    for (const int64_t device : {int64_t{1}, compiled.mesh.devices - 1}) {
+      out += Titled("a device", MeshDeviceText(compiled.mesh, device));
+      out += Titled("a device as JSON", [&](Sink& sink) {
+        WriteMeshDeviceJson(compiled.mesh, device, sink);
+      });
+    }
     out += Titled("manifest", ManifestText(compiled.manifest));
     out += Titled("manifest as JSON", [&](Sink& sink) {
       WriteManifestJson(compiled.manifest, sink);
@@ -87,9 +98,35 @@ TEST_CASE("what is written of a difference") {
   });
 }
 
+// What is written of figures that were fitted, all of which differ.
+std::string Calibrated(const TableCase& given) {
+  const DeviceProfile* base = FindDeviceProfile(given.Text("device"));
+  REQUIRE(base != nullptr);
+  cost::Calibration fitted;
+  fitted.efficiency = base->efficiency;
+  if (given.Text("calibration") == "fitted") {
+    fitted.efficiency.matmul = 0.6125;
+    fitted.efficiency.matmul_fp8 = 0.5125;
+    fitted.efficiency.flash_attn1 = 0.1125;
+    fitted.efficiency.flash_attn2 = 0.2125;
+    fitted.efficiency.cudnn = 0.3125;
+    fitted.efficiency.attention = 0.4125;
+    fitted.efficiency.scale = 0.0125;
+    fitted.figures = {cost::Figure::kMatmul, cost::Figure::kMatmulFp8,
+                      cost::Figure::kFlash1, cost::Figure::kFlash2,
+                      cost::Figure::kCudnn,  cost::Figure::kAttention,
+                      cost::Figure::kScale};
+  }
+  fitted.steps = {{"first", 1.5, 2.5, 1.625}, {"the second", 0.25, 0.125, 0.5}};
+  fitted.remarks = {"a remark", "another"};
+  return Titled("profile", CalibratedProfileText(*base, "own", fitted)) +
+         Titled("text", CalibrationText(*base, fitted));
+}
+
 TEST_CASE("what is written of costs") {
   CheckTable("emit_costs.txt", [](const TableCase& given) {
     const Inputs inputs(given, "");
+    if (given.Find("calibration") != nullptr) return Calibrated(given);
     if (given.Find("profiles") != nullptr) {
       return Titled("text", ProfileListText()) +
              Titled("JSON", [](Sink& out) { WriteProfileListJson(out); });

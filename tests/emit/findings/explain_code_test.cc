@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "lint/rules/lint.h"
+#include "tables.h"
 
 namespace shardc {
 namespace {
@@ -43,6 +44,12 @@ TEST_CASE("a lint is explained with what it does and both examples") {
     }
     CHECK((text.find("In preview") != std::string::npos) == lint->preview);
   }
+}
+
+TEST_CASE("what is explained of codes of each kind") {
+  CheckTable("emit_codes.txt", [](const TableCase& given) {
+    return ExplainCode(given.title).value_or("not explained\n");
+  });
 }
 
 }  // namespace
