@@ -12,7 +12,7 @@
 #include "emit/costs/figures.h"
 #include "emit/costs/search_report.h"
 #include "emit/report/search_page.h"
-#include "search/front.h"
+#include "search/placed_pipelines.h"
 #include "search/search.h"
 
 namespace shardc::cli {
@@ -29,27 +29,23 @@ std::function<void(const search::Progress&)> SearchProgressLine(
   };
 }
 
-// Returns the pipeline if it is faster than the winner by more than times of
-// different axes may differ; null otherwise.
-const search::Pipeline* FasterPipeline(const search::Found& found) {
-  const auto& fastest = found.pipelines.fastest;
-  const bool faster =
-      fastest && found.winner &&
-      fastest->seconds * (1 + search::kTieOther) < found.winner->Seconds();
-  return faster ? &*fastest : nullptr;
-}
-
 void Prove(const SearchInputs& inputs, SearchReport& report) {
   const search::Found& found = report.found;
   if (inputs.prove == 0 || !found.winner) return;
   report.proof = ProofOf(*found.winner, inputs);
-  if (const auto* const pipeline = FasterPipeline(found)) {
+  if (const auto* const pipeline = search::FasterPipeline(found)) {
     report.of_pipeline = ProofOf(*pipeline, inputs);
   }
-  for (int64_t i = 0; i + 1 < inputs.prove; ++i) {
-    const auto at = static_cast<size_t>(i);
-    if (at >= found.front.size()) break;
-    report.proofs.push_back(ProofOf(found.front[at], inputs));
+  // Of the front's pipelines only the fastest one is proved, as above.
+  int64_t left = inputs.prove - 1;
+  for (const search::Sharding& one : found.front) {
+    if (left == 0) break;
+    if (one.IsPipeline()) {
+      report.proofs.emplace_back();
+      continue;
+    }
+    report.proofs.push_back(ProofOf(one, inputs));
+    --left;
   }
 }
 
@@ -73,7 +69,8 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   const bool writes =
       report.found.winner && !Failed(report.proof) && !flags.output.empty();
   const search::Pipeline* const pipeline =
-      Failed(report.of_pipeline) ? nullptr : FasterPipeline(report.found);
+      Failed(report.of_pipeline) ? nullptr
+                                 : search::FasterPipeline(report.found);
   if (writes && !WriteSearched(*report.found.winner, pipeline, *inputs,
                                flags.output, common, findings)) {
     return kFailed;
@@ -126,10 +123,11 @@ pack that knows the model's names, and those that shardc-suggest(1) would write
 for each mesh; both also with the hidden states sharded over the tensor axis or
 not, and with the batch over the experts' axis. What `--remat`,
 `--microbatches` and `--zero` give is fixed; `--keep mesh` and `--keep rules`
-fix those. The winner has no pipeline, because no time of one is calibrated; the
-fastest pipeline of data and tensor parallelism that fits is listed next to it,
-and `-o` writes it as a second target, with its stages, if it is more than 5 %
-faster.
+fix those. Pipelines of data and tensor parallelism are in the front, the ties and
+the alternatives, but the winner has none, because no time of one is calibrated.
+The fastest pipeline that fits is listed next to it; if it is more than 5 %
+faster, the report has a line that it would win, and `-o` writes it as a second
+target, with its stages.
 
 Choices that no measured run supports can only win with `--unmeasured`, which
 also searches, one of these at a time, orders of the axes, KV heads replicated

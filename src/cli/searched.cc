@@ -23,7 +23,6 @@
 #include "emit/emit.h"
 #include "emit/plans/manifest_text.h"
 #include "emit/plans/rules_file.h"
-#include "model/stages.h"
 #include "plan/compile.h"
 #include "plan/planned_stages.h"
 #include "plan/stages.h"
@@ -155,14 +154,9 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
                                               const Compiled& compiled,
                                               int64_t microbatches,
                                               Findings& findings) {
-  StageDeclaration declared;
-  declared.axis = one.axis;
-  declared.schedule = one.schedule;
-  declared.virtual_stages = one.virtual_stages;
-  declared.assign = StageAssignment::kListed;
-  declared.listed = one.layers;
-  const auto request = DeclaredRequest(
-      declared, compiled.mesh, static_cast<int32_t>(microbatches), findings);
+  const auto request =
+      DeclaredRequest(search::DeclarationOf(one), compiled.mesh,
+                      static_cast<int32_t>(microbatches), findings);
   if (!request) return std::nullopt;
   const auto& model = inputs.request.model;
   const auto planned =

@@ -10,22 +10,27 @@
 #include "search/pipelines.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "cost/pipeline.h"
 #include "cost/stack.h"
-#include "model/stages.h"
 #include "plan/planned_stages.h"
 #include "search/candidates.h"
 #include "search/evidence.h"
+#include "search/front.h"
 
 namespace shardc::search {
 namespace {
 
-constexpr int64_t kMostParameters = 5000, kMostEvaluated = 48;
+constexpr int64_t kMostParameters = 5000;
+// How many pipelines are evaluated to find the fastest one, and how many of
+// other numbers of ranks.
+constexpr int64_t kMostEvaluated = 48, kMostCompared = 8;
 constexpr int32_t kVirtual[] = {1, 2, 4, 8};
 
 struct Draft {
@@ -33,7 +38,9 @@ struct Draft {
   uint32_t option = 0;
   size_t setting = 0;
   int32_t virtual_stages = 1;
-  Mesh mesh;  // with the axis of stages
+  Mesh mesh;  // with the axis of stages, which is the first
+
+  int64_t Ranks() const { return mesh.axes.front().size; }
 };
 
 // The part of all activations of a micro-batch that the first rank keeps.
@@ -72,17 +79,48 @@ class Finder {
         [](const Draft& a, const Draft& b) { return a.bound < b.bound; });
     out_.bounded = static_cast<int64_t>(drafts_.size());
     const Draft* fastest = nullptr;
+    std::set<int64_t> ranks_seen;
     for (const Draft& one : drafts_) {
       if (out_.fastest && one.bound >= out_.fastest->seconds) break;
-      if (out_.evaluated >= kMostEvaluated || IsOver()) break;
-      ++out_.evaluated;
-      if (Evaluate(one, false)) fastest = &one;
+      if (IsEnough(kMostEvaluated)) break;
+      ranks_seen.insert(one.Ranks());
+      if (Take(Evaluate(one, false))) fastest = &one;
     }
-    if (fastest != nullptr) Evaluate(*fastest, true);
+    const int64_t most = out_.evaluated + kMostCompared;
+    for (const Draft& one : drafts_) {
+      const bool close =
+          out_.fastest && one.bound < out_.fastest->seconds * kFrontWindow;
+      if (!close) break;
+      if (!ranks_seen.insert(one.Ranks()).second) continue;
+      if (IsEnough(most)) break;
+      if (Take(Evaluate(one, false))) fastest = &one;
+    }
+    if (fastest != nullptr) Take(Evaluate(*fastest, true));
+    auto& fitting = out_.fitting;
+    std::stable_sort(fitting.begin(), fitting.end(),
+                     [](const Pipeline& a, const Pipeline& b) {
+                       return a.seconds < b.seconds;
+                     });
     return std::move(out_);
   }
 
  private:
+  // Counts the pipelines that are evaluated, up to a limit.
+  bool IsEnough(int64_t most) {
+    if (out_.evaluated >= most || IsOver()) return true;
+    ++out_.evaluated;
+    return false;
+  }
+
+  // Returns whether the pipeline is the fastest so far.
+  bool Take(std::optional<Pipeline> one) {
+    if (!one) return false;
+    const bool first = !out_.fastest || one->seconds < out_.fastest->seconds;
+    if (first) out_.fastest = one;
+    out_.fitting.push_back(std::move(*one));
+    return first;
+  }
+
   bool IsOver() {
     out_.finished = out_.finished && !deadline_.IsOver();
     return !out_.finished;
@@ -172,61 +210,59 @@ class Finder {
     return at->second.get();
   }
 
-  // Takes the pipeline if it fits and is the fastest. Returns whether it is.
-  bool Evaluate(const Draft& draft, bool balance_times) {
+  // Returns nullopt if the pipeline does not compile or does not fit.
+  std::optional<Pipeline> Evaluate(const Draft& draft, bool balance_times) {
     const Compiled* const compiled = CompiledFor(draft);
-    if (compiled == nullptr) return false;
-    const cost::Settings& settings = grid_[draft.setting];
-    StageDeclaration declared;
-    declared.axis = axis_;
-    declared.schedule = draft.virtual_stages > 1 ? "interleaved" : "1f1b";
-    declared.virtual_stages = draft.virtual_stages;
-    Findings unreported;
-    auto request = DeclaredRequest(declared, compiled->mesh,
-                                   static_cast<int32_t>(settings.microbatches),
-                                   unreported);
-    if (!request) return false;
-    if (balance_times) request->balance = StageBalance::kSearched;
-    const auto planned =
-        DivideIntoStages(*compiled, &*request_.model, *request, unreported);
-    if (!planned) return false;
-    const cost::CostInputs work =
-        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
-    const auto cost = cost::PipelineCostOf(*compiled, work, settings, *planned,
-                                           false, unreported);
-    if (!cost || !Fits(*cost, work, settings) ||
-        (out_.fastest && cost->Step() >= out_.fastest->seconds)) {
-      return false;
-    }
+    if (compiled == nullptr) return std::nullopt;
     const RuleOption& option = options_[draft.option];
-    Pipeline& out = out_.fastest.emplace();
+    Pipeline out;
     out.mesh = draft.mesh;
     out.axis = axis_;
-    out.schedule = declared.schedule;
+    out.schedule = draft.virtual_stages > 1 ? "interleaved" : "1f1b";
     out.virtual_stages = draft.virtual_stages;
-    for (const cost::StageCost& stage : cost->stages) {
-      out.layers.push_back(stage.LayersOf(cost->layers).count());
-    }
-    out.settings = settings;
+    out.settings = grid_[draft.setting];
     out.base = option.base;
     out.rules = option.name;
     out.file = option.file;
+    Findings unreported;
+    auto request = DeclaredRequest(
+        DeclarationOf(out), compiled->mesh,
+        static_cast<int32_t>(out.settings.microbatches), unreported);
+    if (!request) return std::nullopt;
+    if (balance_times) request->balance = StageBalance::kSearched;
+    const auto planned =
+        DivideIntoStages(*compiled, &*request_.model, *request, unreported);
+    if (!planned) return std::nullopt;
+    const cost::CostInputs work =
+        cost::MakeCostInputs(*compiled, request_.model, Mode::kTrain);
+    const auto cost = cost::PipelineCostOf(*compiled, work, out.settings,
+                                           *planned, false, unreported);
+    if (!cost || !TakeBytes(*cost, work, out)) return std::nullopt;
+    for (const cost::StageCost& stage : cost->stages) {
+      out.layers.push_back(stage.LayersOf(cost->layers).count());
+    }
     out.seconds = cost->Step();
     out.bubble = cost->timeline.StepBubble();
-    out.bytes = *cost->Fullest();
-    return true;
+    out.after = cost->after;
+    return out;
   }
 
-  // Whether the fullest rank fits with the most that the allocator and the
-  // device's context may add.
-  static bool Fits(const cost::PipelineCost& cost, const cost::CostInputs& work,
-                   const cost::Settings& settings) {
+  // Sets the bytes of the fullest rank. Returns whether they fit with the most
+  // that the allocator and the device's context may add.
+  static bool TakeBytes(const cost::PipelineCost& cost,
+                        const cost::CostInputs& work, Pipeline& out) {
     const auto fullest = cost.Fullest();
     if (!fullest || !cost.capacity) return false;
-    const cost::Stack& stack = cost::StackOf(work, settings);
-    return cost::Real(*fullest) * stack.memory.most_allocator +
-               cost::Real(cost::ContextBytes(work, stack)) <=
-           cost::Real(*cost.capacity);
+    const cost::Stack& stack = cost::StackOf(work, out.settings);
+    const double context = cost::Real(cost::ContextBytes(work, stack));
+    const double most =
+        cost::Real(*fullest) * stack.memory.most_allocator + context;
+    if (most > cost::Real(*cost.capacity)) return false;
+    out.bytes = *fullest;
+    out.taken =
+        std::llround(cost::Real(*fullest) * stack.memory.allocator + context);
+    out.most_taken = std::llround(most);
+    return true;
   }
 
   const Request& request_;
@@ -241,6 +277,18 @@ class Finder {
 };
 
 }  // namespace
+
+StageDeclaration DeclarationOf(const Pipeline& one) {
+  StageDeclaration out;
+  out.axis = one.axis;
+  out.schedule = one.schedule;
+  out.virtual_stages = one.virtual_stages;
+  if (!one.layers.empty()) {
+    out.assign = StageAssignment::kListed;
+    out.listed = one.layers;
+  }
+  return out;
+}
 
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline) {

@@ -9,6 +9,7 @@
 
 #include "cost/settings.h"
 #include "model/mesh.h"
+#include "model/stages.h"
 #include "search/deadline.h"
 #include "search/request.h"
 #include "search/rule_options.h"
@@ -29,11 +30,23 @@ struct Pipeline {
   RulesFile file;
   double seconds = 0;  // of a step
   double bubble = 0;   // the fraction of the step
+  double after = 0;    // seconds after the tasks: gradients and the update
   int64_t bytes = 0;   // of tensors on the fullest rank
+  // The bytes that a step is expected to take of the fullest rank's device, and
+  // the most that it may take.
+  int64_t taken = 0, most_taken = 0;
+
+  int64_t Ranks() const { return mesh.SizeOf(axis); }
 };
+
+// Returns the `stages:` of a pipeline. Without `layers` the division into
+// stages is left to the plan.
+StageDeclaration DeclarationOf(const Pipeline& one);
 
 struct Pipelines {
   std::optional<Pipeline> fastest;
+  // Those that were evaluated and fit, the fastest first.
+  std::vector<Pipeline> fitting;
   int64_t bounded = 0;    // pipelines with a bound that may fit
   int64_t evaluated = 0;  // in the order of their bounds
   std::string why_not;    // why none was evaluated; empty: some were
@@ -43,9 +56,10 @@ struct Pipelines {
 // Evaluates pipelines in the order of a lower bound of their time: data and
 // tensor parallelism on each rank, 1f1b or interleaved, ZeRO stages 0 and 1.
 // Stops where the bound of the next one is above the fastest, at the deadline,
-// or after a fixed number of pipelines. The layers are divided by the sizes of
-// the weights, and those of the fastest by the times of its stages, if that is
-// faster.
+// or after a fixed number of pipelines. Of each other number of ranks the one
+// of the lowest bound is evaluated as well, for comparison. The layers are
+// divided by the sizes of the weights, and those of the fastest by the times of
+// its stages, if that is faster.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);
 

@@ -18,6 +18,7 @@
 #include "search/candidates.h"
 #include "search/deadline.h"
 #include "search/front.h"
+#include "search/placed_pipelines.h"
 #include "search/why_not.h"
 #include "source/wording.h"
 
@@ -216,6 +217,7 @@ Found Search(const Request& request) {
   out.why_not = std::move(others.all);
   out.pipelines = FindPipelines(request, grid, options, deadline);
   if (!out.pipelines.finished) out.unfinished.emplace_back("the pipelines");
+  PlacePipelines(out);
   if (others.unfinished > 0) {
     out.unfinished.push_back(
         CountText(static_cast<int64_t>(others.unfinished)) + " of " +

@@ -27,8 +27,14 @@ struct Sharding {
   RuleChanges changes;
   RulesFile file;
   std::string unmeasured;  // why no measured run is like it; empty: one is
-  cost::Report report;     // with the settings
+  int64_t stages = 1;      // of a pipeline, over all ranks
+  // "1f1b", "interleaved with 2 stages a rank"; empty: it is no pipeline.
+  std::string schedule;
+  // With the settings. That of a pipeline has no communication, and its time
+  // has no range.
+  cost::Report report;
 
+  bool IsPipeline() const { return !schedule.empty(); }
   double Seconds() const { return report.expected->seconds; }
   int64_t Bytes() const { return report.memory.Expected().value_or(0); }
 };
@@ -65,16 +71,18 @@ struct Found {
       false;  // the winner fits only if a step takes less than it may
   std::optional<Sharding> fastest;    // if it is not the winner
   std::optional<Sharding> runner_up;  // the fastest on another mesh
-  std::vector<Sharding> front;        // the fastest first
-  std::vector<size_t> shown;          // indices of the front, for people
-  size_t knee = 0;                    // index of the front; its size: none
+  // The fastest first. A pipeline is on it if no other sharding beats it; a
+  // sharding that only a pipeline beats is on it too.
+  std::vector<Sharding> front;
+  std::vector<size_t> shown;  // indices of the front, for people
+  size_t knee = 0;            // index of the front; its size: none
   std::vector<Tie> ties;
   std::vector<WhyNot> why_not;
   Counts counts;
   // What is incomplete because Request::seconds were over: "3 of 20
   // alternatives".
   std::vector<std::string> unfinished;
-  Pipelines pipelines;       // for comparison with the winner
+  Pipelines pipelines;       // none of which can be the winner
   std::vector<Known> known;  // about the choices of the search
   // If nothing fits: the least memory, and why the first mesh is illegal.
   std::optional<Sharding> least;

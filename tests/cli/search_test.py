@@ -130,8 +130,21 @@ class Search(DescribedCase):
         self.assertIsNone(pipeline["proved"])
         self.assertTrue(self.search(*step[:-2])["pipeline"]["proved"])
         self.assertIn("the pipeline's figures: shardc cost", text)
+        self.assertTrue(pipeline["would_win"])
+        self.assertIn(f"{self.mesh(pipeline)} would win: -", text)
+        self.assertEqual(found["front"][0]["mesh"], pipeline["mesh"])
+        self.assertEqual(found["front"][0]["stages"], len(pipeline["layers"]))
+        ranks = pipeline["mesh"][pipeline["axis"]]
+        line = next(one for one in found["why_not"]
+                    if one["change"] == f"pp 1 -> {ranks}")
+        self.assertEqual(line["verdict"], "faster")
+        self.assertIn("excluded: no time of a pipeline", line["because"])
+        self.assertAlmostEqual(sum(part["seconds"] for part in line["parts"]),
+                               line["expected_s"] -
+                               found["winner"]["expected_s"])
         page = self.check(run("search", *step, "--format", "html"), 0).out
         self.assertIn("<h2>Pipelines</h2>", page)
+        self.assertIn("a pipeline of the front, not calibrated", page)
 
     def test_models_with_experts_have_a_reason_for_no_pipeline(self):
         found = self.search(*config("mixtral-8x7b"), *STEP, *H100, "--devices",
@@ -335,7 +348,7 @@ class Search(DescribedCase):
         text = self.check(run("search", *LLAMA, *H100, "--devices", "8",
                               "--prove", "0"), 0).out
         for words in ("winner ", "front of time and memory", "why not",
-                      "not searched: pipeline stages", "assumed: --batch 8",
+                      "not searched: pipelines with", "assumed: --batch 8",
                       "--seq 8192", "the same figures: shardc cost"):
             self.assertIn(words, text)
 

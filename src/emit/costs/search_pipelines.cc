@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "emit/costs/figures.h"
+#include "search/placed_pipelines.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -16,6 +17,18 @@ std::string SearchPipelineText(const search::Pipeline& one) {
               ? " with " + std::to_string(one.virtual_stages) + " stages a rank"
               : "") +
          ", " + SearchSettingsText(one.settings);
+}
+
+std::string_view PipelineAccuracyText() {
+  return search::kUncalibratedPipeline;
+}
+
+std::string WouldWinText(const search::Found& found) {
+  const search::Pipeline* const one = search::FasterPipeline(found);
+  if (one == nullptr) return "";
+  return SearchMeshText(one->mesh) +
+         " would win: " + ChangeText(one->seconds / found.winner->Seconds()) +
+         ", but " + std::string(PipelineAccuracyText());
 }
 
 std::string SearchPipelinesText(const SearchReport& report) {
@@ -35,9 +48,8 @@ std::string SearchPipelinesText(const SearchReport& report) {
                       : "") +
         SecondsText(one.seconds) + " a step, " +
         ShareText(std::llround(one.bubble * 1e6), 1'000'000) + " bubble, " +
-        BytesText(one.bytes) +
-        " of tensors on the fullest rank; no time of a pipeline is "
-        "calibrated";
+        BytesText(one.bytes) + " of tensors on the fullest rank; " +
+        std::string(PipelineAccuracyText());
   }
   if (!report.of_pipeline.text.empty()) {
     out += "\n            " + report.of_pipeline.text;
@@ -81,6 +93,7 @@ void WriteSearchPipelines(JsonWriter& json, const SearchReport& report) {
     json.Member("expected_s", one.seconds);
     json.Member("bubble", one.bubble);
     json.Member("tensor_bytes", one.bytes);
+    json.Member("would_win", search::FasterPipeline(report.found) != nullptr);
     WriteProved(json, report.of_pipeline);
     json.EndObject();
   }

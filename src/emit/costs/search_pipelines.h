@@ -3,6 +3,7 @@
 #define SHARDC_EMIT_COSTS_SEARCH_PIPELINES_H_
 
 #include <string>
+#include <string_view>
 
 #include "emit/costs/search_report.h"
 #include "source/json_writer.h"
@@ -11,6 +12,11 @@ namespace shardc {
 
 // "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
 std::string SearchPipelineText(const search::Pipeline& one);
+// What is known of its time: "no time of a pipeline is calibrated".
+std::string_view PipelineAccuracyText();
+// "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is calibrated";
+// empty if no pipeline would.
+std::string WouldWinText(const search::Found& found);
 // The lines of the text, with the proof and the number that were evaluated.
 std::string SearchPipelinesText(const SearchReport& report);
 // The members `pipeline` and `pipelines`.

@@ -30,9 +30,8 @@ constexpr std::array<std::string_view, 4> kProofs = {"not_run", "pass", "fail",
                                                      "unsupported"};
 // What the space lacks.
 constexpr std::string_view kNotSearched =
-    "pipeline stages: the winner has one stage with all layers, because no "
-    "time "
-    "of a pipeline is calibrated; the fastest pipeline is listed next to it";
+    "pipelines with fully sharded data, sequence or expert parallelism on a "
+    "rank, and with zero-bubble schedules";
 constexpr double kFar = 1.5;
 
 std::string MemoryText(const Sharding& one) {
@@ -44,8 +43,7 @@ std::string MemoryText(const Sharding& one) {
 }
 
 std::string ShardingText(const Sharding& one) {
-  return SearchMeshText(one.mesh) + ", " +
-         SearchSettingsText(one.report.settings);
+  return SearchMeshText(one) + ", " + SearchSettingsText(one.report.settings);
 }
 
 std::string PartsText(const cost::ExpectedTime& time) {
@@ -103,6 +101,8 @@ std::string WinnerText(const SearchReport& report) {
                    ChangeText(found.runner_up->Seconds() / time.seconds) +
                    ", " + MemoryText(*found.runner_up)});
   }
+  const std::string pipeline = WouldWinText(found);
+  if (!pipeline.empty()) table.Row({"pipeline", pipeline});
   return table.Text();
 }
 
@@ -112,11 +112,12 @@ std::string FrontText(const search::Found& found) {
   const int64_t capacity = found.winner->report.memory.capacity.value_or(0);
   for (const size_t i : found.shown) {
     const Sharding& one = found.front[i];
-    table.Row(
-        {"  " + SecondsText(one.Seconds()), BytesText(one.Bytes()),
-         capacity > 0 ? ShareText(one.Bytes(), capacity) : "",
-         ShardingText(one),
-         i == found.knee ? "knee: less memory costs most from here" : ""});
+    table.Row({"  " + SecondsText(one.Seconds()), BytesText(one.Bytes()),
+               capacity > 0 ? ShareText(one.Bytes(), capacity) : "",
+               ShardingText(one),
+               i == found.knee    ? "knee: less memory costs most from here"
+               : one.IsPipeline() ? "a pipeline: not calibrated"
+                                  : ""});
   }
   return table.Text();
 }
@@ -228,7 +229,13 @@ void WriteSharding(JsonWriter& json, const Sharding& one,
   json.BeginObject();
   for (const MeshAxis& axis : one.mesh.axes) json.Member(axis.name, axis.size);
   json.EndObject();
-  json.Member("stages", int64_t{1});
+  json.Member("stages", one.stages);
+  json.Key("schedule");
+  if (one.IsPipeline()) {
+    json.String(one.schedule);
+  } else {
+    json.Null();
+  }
   json.Member("rules", one.rules);
   json.Member("remat", one.report.settings.remat.text);
   json.Member("microbatches", one.report.settings.microbatches);
@@ -309,6 +316,11 @@ std::string SearchMeshText(const Mesh& mesh) {
         (out.empty() ? "" : ",") + axis.name + ":" + std::to_string(axis.size);
   }
   return out;
+}
+
+std::string SearchMeshText(const Sharding& one) {
+  return SearchMeshText(one.mesh) +
+         (one.IsPipeline() ? ", " + one.schedule : "");
 }
 
 std::string SearchAccuracyText(const cost::ExpectedTime& time) {

@@ -36,6 +36,8 @@ std::string SearchSettingsText(const cost::Settings& settings);
 
 // "dp:2,fsdp:32".
 std::string SearchMeshText(const Mesh& mesh);
+// The same with the schedule of a pipeline: "pp:2,dp:32, 1f1b".
+std::string SearchMeshText(const search::Sharding& one);
 // How accurate the expected time is, and by what it is known.
 std::string SearchAccuracyText(const cost::ExpectedTime& time);
 // What the space of the search lacks.

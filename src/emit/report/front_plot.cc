@@ -62,12 +62,13 @@ std::string TickText(double seconds, double step) {
   return text.data();
 }
 
-enum class Mark : uint8_t { kPoint, kKnee, kRunnerUp, kWinner };
+enum class Mark : uint8_t { kPoint, kPipeline, kKnee, kRunnerUp, kWinner };
 struct Look {
   std::string_view fill, text;
 };
-constexpr std::array<Look, 4> kLooks = {
+constexpr std::array<Look, 5> kLooks = {
     {{"p0", "a point of the front"},
+     {"p4", "a pipeline of the front, not calibrated"},
      {"p6", "the knee: less memory costs most time from here"},
      {"fits", "the runner-up, on another mesh"},
      {"p3", "the winner"}}};
@@ -88,6 +89,8 @@ void WriteShape(Html& html, Mark mark, double x, double y) {
       html.Raw("<circle class=\"").Raw(look.fill).Raw(" part\" r=4 cx=\"");
       html.Fixed(x).Raw("\" cy=\"").Fixed(y).Raw("\"/>");
       return;
+    case Mark::kPipeline:
+      return path({{0, 6}, {6, -5}, {-6, -5}});
     case Mark::kKnee:
       return path({{0, -6}, {6, 5}, {-6, 5}});
     case Mark::kRunnerUp:
@@ -103,7 +106,10 @@ class Plot {
     capacity_ = found.winner->report.memory.capacity.value_or(0);
     least_ = most_ = found.winner->Seconds();
     bytes_ = std::max(capacity_, found.winner->Bytes());
-    for (const Sharding& one : found.front) Include(one);
+    for (const Sharding& one : found.front) {
+      Include(one);
+      has_pipeline_ = has_pipeline_ || one.IsPipeline();
+    }
     if (found.runner_up) Include(*found.runner_up);
     const double span = std::max(most_ - least_, least_ * 0.01);
     least_ -= kSpare * span;
@@ -119,7 +125,10 @@ class Plot {
     WriteGrid();
     WriteStairs();
     for (size_t i = 0; i < found_.front.size(); ++i) {
-      WriteMark(found_.front[i], i == found_.knee ? Mark::kKnee : Mark::kPoint);
+      const Sharding& one = found_.front[i];
+      WriteMark(one, one.IsPipeline()   ? Mark::kPipeline
+                     : i == found_.knee ? Mark::kKnee
+                                        : Mark::kPoint);
     }
     if (found_.runner_up) WriteMark(*found_.runner_up, Mark::kRunnerUp);
     WriteMark(*found_.winner, Mark::kWinner);
@@ -193,20 +202,26 @@ class Plot {
     Words("end", x, kTop - 8, "a device has " + BytesText(capacity_));
   }
 
+  // The stairs leave out pipelines, which take nothing from the front of the
+  // meshes.
   void WriteStairs() {
-    if (found_.front.size() < 2) return;
+    std::vector<const Sharding*> meshes;
+    for (const Sharding& one : found_.front) {
+      if (!one.IsPipeline()) meshes.push_back(&one);
+    }
+    if (meshes.size() < 2) return;
     html_.Raw("<path class=host d=\"M");
-    html_.Fixed(X(found_.front[0])).Raw(" ").Fixed(Y(found_.front[0]));
-    for (size_t i = 1; i < found_.front.size(); ++i) {
+    html_.Fixed(X(*meshes[0])).Raw(" ").Fixed(Y(*meshes[0]));
+    for (size_t i = 1; i < meshes.size(); ++i) {
       // Between the two memories the slower one is the best that fits.
-      html_.Raw("V").Fixed(Y(found_.front[i]));
-      html_.Raw("H").Fixed(X(found_.front[i]));
+      html_.Raw("V").Fixed(Y(*meshes[i]));
+      html_.Raw("H").Fixed(X(*meshes[i]));
     }
     html_.Raw("\"/>\n");
   }
 
   void WriteMark(const Sharding& one, Mark mark) {
-    html_.Raw("<g><title>").Text(SearchMeshText(one.mesh)).Raw(", ");
+    html_.Raw("<g><title>").Text(SearchMeshText(one)).Raw(", ");
     html_.Text(SearchSettingsText(one.report.settings)).Raw(": ");
     html_.Text(SecondsText(one.Seconds())).Raw(", ");
     html_.Text(BytesText(one.Bytes())).Raw("</title>");
@@ -220,6 +235,7 @@ class Plot {
       const Mark mark = static_cast<Mark>(i);
       if (mark == Mark::kKnee && found_.knee >= found_.front.size()) continue;
       if (mark == Mark::kRunnerUp && !found_.runner_up) continue;
+      if (mark == Mark::kPipeline && !has_pipeline_) continue;
       html_.Raw("<li><svg aria-hidden=true viewBox=\"-8 -8 16 16\">");
       WriteShape(html_, mark, 0, 0);
       html_.Raw("</svg>").Raw(kLooks[i].text).Raw("</li>");
@@ -231,6 +247,7 @@ class Plot {
   Html& html_;
   int64_t capacity_ = 0, bytes_ = 0;
   double least_ = 0, most_ = 0;
+  bool has_pipeline_ = false;
 };
 
 }  // namespace

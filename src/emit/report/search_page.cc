@@ -73,6 +73,11 @@ std::string PartName(std::string_view name) {
   return out;
 }
 
+std::string MeshCell(const Sharding& one) {
+  return "`" + SearchMeshText(one.mesh) + "`" +
+         (one.IsPipeline() ? ", " + one.schedule : "");
+}
+
 std::string RematText(const Sharding& one) {
   return "`" + one.report.settings.remat.text + "`";
 }
@@ -194,6 +199,8 @@ class SearchPage {
              report_.proof.text.empty() ? "not run" : report_.proof.text);
     Sentence("Accuracy", SearchAccuracyText(time));
     if (!winner.unmeasured.empty()) Sentence("Evidence", winner.unmeasured);
+    const std::string pipeline = WouldWinText(found_);
+    if (!pipeline.empty()) Sentence("Pipeline", pipeline);
     if (found_.fastest) {
       Sentence("Fastest",
                SearchMeshText(found_.fastest->mesh) + ", " +
@@ -292,8 +299,9 @@ class SearchPage {
   void WriteFront() {
     Begin("Front of time and memory");
     html_.Raw(
-        "<p>No other sharding beats one of these in both time and memory. The "
-        "table below has the same points.</p>\n");
+        "<p>No other sharding beats one of these in both time and memory, but "
+        "for pipelines, whose times are not calibrated. The table below has "
+        "the same points.</p>\n");
     DrawFront(found_, html_);
     Table table(html_, "Points of the front",
                 {{"Time", true},
@@ -314,7 +322,7 @@ class SearchPage {
       table.Row({{SecondsText(one.Seconds()), true},
                  {BytesText(one.Bytes()), true},
                  {ShareOfDevice(one), true},
-                 {"`" + SearchMeshText(one.mesh) + "`"},
+                 {MeshCell(one)},
                  {RematText(one)},
                  {MicrobatchesText(one), true},
                  {ZeroText(one), true},
@@ -337,7 +345,7 @@ class SearchPage {
       table.Row({{tie.kind},
                  {SecondsText(tie.best.Seconds()), true},
                  {BytesText(tie.best.Bytes()), true},
-                 {"`" + SearchMeshText(tie.best.mesh) + "`"},
+                 {MeshCell(tie.best)},
                  {SearchSettingsText(tie.best.report.settings)}});
     }
     table.Close();
@@ -373,7 +381,7 @@ class SearchPage {
           {{change},
            {VerdictText(one, found_.winner->Seconds()), true},
            {one.because},
-           {one.best ? "`" + SearchMeshText(one.best->mesh) + "`" : "–"},
+           {one.best ? MeshCell(*one.best) : "–"},
            {one.best ? SearchSettingsText(one.best->report.settings) : "–"},
            {one.best ? BytesText(one.best->Bytes()) : "–", true}});
     }
@@ -404,8 +412,8 @@ class SearchPage {
       Sentence("Fastest",
                SearchPipelineText(one) + ": " + SecondsText(one.seconds) +
                    " a step, " +
-                   ChangeText(one.seconds / found_.winner->Seconds()) +
-                   "; no time of a pipeline is calibrated");
+                   ChangeText(one.seconds / found_.winner->Seconds()) + "; " +
+                   std::string(PipelineAccuracyText()));
     } else {
       Sentence("None",
                pipelines.why_not.empty() ? "none fits" : pipelines.why_not);

@@ -150,6 +150,12 @@ SearchReport ReportOf(const TableCase& given) {
   if (given.Find("pipeline seconds") != nullptr) {
     found.pipelines.fastest =
         PipelineOf(std::stod(given.Text("pipeline seconds")));
+    if (found.winner) {
+      Sharding& staged = found.front.emplace_back(Numbered(13, 0.9375, Gib(1)));
+      staged.stages = 6;
+      staged.schedule = "interleaved with 2 stages a rank";
+      found.shown.push_back(found.front.size() - 1);
+    }
     found.pipelines.bounded = 21;
     found.pipelines.evaluated = 20;
     found.pipelines.finished = false;

@@ -1,0 +1,28 @@
+// Places pipelines in the front, the ties and the alternatives of a search,
+// which were made without them.
+#ifndef SHARDC_SEARCH_PLACED_PIPELINES_H_
+#define SHARDC_SEARCH_PLACED_PIPELINES_H_
+
+#include <string_view>
+
+#include "search/pipelines.h"
+#include "search/search.h"
+
+namespace shardc::search {
+
+// Why a pipeline is not the winner.
+inline constexpr std::string_view kUncalibratedPipeline =
+    "no time of a pipeline is calibrated";
+
+// Adds `found.pipelines` to the rest of a search that has a winner: to the
+// front those that nothing beats, to the ties those whose time ties with the
+// fastest, and to the alternatives the fastest one of each number of ranks.
+void PlacePipelines(Found& found);
+
+// Returns the pipeline that would be the winner if its time were calibrated,
+// because it is faster by more than a tie; null if there is none.
+const Pipeline* FasterPipeline(const Found& found);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_PLACED_PIPELINES_H_
