@@ -1,0 +1,124 @@
+"""The times of pipelines against published training runs
+(testdata/published/pipelines.csv), and published meshes against what a search
+finds (docs/guides/search-published.md, the last table).
+
+Times of pipelines are not calibrated: this test holds what
+`shardc search` prints about them. Not compared are a divided sequence and ZeRO
+stage 2 in a pipeline, whose expected times are up to four times too long.
+
+SHARDC_SEARCH_EVERY=1 searches for all runs, and not for those that take a
+second.
+"""
+
+import csv
+import json
+import os
+import statistics
+import tempfile
+import unittest
+
+from driver import TESTDATA, Case, run
+from published_steps import Steps
+
+PIPELINES = os.path.join(TESTDATA, "published", "pipelines.csv")
+# By how much the published mesh may take longer than the fastest mesh or
+# pipeline that is found.
+FOUND = {"titan-h100-06": 0.06, "titan-405b-01": 0.07, "titan-405b-02": 0.12,
+         "maxtext-v4-06": 0.01, "maxtext-v5e-05": 0.01, "maxtext-v5e-02": 0.01,
+         "maxtext-v5e-03": 0.01, "maxtext-v5p-07": 0.06, "maxtext-v5p-10": 0.06,
+         "maxtext-v5p-12": 0.06, "maxtext-v5p-13": 0.06,
+         "nemo-h100-fp8-03": 0.02, "nemo-h100-fp8-07": 0.02,
+         "korthikanti-03": 0.08}
+SLOW = {"megatron-weak-07": 0.15, "megatron-weak-09": 0.05,
+        "megatron-weak-10": 0.10, "korthikanti-08": 0.05,
+        "nemo-h100-fp8-04": 0.02}
+FIXED = ("--mesh", "--microbatches", "--zero", "--operation")
+
+
+def staged(row, arguments):
+    """The options of a row with the axis of its stages."""
+    if int(row.get("pp") or 1) == 1:
+        return arguments
+    at = arguments.index("--mesh") + 1
+    mesh = f"pp:{row['pp']},{arguments[at]}"
+    schedule = "interleaved" if int(row["vp"]) > 1 else "1f1b"
+    return [*arguments[:at], mesh, *arguments[at + 1:], "--stages", "pp",
+            "--schedule", schedule, "--virtual", row["vp"]]
+
+
+class PublishedPipelines(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.steps = Steps(cls.folder.name)
+        with open(PIPELINES, encoding="utf-8") as file:
+            cls.rows = list(csv.DictReader(file))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def seconds(self, row):
+        done = run("cost", *self.steps.model(row),
+                   *staged(row, self.steps.arguments(row)), "--format", "json")
+        self.assertIn(done.rc, (0, 1), row["id"] + done.err)
+        time = json.loads(done.out)["time"]
+        return time["step"] if "step" in time else time["expected_s"]
+
+    def found(self, row):
+        arguments = self.steps.arguments(row)
+        for flag in FIXED:
+            if flag in arguments:
+                at = arguments.index(flag)
+                del arguments[at:at + 2]
+        done = run("search", *self.steps.model(row), *arguments, "--devices",
+                   row["n"], "--prove", "0", "--format", "json")
+        self.assertEqual(done.rc, 0, row["id"] + done.err)
+        return json.loads(done.out)
+
+    def test_the_times_of_published_pipelines(self):
+        errors = []
+        for row in self.rows:
+            if row["cp"] != "1" or row["zero"] == "2":
+                continue
+            tokens = (float(row["mbs"]) * int(row["ga"]) * int(row["seq"])
+                      * int(row["dp"]) * int(row["fsdp"]) / int(row["n"]))
+            real = tokens / float(row["tps"])
+            errors.append(self.seconds(row) / real - 1)
+        self.assertEqual(len(errors), 25)
+        self.assertLess(statistics.median(map(abs, errors)), 0.085)
+        self.assertEqual(sum(error < 0 for error in errors), 22)
+        self.assertGreater(min(errors), -0.29)
+        self.assertLess(max(errors), 0.06)
+
+    def test_published_meshes_are_close_to_what_is_found(self):
+        limits = dict(FOUND)
+        if os.environ.get("SHARDC_SEARCH_EVERY") == "1":
+            limits.update(SLOW)
+        rows = {row["id"]: row for row in (*self.steps.rows, *self.rows)}
+        for name, limit in limits.items():
+            row = rows[name]
+            found = self.found(row)
+            fastest = min(one["expected_s"] for one in
+                          (found["fastest"], found["pipeline"]) if one)
+            with self.subTest(name):
+                self.assertLess(self.seconds(row) / fastest - 1, limit)
+
+    def test_a_short_pipeline_loses_by_its_bubble(self):
+        """torchtitan's pipeline of Llama 3 405B has 8 micro-batches on 8
+        ranks."""
+        row = next(one for one in self.rows if one["id"] == "titan-h100-14")
+        found = self.found(row)
+        published = self.seconds(row)
+        self.assertGreater(published, 1.4 * found["winner"]["expected_s"])
+        lines = [one for one in found["why_not"]
+                 if one["change"].startswith("pp 1 -> ")]
+        self.assertTrue(lines)
+        for line in lines:
+            parts = {one["name"]: one["seconds"] for one in line["parts"]}
+            self.assertGreater(parts["bubble"], 0)
+            self.assertIn("bubble +", line["because"])
+
+
+if __name__ == "__main__":
+    unittest.main()
