@@ -18,10 +18,10 @@ bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
     if (fs::symlink_status(path, error).type() == fs::file_type::not_found) {
       continue;
     }
-    findings.Add(code::kWrite, {},
-                 "`" + Printable(path.string()) + "` exists already",
-                 "init overwrites no file: give another folder with "
-                 "`--folder`, or move the file away");
+    findings.Add(
+        code::kWrite, {}, "`" + Printable(path.string()) + "` exists already",
+        "no file is overwritten: give another folder, or move the file "
+        "away");
     good = false;
   }
   return good;
