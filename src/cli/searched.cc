@@ -68,7 +68,10 @@ std::vector<std::string> FromFolder(const std::vector<std::string>& files,
   std::vector<std::string> out;
   for (const std::string& one : files) {
     const bool pack = one.starts_with("builtin:");
-    out.push_back(pack ? one : fs::proximate(one, folder).generic_string());
+    // A relative folder that does not exist yet has no path to the file, whose
+    // absolute path would be the result.
+    out.push_back(
+        pack ? one : fs::proximate(one, fs::absolute(folder)).generic_string());
   }
   return out;
 }
