@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "comm/reshard.h"
+#include "cost/chosen_inputs.h"
 #include "model/name.h"
 #include "plan/placement.h"
 #include "resolve/attention.h"
@@ -192,6 +193,46 @@ std::string Key(const TensorType& type, const Spec& spec) {
   return out + SpecText(spec);
 }
 
+std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
+                                  const Representatives* representatives,
+                                  const StackSlices* slices) {
+  ClassBuilder folder;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const int64_t count =
+        representatives == nullptr ? 1 : representatives->counts[i];
+    if (count == 0) continue;
+    const PlannedParam& param = plan.params[i];
+    const ParamLayout& layout = plan.layouts[param.layout];
+    std::string name = NameTemplate(plan.names[i], separator);
+    const StackSlice* slice =
+        slices != nullptr && (*slices)[i] ? &*(*slices)[i] : nullptr;
+    std::string key = name + "\n" + std::to_string(param.layout);
+    if (slice != nullptr) key += "\n" + std::to_string(slice->layers);
+    bool fresh = false;
+    ParamClass& one = folder.At(key, fresh);
+    if (fresh) {
+      Finish(one, std::move(name), plan.types[layout.type],
+             layout.modes[ModeAt(plan, layout, mode)].spec, separator);
+      if (slice != nullptr) Take(*slice, one);
+      if (param.coordinate && layout.rule >= 0) {
+        one.placed_along = PlacementAxis(plan, layout);
+      }
+    }
+    one.count += count;
+    if (!param.coordinate || one.placed_along.empty()) continue;
+    if (representatives == nullptr) {
+      ++one.placed[*param.coordinate];
+      continue;
+    }
+    const auto placed =
+        representatives->placed[i].Along(plan.mesh.SizeOf(one.placed_along));
+    for (const auto& [coordinate, members] : placed) {
+      one.placed[coordinate] += members;
+    }
+  }
+  return folder.Take();
+}
+
 }  // namespace
 
 int64_t ParamClass::Matrices() const {
@@ -284,50 +325,28 @@ CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives,
                           const StackSlices* slices) {
-  const Plan& plan = compiled.plan;
-  CostInputs out = Empty(plan.mesh, std::move(model), mode);
   const char separator = compiled.manifest.separator;
-  ClassBuilder folder;
-  for (size_t i = 0; i < plan.params.size(); ++i) {
-    const int64_t count =
-        representatives == nullptr ? 1 : representatives->counts[i];
-    if (count == 0) continue;
-    const PlannedParam& param = plan.params[i];
-    const ParamLayout& layout = plan.layouts[param.layout];
-    std::string name = NameTemplate(plan.names[i], separator);
-    const StackSlice* slice =
-        slices != nullptr && (*slices)[i] ? &*(*slices)[i] : nullptr;
-    std::string key = name + "\n" + std::to_string(param.layout);
-    if (slice != nullptr) key += "\n" + std::to_string(slice->layers);
-    bool fresh = false;
-    ParamClass& one = folder.At(key, fresh);
-    if (fresh) {
-      Finish(one, std::move(name), plan.types[layout.type],
-             layout.modes[ModeAt(plan, layout, mode)].spec, separator);
-      if (slice != nullptr) Take(*slice, one);
-      if (param.coordinate && layout.rule >= 0) {
-        one.placed_along = PlacementAxis(plan, layout);
-      }
-    }
-    one.count += count;
-    if (!param.coordinate || one.placed_along.empty()) continue;
-    if (representatives == nullptr) {
-      ++one.placed[*param.coordinate];
-      continue;
-    }
-    const auto placed =
-        representatives->placed[i].Along(plan.mesh.SizeOf(one.placed_along));
-    for (const auto& [coordinate, members] : placed) {
-      one.placed[coordinate] += members;
-    }
-  }
-  out.params = folder.Take();
+  CostInputs out = Empty(compiled.plan.mesh, std::move(model), mode);
+  out.params =
+      ClassesOf(compiled.plan, separator, mode, representatives, slices);
   for (const AttentionTensor& tensor :
        AttentionSpecs(*compiled.resolver, mode, {})) {
     TakeSpec(out, tensor.name, tensor.resolved.spec);
   }
   out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
   out.hidden_known = true;
+  OrientAll(out, separator);
+  return out;
+}
+
+CostInputs ChosenInputs(const Plan& plan, char separator,
+                        const CostInputs& whole,
+                        std::optional<ModelConfig> model,
+                        const Representatives& chosen,
+                        const StackSlices* slices) {
+  CostInputs out = whole;
+  out.model = std::move(model);
+  out.params = ClassesOf(plan, separator, whole.mode, &chosen, slices);
   OrientAll(out, separator);
   return out;
 }

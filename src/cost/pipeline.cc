@@ -30,10 +30,10 @@ constexpr double kClearlyBetter = 0.99;
 
 class Pipeline {
  public:
-  Pipeline(const Compiled& compiled, const CostInputs& work,
+  Pipeline(const StagedModel& model, const CostInputs& work,
            const Settings& settings, const PlannedStages& planned, bool exposed,
            Findings& findings)
-      : compiled_(compiled),
+      : model_(model),
         work_(work),
         settings_(settings),
         planned_(planned),
@@ -101,7 +101,7 @@ class Pipeline {
   }
 
   StageCost CostOf(int64_t begin, int64_t end) {
-    return StageCostOf(StageInputs(compiled_, work_, planned_, begin, end),
+    return StageCostOf(StageInputs(model_, work_, planned_, begin, end),
                        settings_, units_, begin, end);
   }
 
@@ -118,7 +118,7 @@ class Pipeline {
 
   void DropCopies(StageCost& last) const {
     const Memory memory = MemoryOf(
-        StageInputs(compiled_, work_, planned_, last.begin, last.end, false),
+        StageInputs(model_, work_, planned_, last.begin, last.end, false),
         settings_);
     last.parameters = memory.most.Of(Component::kParameters);
     last.gradients = memory.most.Of(Component::kGradients);
@@ -128,7 +128,7 @@ class Pipeline {
   // Returns the units with their costs. Units of the same kind have the same
   // cost.
   std::vector<schedule::Unit> Units() {
-    const std::vector<size_t> kinds = KindsOfUnits(compiled_, units_);
+    const std::vector<size_t> kinds = KindsOfUnits(model_.plan, units_);
     std::map<size_t, schedule::Unit> known;
     std::vector<schedule::Unit> out;
     for (int64_t u = 0; u < units_.count(); ++u) {
@@ -184,7 +184,7 @@ class Pipeline {
 
   void Fill(const Cuts& cuts, PipelineCost& out) {
     std::map<std::pair<std::vector<size_t>, bool>, StageCost> known;
-    const std::vector<size_t> kinds = KindsOfUnits(compiled_, units_);
+    const std::vector<size_t> kinds = KindsOfUnits(model_.plan, units_);
     for (size_t s = 0; s + 1 < cuts.size(); ++s) {
       const std::vector<size_t> own(kinds.begin() + cuts[s],
                                     kinds.begin() + cuts[s + 1]);
@@ -283,6 +283,7 @@ class Pipeline {
 
   // Adds a note if another division is clearly faster than the requested one.
   void Suggest(const Cuts& cuts) {
+    if (!model_.layers_known) return;
     if (!planned_.listed && planned_.balance == StageBalance::kSearched) {
       return;
     }
@@ -311,6 +312,11 @@ class Pipeline {
     out.emplace_back(
         "a rank keeps a message that it received and one that it "
         "sends");
+    if (!work_.hidden_known) {
+      out.emplace_back(
+          "a plan file does not contain the sharding of the hidden state: "
+          "assumed to be that of the query's heads");
+    }
     const auto at = work_.mesh.Find(planned_.axis);
     if (at && std::any_of(work_.mesh.axes.begin(),
                           work_.mesh.axes.begin() + static_cast<ptrdiff_t>(*at),
@@ -321,7 +327,7 @@ class Pipeline {
     }
   }
 
-  const Compiled& compiled_;
+  const StagedModel model_;
   const CostInputs& work_;
   const Settings& settings_;
   const PlannedStages& planned_;
@@ -361,12 +367,12 @@ std::optional<bool> PipelineCost::Fits() const {
   return *fullest <= *capacity;
 }
 
-std::optional<PipelineCost> PipelineCostOf(const Compiled& compiled,
+std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const CostInputs& work,
                                            const Settings& settings,
                                            const PlannedStages& stages,
                                            bool exposed, Findings& findings) {
-  return Pipeline(compiled, work, settings, stages, exposed, findings).Run();
+  return Pipeline(model, work, settings, stages, exposed, findings).Run();
 }
 
 }  // namespace shardc::cost

@@ -13,6 +13,7 @@
 #include "cost/memory.h"
 #include "cost/settings.h"
 #include "cost/stage_cost.h"
+#include "cost/stage_inputs.h"
 #include "plan/compile.h"
 #include "plan/planned_stages.h"
 #include "schedule/simulate.h"
@@ -57,11 +58,18 @@ struct PipelineCost {
 // tasks choose another division. With `exposed` a rank computes nothing while
 // it sends. The table has settings.microbatches micro-batches. Finding:
 // microbatches-indivisible.
-std::optional<PipelineCost> PipelineCostOf(const Compiled& compiled,
+std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const CostInputs& work,
                                            const Settings& settings,
                                            const PlannedStages& stages,
                                            bool exposed, Findings& findings);
+
+inline std::optional<PipelineCost> PipelineCostOf(
+    const Compiled& compiled, const CostInputs& work, const Settings& settings,
+    const PlannedStages& stages, bool exposed, Findings& findings) {
+  return PipelineCostOf({compiled.plan, compiled.manifest.separator}, work,
+                        settings, stages, exposed, findings);
+}
 
 }  // namespace shardc::cost
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "cost/chosen_inputs.h"
 #include "plan/placement.h"
 #include "plan/representatives.h"
 #include "source/index.h"
@@ -39,13 +40,13 @@ std::optional<ModelConfig> StageModel(const std::optional<ModelConfig>& whole,
 
 }  // namespace
 
-CostInputs StageInputs(const Compiled& compiled, const CostInputs& all,
+CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
                        const PlannedStages& stages, int64_t begin, int64_t end,
                        bool copies) {
   const StageUnits& units = stages.units;
   const bool last = end == units.count();
   Representatives chosen;
-  const size_t params = compiled.plan.params.size();
+  const size_t params = model.plan.params.size();
   chosen.counts.resize(params);
   chosen.placed.resize(params);
   StackSlices slices(units.stacks.empty() ? 0 : params);
@@ -59,19 +60,19 @@ CostInputs StageInputs(const Compiled& compiled, const CostInputs& all,
       if (!inside && !(last && copies && units.tied[i])) continue;
     }
     chosen.counts[i] = 1;
-    const PlannedParam& param = compiled.plan.params[i];
+    const PlannedParam& param = model.plan.params[i];
     if (!param.coordinate) continue;
     // One parameter at its coordinate: index * size / size.
     const std::string& along =
-        PlacementAxis(compiled.plan, compiled.plan.layouts[param.layout]);
-    chosen.placed[i].count = compiled.plan.mesh.SizeOf(along);
+        PlacementAxis(model.plan, model.plan.layouts[param.layout]);
+    chosen.placed[i].count = model.plan.mesh.SizeOf(along);
     chosen.placed[i].parameters[*param.coordinate] = 1;
   }
-  CostInputs out = MakeCostInputs(
-      compiled,
+  CostInputs out = ChosenInputs(
+      model.plan, model.separator, all,
       StageModel(all.model, LayersIn(begin, end, units.layers).count(),
                  units.layers),
-      all.mode, &chosen, slices.empty() ? nullptr : &slices);
+      chosen, slices.empty() ? nullptr : &slices);
   out.mesh = StageMesh(all.mesh, stages.axis);
   if (!last) {
     for (ParamClass& param : out.params) {
@@ -83,15 +84,23 @@ CostInputs StageInputs(const Compiled& compiled, const CostInputs& all,
   return out;
 }
 
-std::vector<size_t> KindsOfUnits(const Compiled& compiled,
-                                 const StageUnits& units) {
+CostInputs StagedPlanInputs(const PlanView& plan,
+                            std::optional<ModelConfig> model) {
+  CostInputs out = MakeCostInputs(plan, std::move(model), Mode::kTrain);
+  const auto hidden = out.Hidden();
+  const AxisGroup& heads = out.query[2];
+  if (hidden && *hidden % out.Parts(heads) == 0) out.hidden = heads;
+  return out;
+}
+
+std::vector<size_t> KindsOfUnits(const Plan& plan, const StageUnits& units) {
   std::vector<std::vector<uint32_t>> layouts(AsIndex(units.count()));
   for (size_t i = 0; i < units.of.size(); ++i) {
     const LayerStackRange* stack = units.StackOf(i);
     const int64_t first = stack == nullptr ? units.of[i] : 1 + stack->first;
     const int64_t count = stack == nullptr ? 1 : stack->layers;
     for (int64_t u = first; u < first + count; ++u) {
-      layouts[AsIndex(u)].push_back(compiled.plan.params[i].layout);
+      layouts[AsIndex(u)].push_back(plan.params[i].layout);
     }
   }
   std::map<std::vector<uint32_t>, size_t> known;

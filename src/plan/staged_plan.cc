@@ -1,0 +1,261 @@
+// A plan states the stages of each parameter, and the layers of each stage. The
+// layer of a parameter is the number in its name:
+//
+//   "model.layers.9.up.weight": {"stages": [1]}, stage 1 with layers [8, 16]
+//     ->  layer 9, unit 10
+//   "lm_head.weight": {"stages": [3]}, stage 3 with the part `last`
+//     ->  the last unit
+#include "plan/staged_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "model/name.h"
+#include "plan/stage_schedule.h"
+#include "roles/layer_units.h"
+#include "schedule/schedules.h"
+#include "source/index.h"
+#include "source/wording.h"
+
+namespace shardc {
+namespace {
+
+class PlanStager {
+ public:
+  PlanStager(const PlanView& view, Findings& findings)
+      : view_(view),
+        stages_(*view.plan.stages),
+        place_(view.plan.mesh_place),
+        findings_(findings) {}
+
+  std::optional<StagedPlan> Run(const PlanSchedule& given) {
+    FindSeparator();
+    FillPlan();
+    PlannedStages& to = out_.stages;
+    to.axis = stages_.axis;
+    to.place = place_;
+    to.sized = true;
+    if (!ReadTable(given)) return std::nullopt;
+    ReadUnits();
+    to.cuts.push_back(0);
+    for (size_t s = 1; s < stages_.of.size(); ++s) {
+      to.cuts.push_back(1 + stages_.of[s].layers.first);
+    }
+    to.cuts.push_back(to.units.count());
+    return std::move(out_);
+  }
+
+ private:
+  void FindSeparator() {
+    for (const ReadParam& param : view_.plan.params) {
+      if (param.name.find('/') != std::string::npos) out_.separator = '/';
+    }
+  }
+
+  void FillPlan() {
+    Plan& plan = out_.plan;
+    plan.mesh = view_.plan.mesh;
+    plan.modes = {Mode::kTrain};
+    plan.placement_axes.resize(view_.rules.size());
+    std::map<std::string, uint32_t> known;
+    for (size_t i = 0; i < view_.plan.params.size(); ++i) {
+      const ReadParam& param = view_.plan.params[i];
+      plan.names.emplace_back(param.name);
+      const int32_t rule = view_.rule_of[i];
+      const auto [at, added] = known.try_emplace(
+          LayoutKey(param, rule), static_cast<uint32_t>(plan.layouts.size()));
+      if (added) AddLayout(param, rule);
+      PlannedParam own;
+      own.tensor = static_cast<uint32_t>(i);
+      own.layout = at->second;
+      if (param.placement && rule >= 0) {
+        plan.placement_axes[AsIndex(rule)] = param.placement->axis;
+        own.coordinate = param.placement->coordinate;
+      }
+      plan.params.push_back(own);
+    }
+  }
+
+  // Parameters with the same key share a layout.
+  static std::string LayoutKey(const ReadParam& param, int32_t rule) {
+    std::string out = std::to_string(rule) + "\n";
+    if (param.type.shape) out += ShapeText(*param.type.shape);
+    out += "\n";
+    if (param.type.dtype) out += DtypeName(*param.type.dtype);
+    out += "\n" + SpecText(param.spec);
+    for (const auto& [mode, spec] : param.modes) {
+      out += "\n" + std::string(ModeName(mode)) + SpecText(spec);
+    }
+    return out;
+  }
+
+  void AddLayout(const ReadParam& param, int32_t rule) {
+    ParamLayout layout;
+    layout.rule = rule;
+    layout.type = static_cast<uint32_t>(out_.plan.types.size());
+    layout.modes.resize(1);
+    layout.modes[0].spec = param.spec;
+    out_.plan.types.push_back(param.type);
+    out_.plan.layouts.push_back(std::move(layout));
+  }
+
+  bool Refuse(const Code& code, std::string message, std::string_view help) {
+    findings_.Add(code, place_, std::move(message), std::string(help));
+    return false;
+  }
+
+  // Makes the table of the plan's schedule, or takes that of the schedule's
+  // file, whose digest the plan has.
+  bool ReadTable(const PlanSchedule& given) {
+    PlannedStages& to = out_.stages;
+    const auto own = static_cast<int32_t>(
+        std::min<int64_t>(stages_.microbatches, INT32_MAX));
+    const int32_t count = given.microbatches.value_or(own);
+    ScheduleRequest request;
+    request.name = given.file.empty() ? stages_.schedule : given.file;
+    request.is_file = !given.file.empty();
+    request.ranks = static_cast<int32_t>(stages_.ranks);
+    request.microbatches = count;
+    request.place = request.virtual_place = place_;
+    if (!request.is_file) {
+      if (schedule::FindSchedule(request.name) == nullptr) {
+        return Refuse(code::kUsage,
+                      "the schedule of the plan is the file " +
+                          ShortQuote(request.name) +
+                          ", of which the plan has the digest alone",
+                      "give the file with `--schedule FILE`");
+      }
+      request.virtual_stages = static_cast<int32_t>(
+          std::min<int64_t>(stages_.virtual_stages, INT32_MAX));
+    }
+    auto table = MakeScheduleTable(request, findings_);
+    if (!table) return false;
+    if (table->ranks() != stages_.ranks ||
+        AsIndex(table->stages) != stages_.of.size() ||
+        (count == own && TableDigest(*table) != stages_.table)) {
+      return Refuse(code::kUsage,
+                    "the schedule " + ShortQuote(request.name) +
+                        " has another table than the one that the plan was "
+                        "made with",
+                    request.is_file
+                        ? "give the file of the plan's schedule"
+                        : "write the plan again with `shardc plan -o FILE`");
+    }
+    to.table = std::move(*table);
+    return true;
+  }
+
+  void ReadUnits() {
+    StageUnits& units = out_.stages.units;
+    units.layers = stages_.of.back().layers.end;
+    const auto& params = view_.plan.params;
+    bool has_head = false, stacked = false;
+    for (const ReadParam& param : params) {
+      stacked = stacked || param.stages.dim;
+      const ParameterRole role = Classify(param.name, out_.separator);
+      if (param.stages.dim) {
+        AddStack(param.stages);
+      } else {
+        units.of.push_back(UnitOf(param, role));
+      }
+      units.stack_of.resize(units.of.size());
+      const bool end =
+          units.of.back() == 0 || units.of.back() == units.layers + 1;
+      has_head = has_head || (end && role.module_role == Role::kHead);
+      units.tied.push_back(units.of.back() == 0 &&
+                           role.module_role == Role::kEmbedding);
+    }
+    if (has_head) std::fill(units.tied.begin(), units.tied.end(), false);
+    if (!stacked) units.stack_of.clear();
+    PlaceStacks();
+  }
+
+  // The unit of a parameter that is in no stack. A layer that its name does not
+  // state is taken to be the first one of its stage.
+  int64_t UnitOf(const ReadParam& param, const ParameterRole& role) {
+    const PlanStage& own = stages_.of[AsIndex(param.stages.of.front().stage)];
+    const auto layer = LayerOf(param.name, out_.separator);
+    if (layer && layer->layer >= own.layers.first &&
+        layer->layer < own.layers.end) {
+      return 1 + layer->layer;
+    }
+    if (own.first && (!own.last || IsBeforeLayers(role, param.name))) return 0;
+    if (own.last) return 1 + out_.stages.units.layers;
+    out_.layers_known = false;
+    return 1 + own.layers.first;
+  }
+
+  void AddStack(const ParamStages& own) {
+    StageUnits& units = out_.stages.units;
+    LayerStackRange stack;
+    stack.dim = static_cast<int>(*own.dim);
+    stack.dims = static_cast<int>(own.dims);
+    stack.layers = own.layers;
+    stack.first = FirstLayer(own);
+    const auto at = std::find_if(
+        units.stacks.begin(), units.stacks.end(),
+        [&](const LayerStackRange& other) {
+          return std::tie(other.dim, other.dims, other.layers, other.first) ==
+                 std::tie(stack.dim, stack.dims, stack.layers, stack.first);
+        });
+    units.stack_of.resize(units.of.size());
+    units.stack_of.push_back(static_cast<uint32_t>(at - units.stacks.begin()));
+    units.of.push_back(StageUnits::kStacked);
+    if (at == units.stacks.end()) units.stacks.push_back(stack);
+  }
+
+  // The first layer of a stack in the model, from a stage that has only a part
+  // of the stack. A stack that stage s has alone has -1 - s until PlaceStacks.
+  int64_t FirstLayer(const ParamStages& own) const {
+    for (const StageShare& share : own.of) {
+      const LayerRange& layers = stages_.of[AsIndex(share.stage)].layers;
+      if (share.begin > 0) return layers.first - share.begin;
+      if (share.end < own.layers) return layers.end - share.end;
+    }
+    return -1 - own.of.front().stage;
+  }
+
+  // Places the stacks that one stage has alone, of which the plan does not
+  // state the layers: they are those of the stage that no other stack has.
+  void PlaceStacks() {
+    auto& stacks = out_.stages.units.stacks;
+    const std::vector<LayerStackRange> found = stacks;
+    for (LayerStackRange& stack : stacks) {
+      if (stack.first >= 0) continue;
+      const LayerRange& own = stages_.of[AsIndex(-1 - stack.first)].layers;
+      std::vector<int64_t> free;
+      for (int64_t layer = own.first; layer < own.end; ++layer) {
+        const bool taken = std::any_of(
+            found.begin(), found.end(), [&](const LayerStackRange& other) {
+              return other.first >= 0 && layer >= other.first &&
+                     layer < other.first + other.layers;
+            });
+        if (!taken) free.push_back(layer);
+      }
+      // A stage with several such stacks has more layers than one of them.
+      const bool known = std::ssize(free) == stack.layers;
+      out_.layers_known = out_.layers_known && known;
+      stack.first = known ? free.front() : own.first;
+    }
+  }
+
+  const PlanView& view_;
+  const PlanStages& stages_;
+  const Place place_;
+  Findings& findings_;
+  StagedPlan out_;
+};
+
+}  // namespace
+
+std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
+                                       const PlanSchedule& given,
+                                       Findings& findings) {
+  return PlanStager(view, findings).Run(given);
+}
+
+}  // namespace shardc
