@@ -30,34 +30,36 @@ struct CostCommand {
   bool explain = false, profiles = false, allow_edited = false;
 };
 
+// The opened and compiled target, or the plan of a file.
+struct Inputs {
+  StagedTarget target;
+  std::optional<PlanView> view;
+
+  // Whether files or flags divide the model into stages.
+  bool HasStages(const StageFlags& flags) const {
+    if (flags.None()) return false;
+    return view ? view->plan.stages.has_value()
+                : flags.Given() || target.declared;
+  }
+};
+
 // Reads the plan file.
 std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
                                          const std::string& model, Mode mode,
-                                         Findings& findings) {
+                                         Inputs& inputs, Findings& findings) {
   const SourceRef source = ReadSource(command.plan, findings);
   if (source == nullptr) return std::nullopt;
   const auto document = JsonDocument::Parse(source, findings);
   if (document == nullptr) return std::nullopt;
-  const auto view =
+  inputs.view =
       ViewPlan(*document, EditedPlanOf(command.allow_edited), findings);
-  std::optional<ModelConfig> config;
+  std::optional<ModelConfig>& config = inputs.target.model;
   if (!model.empty()) config = ReadModelConfig(model, findings);
-  if (!view || (!model.empty() && !config)) return std::nullopt;
-  if (view->plan.stages) {
-    findings.Add(code::kUsage, view->plan.mesh_place,
-                 "the plan has stages, and a plan file does not say how the "
-                 "names of layers are read",
-                 "give the inputs in place of `--plan`");
-    return std::nullopt;
-  }
-  return cost::MakeCostInputs(*view, std::move(config), mode);
+  if (!inputs.view || (!model.empty() && !config)) return std::nullopt;
+  return inputs.HasStages(command.stages) && mode == Mode::kTrain
+             ? cost::StagedPlanInputs(*inputs.view, config)
+             : cost::MakeCostInputs(*inputs.view, config, mode);
 }
-
-// The target and the compiled plan, if no plan file is given.
-struct Inputs {
-  std::optional<ModelConfig> model;
-  std::unique_ptr<const Compiled> compiled;
-};
 
 // Compiles the inputs. Sets `found` to true if they are readable but give no
 // plan.
@@ -66,15 +68,15 @@ std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Common& common, Mode mode,
                                             bool& found, Inputs& inputs,
                                             Findings& findings) {
-  std::optional<ModelConfig>& model = inputs.model;
-  inputs.compiled =
-      LoadAndCompile(command.flags.inputs, target, common, findings, &model);
-  if (inputs.compiled == nullptr) return std::nullopt;
-  Findings wrong = PlanFindings(*inputs.compiled);
+  inputs.target = CompileStaged(command.stages, command.flags.inputs, target,
+                                common, findings);
+  const Compiled* const compiled = inputs.target.compiled.get();
+  if (compiled == nullptr) return std::nullopt;
+  Findings wrong = PlanFindings(*compiled);
   found = wrong.HasErrors();
   findings.Append(std::move(wrong));
   if (found) return std::nullopt;
-  return cost::MakeCostInputs(*inputs.compiled, model, mode);
+  return cost::MakeCostInputs(*compiled, inputs.target.model, mode);
 }
 
 int ListProfiles(const CostCommand& command, const Common& common,
@@ -89,29 +91,44 @@ int ListProfiles(const CostCommand& command, const Common& common,
   return PutResult(write, command.output, findings) ? kDone : kFailed;
 }
 
+// The cost of the stages of the compiled plan, or of those of the file.
+std::optional<cost::PipelineCost> CostOfStages(
+    const StageFlags& flags, const Inputs& inputs, const cost::CostInputs& work,
+    cost::Settings settings, const StageSizes& sizes, Findings& findings) {
+  if (inputs.view) {
+    const auto staged =
+        PlanStagesOfCommand(flags, *inputs.view, sizes, findings);
+    if (!staged) return std::nullopt;
+    settings.microbatches = staged->stages.table.microbatches;
+    return cost::PipelineCostOf(
+        cost::StagedModel{staged->plan, staged->separator,
+                          staged->layers_known},
+        work, settings, staged->stages, flags.Exposed(), findings);
+  }
+  const StagedTarget& target = inputs.target;
+  const auto planned = StagesOfCommand(flags, target.stages(), *target.compiled,
+                                       target.config(), sizes, findings);
+  if (planned == nullptr) return std::nullopt;
+  settings.microbatches = planned->table.microbatches;
+  return cost::PipelineCostOf(*target.compiled, work, settings, *planned,
+                              flags.Exposed(), findings);
+}
+
 // Prints the cost of the stages of a pipeline, instead of the cost of all
 // layers.
 int RunStages(const CostCommand& command, const Inputs& inputs,
-              const StageDeclaration* declared, const cost::CostInputs& work,
-              const cost::Settings& settings, const Target& target,
-              const Common& common, Findings& findings) {
+              const cost::CostInputs& work, const cost::Settings& settings,
+              const Target& target, const Common& common, Findings& findings) {
   cost::Settings own = settings;
-  const auto microbatches = StageMicrobatches(
-      !command.flags.microbatches.empty(), settings.microbatches, declared);
-  const auto request = StageRequestOf(
-      command.stages, declared, work.mesh,
-      {work.mode, own.batch, own.length, microbatches}, findings);
-  if (!request) return StageStatus(findings);
-  own.microbatches = request->table.microbatches;
-  const auto planned = DivideIntoStages(*inputs.compiled,
-                                        inputs.model ? &*inputs.model : nullptr,
-                                        *request, findings);
-  if (!planned) return StageStatus(findings);
+  StageSizes sizes = {work.mode, own.batch, own.length, {}};
+  if (!command.flags.microbatches.empty()) {
+    sizes.microbatches = settings.microbatches;
+  }
   if (own.profile == nullptr && work.mesh.device) {
     own.profile = FindDeviceProfile(work.mesh.device->profile);
   }
-  const auto cost = cost::PipelineCostOf(*inputs.compiled, work, own, *planned,
-                                         command.stages.Exposed(), findings);
+  const auto cost =
+      CostOfStages(command.stages, inputs, work, own, sizes, findings);
   if (!cost) return StageStatus(findings);
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
@@ -147,31 +164,26 @@ int RunCost(const CostCommand& given, const Common& common,
   if (!target || !mode) return kFailed;
   if (command.stages.Given() && !command.plan.empty()) {
     findings.Add(code::kUsage, FlagPlace("--stages", command.stages.axis),
-                 "stages are made of the inputs: a plan file does not say how "
-                 "layers are named and counted",
+                 "`--stages` divides the inputs of a plan: a plan file has its "
+                 "own stages, or none",
                  "give the inputs in place of `--plan`");
     return kFailed;
   }
   const auto settings = CostSettings(command.flags, *target, *mode, findings);
   bool found = false;
   Inputs inputs;
-  const auto work = command.plan.empty()
-                        ? CompileWork(command, *target, common, *mode, found,
-                                      inputs, findings)
-                        : ReadWork(command, target->model, *mode, findings);
+  const auto work =
+      command.plan.empty()
+          ? CompileWork(command, *target, common, *mode, found, inputs,
+                        findings)
+          : ReadWork(command, target->model, *mode, inputs, findings);
   if (!settings || !work) return found ? kFound : kFailed;
-  std::optional<StageDeclaration> declared;
-  if (inputs.compiled != nullptr &&
-      !ReadDeclaredStages(command.stages, *target, command.flags.inputs.asked,
-                          inputs.compiled->rules, declared, findings)) {
-    return kFailed;
+  if (inputs.HasStages(command.stages)) {
+    return RunStages(command, inputs, *work, *settings, *target, common,
+                     findings);
   }
-  if (command.stages.Given() || declared) {
-    return RunStages(command, inputs, declared ? &*declared : nullptr, *work,
-                     *settings, *target, common, findings);
-  }
-  cost::Report report =
-      CostOf(inputs.compiled.get(), inputs.model, *work, *settings);
+  cost::Report report = CostOf(inputs.target.compiled.get(),
+                               inputs.target.model, *work, *settings);
   report.target = target->name;
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
@@ -241,9 +253,9 @@ Unknown parts are listed and left out of the total, never guessed: activations
 need `--batch` and `--seq`, the KV cache needs `--model`, `--batch` and
 `--kv-len`. `--explain` lists the assumptions of each figure.
 
-With `--stages AXIS`, or a `stages:` section of the rules or of the target, the
-layers are divided into the stages of a pipeline over an axis that no spec uses.
-Each rank is printed with its layers and bytes, then the time of a step: the
+With `--stages AXIS`, a `stages:` section of the rules or of the target, or a
+plan file that has stages, the layers are divided into the stages of a pipeline
+over an axis that no spec uses. Each rank is printed with its layers and bytes, then the time of a step: the
 schedule's table (`shardc schedule`) is run with the times of each stage's own
 program, and what all ranks do after their tasks is added. `--assign cost`
 searches for the division whose longest stage is shortest; `--microbatches` is

@@ -93,20 +93,13 @@ struct OfInputs {
 
 // Divides the layers by the declared stages, where flags give no other ones.
 // Returns false after a finding.
-bool DivideDeclared(const ExportFlags& flags, const Target& target,
-                    const Compiled& compiled,
-                    const std::optional<ModelConfig>& model, OfInputs& out,
-                    Findings& findings) {
+bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
+                    OfInputs& out, Findings& findings) {
   StageFlags stages;
   stages.assign = flags.assign;
   stages.virtual_stages = flags.virtual_stages;
   stages.schedule = flags.schedule;
-  std::optional<StageDeclaration> declared;
-  if (!ReadDeclaredStages(stages, target, flags.inputs.asked, compiled.rules,
-                          declared, findings)) {
-    return false;
-  }
-  if (!declared) return true;
+  if (!target.declared) return true;
   // The cost model's search needs a batch, which exports do not take.
   if (flags.assign == "cost") {
     ParseInteger("--assign", flags.assign, 0, findings);
@@ -118,12 +111,10 @@ bool DivideDeclared(const ExportFlags& flags, const Target& target,
         ParseInteger("--microbatches", flags.microbatches, 1, findings);
     if (!microbatches) return false;
   }
-  const auto request =
-      MergedStages(stages, *declared, compiled.mesh, microbatches, findings);
-  if (!request) return false;
   const auto planned =
-      DivideIntoStages(compiled, model ? &*model : nullptr, *request, findings);
-  if (!planned) return false;
+      DeclaredOrMergedStages(stages, *target.declared, *target.compiled,
+                             target.config(), microbatches, findings);
+  if (planned == nullptr) return false;
   exports::PipelineChoice& choice = out.stages.emplace();
   choice.axis = planned->axis;
   choice.table = planned->table;
@@ -151,9 +142,9 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
   }
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return std::nullopt;
-  std::optional<ModelConfig> model;
-  const auto compiled =
-      LoadAndCompile(flags.inputs, *target, common, findings, &model);
+  const StagedTarget opened =
+      CompileStaged({}, flags.inputs, *target, common, findings);
+  const Compiled* const compiled = opened.compiled.get();
   if (compiled == nullptr) return std::nullopt;
   Findings found = PlanFindings(*compiled);
   if (!staged) found.Append(StageFindings(*compiled));
@@ -163,7 +154,7 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
     return std::nullopt;
   }
   if (staged && flags.stages.empty() &&
-      !DivideDeclared(flags, *target, *compiled, model, of_inputs, findings)) {
+      !DivideDeclared(flags, opened, of_inputs, findings)) {
     status = StageStatus(findings);
     return std::nullopt;
   }

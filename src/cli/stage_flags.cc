@@ -5,11 +5,11 @@
 //     ->  the table of zbv on 8 ranks with 16 stages
 #include "cli/stage_flags.h"
 
+#include <utility>
 #include <vector>
 
 #include "cli/output.h"
 #include "cli/schedule_table.h"
-#include "parse/stages_read.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -41,10 +41,8 @@ Place StagesPlace(const StageFlags& flags, const StageDeclaration* declared) {
              : FlagPlace("--stages", flags.axis);
 }
 
-bool CheckSizes(const StageFlags& flags, const StageDeclaration* declared,
-                const StageSizes& sizes, Findings& findings) {
-  const Place place = StagesPlace(flags, declared);
-  const bool given = flags.Given();
+bool CheckSizes(const Place& place, bool given, const StageSizes& sizes,
+                Findings& findings) {
   if (sizes.mode != Mode::kTrain) {
     findings.Add(code::kUsage, place,
                  std::string(given ? "`--stages` is" : "`stages` are") +
@@ -84,6 +82,75 @@ std::optional<schedule::Table> TableOf(const StageFlags& flags,
   return ScheduleTable(choice, findings);
 }
 
+// The stages of a file, with those keys replaced that flags give.
+std::optional<StageRequest> MergedStages(const StageFlags& flags,
+                                         const StageDeclaration& declared,
+                                         const Mesh& mesh,
+                                         std::optional<int64_t> given,
+                                         Findings& findings) {
+  StageDeclaration own = declared;
+  if (flags.Given()) {
+    own.axis = flags.axis;
+    own.axis_place = {};
+  }
+  if (!flags.virtual_stages.empty()) {
+    own.virtual_stages =
+        ScheduleSize("--virtual", flags.virtual_stages, findings);
+    own.virtual_place = FlagPlace("--virtual", flags.virtual_stages);
+    if (!own.virtual_stages) return std::nullopt;
+  }
+  std::optional<int32_t> microbatches;
+  if (given) {
+    microbatches =
+        ScheduleSize("--microbatches", std::to_string(*given), findings);
+    if (!microbatches) return std::nullopt;
+  }
+  if (!flags.schedule.empty()) {
+    own.schedule = flags.schedule;
+    own.schedule_is_file = IsScheduleFile(flags.schedule);
+    own.schedule_place = FlagPlace("--schedule", flags.schedule);
+  }
+  auto out = DeclaredRequest(own, mesh, microbatches, findings);
+  if (!out || !ReadAssign(flags, *out, findings)) return std::nullopt;
+  return out;
+}
+
+// The stages that flags alone give.
+std::optional<StageRequest> FlaggedStages(const StageFlags& flags,
+                                          const Mesh& mesh,
+                                          const StageSizes& sizes,
+                                          Findings& findings) {
+  StageRequest out;
+  out.axis = flags.axis;
+  out.balance = StageBalance::kSearched;
+  if (!ReadAssign(flags, out, findings)) return std::nullopt;
+  auto table = TableOf(flags, mesh, flags.axis, sizes, findings);
+  if (!table) return std::nullopt;
+  out.table = std::move(*table);
+  return out;
+}
+
+// Whether flags ask for the division that the target was compiled with.
+bool AskForDeclared(const StageFlags& flags, const Compiled& compiled,
+                    std::optional<int64_t> microbatches) {
+  if (flags.Given() || !flags.assign.empty() || !flags.virtual_stages.empty() ||
+      !flags.schedule.empty()) {
+    return false;
+  }
+  return !microbatches ||
+         (compiled.stages != nullptr &&
+          compiled.stages->table.microbatches == *microbatches);
+}
+
+std::shared_ptr<const PlannedStages> Divided(
+    const std::optional<StageRequest>& request, const Compiled& compiled,
+    const ModelConfig* config, Findings& findings) {
+  if (!request) return nullptr;
+  auto stages = DivideIntoStages(compiled, config, *request, findings);
+  if (!stages) return nullptr;
+  return std::make_shared<const PlannedStages>(std::move(*stages));
+}
+
 }  // namespace
 
 Options OptionsOf(StageFlags& flags) {
@@ -118,78 +185,81 @@ Options OptionsOf(StageFlags& flags) {
            .checked = true}};
 }
 
-bool ReadDeclaredStages(const StageFlags& flags, const Target& target,
-                        const TargetRequest& asked, const RuleSet& rules,
-                        std::optional<StageDeclaration>& out,
-                        Findings& findings) {
-  if (flags.None()) return true;
-  const size_t before = findings.errors();
-  out = DeclaredStages(target, rules, RulesBoundary(target, asked), findings);
-  return findings.errors() == before;
-}
-
-std::optional<int64_t> StageMicrobatches(bool given, int64_t flag,
-                                         const StageDeclaration* declared) {
-  if (given || declared == nullptr) return flag;
-  if (declared->microbatches) return *declared->microbatches;
-  if (declared->schedule_is_file) return std::nullopt;
-  return 1;
-}
-
-std::optional<StageRequest> MergedStages(const StageFlags& flags,
-                                         const StageDeclaration& declared,
-                                         const Mesh& mesh,
-                                         std::optional<int64_t> given,
-                                         Findings& findings) {
-  StageDeclaration own = declared;
-  if (flags.Given()) {
-    own.axis = flags.axis;
-    own.axis_place = {};
-  }
-  if (!flags.virtual_stages.empty()) {
-    own.virtual_stages =
-        ScheduleSize("--virtual", flags.virtual_stages, findings);
-    own.virtual_place = FlagPlace("--virtual", flags.virtual_stages);
-    if (!own.virtual_stages) return std::nullopt;
-  }
-  std::optional<int32_t> microbatches;
-  if (given) {
-    microbatches =
-        ScheduleSize("--microbatches", std::to_string(*given), findings);
-    if (!microbatches) return std::nullopt;
-  }
-  if (!flags.schedule.empty()) {
-    own.schedule = flags.schedule;
-    own.schedule_is_file = IsScheduleFile(flags.schedule);
-    own.schedule_place = FlagPlace("--schedule", flags.schedule);
-  }
-  auto out = DeclaredRequest(own, mesh, microbatches, findings);
-  if (!out || !ReadAssign(flags, *out, findings)) return std::nullopt;
+StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
+                           const Target& target, const Common& common,
+                           Findings& findings) {
+  StagedTarget out;
+  auto opened = LoadTarget(inputs, target, common, findings);
+  if (!opened) return out;
+  out.model = opened->model;
+  if (!flags.None()) out.declared = opened->stages;
+  out.compiled = CompileTarget(std::move(*opened), findings);
   return out;
 }
 
-std::optional<StageRequest> StageRequestOf(const StageFlags& flags,
-                                           const StageDeclaration* declared,
-                                           const Mesh& mesh,
-                                           const StageSizes& sizes,
-                                           Findings& findings) {
+std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
+    const StageFlags& flags, const StageDeclaration& declared,
+    const Compiled& compiled, const ModelConfig* config,
+    std::optional<int64_t> microbatches, Findings& findings) {
+  if (!AskForDeclared(flags, compiled, microbatches)) {
+    return Divided(
+        MergedStages(flags, declared, compiled.mesh, microbatches, findings),
+        compiled, config, findings);
+  }
+  // Why the target's own division was refused.
+  for (const Finding& finding : compiled.stage_findings) {
+    findings.Add(finding);
+  }
+  return compiled.stages;
+}
+
+std::shared_ptr<const PlannedStages> StagesOfCommand(
+    const StageFlags& flags, const StageDeclaration* declared,
+    const Compiled& compiled, const ModelConfig* config,
+    const StageSizes& sizes, Findings& findings) {
   const std::string& axis =
       flags.Given() || declared == nullptr ? flags.axis : declared->axis;
-  if (!StageRanks(mesh, axis, StagesPlace(flags, declared), findings) ||
-      !CheckSizes(flags, declared, sizes, findings)) {
+  if (!StageRanks(compiled.mesh, axis, StagesPlace(flags, declared),
+                  findings) ||
+      !CheckSizes(StagesPlace(flags, declared), flags.Given(), sizes,
+                  findings)) {
+    return nullptr;
+  }
+  return declared == nullptr
+             ? Divided(FlaggedStages(flags, compiled.mesh, sizes, findings),
+                       compiled, config, findings)
+             : DeclaredOrMergedStages(flags, *declared, compiled, config,
+                                      sizes.microbatches, findings);
+}
+
+std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
+                                              const PlanView& view,
+                                              const StageSizes& sizes,
+                                              Findings& findings) {
+  const std::string nothing;
+  const std::pair<std::string_view, const std::string&> given[] = {
+      {"--assign", flags.assign},
+      {"--virtual", flags.virtual_stages},
+      {"--schedule",
+       IsScheduleFile(flags.schedule) ? nothing : flags.schedule}};
+  for (const auto& [name, value] : given) {
+    if (value.empty()) continue;
+    findings.Add(code::kUsage, FlagPlace(name, value),
+                 "the plan is divided into stages already, which `" +
+                     std::string(name) + "` would replace",
+                 "give the inputs in place of `--plan`");
     return std::nullopt;
   }
-  if (declared != nullptr) {
-    return MergedStages(flags, *declared, mesh, sizes.microbatches, findings);
+  if (!CheckSizes(view.plan.mesh_place, false, sizes, findings)) {
+    return std::nullopt;
   }
-  StageRequest out;
-  out.axis = axis;
-  out.balance = StageBalance::kSearched;
-  if (!ReadAssign(flags, out, findings)) return std::nullopt;
-  auto table = TableOf(flags, mesh, axis, sizes, findings);
-  if (!table) return std::nullopt;
-  out.table = std::move(*table);
-  return out;
+  PlanSchedule schedule = {flags.schedule};
+  if (sizes.microbatches) {
+    schedule.microbatches = ScheduleSize(
+        "--microbatches", std::to_string(*sizes.microbatches), findings);
+    if (!schedule.microbatches) return std::nullopt;
+  }
+  return StagedPlanOf(view, schedule, findings);
 }
 
 }  // namespace shardc::cli

@@ -6,6 +6,7 @@
 #include "cli/verify_stages.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,22 +50,15 @@ bool CanStage(const StageFlags& flags, const StageDeclaration* declared,
   return false;
 }
 
+// The division with the numbers of layers that the cost model chooses.
 std::optional<verify::StageSettings> StagesToVerify(
-    const StageFlags& flags, const StageDeclaration* declared,
-    const Compiled& compiled, const std::optional<ModelConfig>& model,
-    const verify::StepRequest& request, std::optional<int64_t> microbatches,
-    Findings& findings) {
-  const auto stages = StageRequestOf(
-      flags, declared, compiled.mesh,
-      {Mode::kTrain, request.batch, request.length, microbatches}, findings);
-  if (!stages) return std::nullopt;
-  const auto planned =
-      DivideIntoStages(compiled, model ? &*model : nullptr, *stages, findings);
-  if (!planned) return std::nullopt;
+    const PlannedStages& planned, const Compiled& compiled,
+    const std::optional<ModelConfig>& model, const verify::StepRequest& request,
+    bool exposed, Findings& findings) {
   cost::Settings settings;
   settings.batch = request.batch;
   settings.length = request.length;
-  settings.microbatches = planned->table.microbatches;
+  settings.microbatches = planned.table.microbatches;
   settings.remat = request.remat;
   settings.zero = request.zero;
   if (compiled.mesh.device) {
@@ -72,12 +66,12 @@ std::optional<verify::StageSettings> StagesToVerify(
   }
   const cost::CostInputs work =
       cost::MakeCostInputs(compiled, model, Mode::kTrain);
-  const auto divided = cost::PipelineCostOf(compiled, work, settings, *planned,
-                                            flags.Exposed(), findings);
+  const auto divided = cost::PipelineCostOf(compiled, work, settings, planned,
+                                            exposed, findings);
   if (!divided) return std::nullopt;
   verify::StageSettings out;
-  out.axis = planned->axis;
-  out.mesh = StageMesh(compiled.mesh, planned->axis);
+  out.axis = planned.axis;
+  out.mesh = StageMesh(compiled.mesh, planned.axis);
   out.table = divided->table;
   for (const cost::StageCost& stage : divided->stages) {
     out.layers.push_back(stage.LayersOf(divided->layers).count());
@@ -120,35 +114,33 @@ bool DivideStep(const StepDivision& division, const Compiled& compiled,
                 const std::optional<ModelConfig>& model,
                 verify::StepRequest& request,
                 std::optional<verify::StageSettings>& out, Findings& findings) {
-  std::optional<StageDeclaration> read;
-  if (division.trains &&
-      !ReadDeclaredStages(division.flags, division.target, division.asked,
-                          compiled.rules, read, findings)) {
-    return false;
-  }
-  const StageDeclaration* declared = read ? &*read : nullptr;
-  const auto microbatches = StageMicrobatches(division.microbatches_given,
-                                              request.microbatches, declared);
-  request.microbatches = microbatches.value_or(1);
-  if (!CheckMicrobatches(request.microbatches, findings)) {
-    return false;
+  const StageDeclaration* declared =
+      division.trains ? division.declared : nullptr;
+  const bool staged = declared != nullptr || division.flags.Given();
+  std::shared_ptr<const PlannedStages> planned;
+  if (!CheckMicrobatches(request.microbatches, findings)) return false;
+  if (staged) {
+    if (!CanStage(division.flags, declared, request, findings)) return false;
+    StageSizes sizes = {Mode::kTrain, division.usual_batch, request.length, {}};
+    if (division.microbatches_given) sizes.microbatches = request.microbatches;
+    planned = StagesOfCommand(division.flags, declared, compiled,
+                              model ? &*model : nullptr, sizes, findings);
+    if (planned == nullptr) return false;
+    request.microbatches = planned->table.microbatches;
+    if (!CheckMicrobatches(request.microbatches, findings)) return false;
   }
   if (request.batch == 0) {
     request.batch =
         declared == nullptr
             ? division.usual_batch
-            : StagedBatch(compiled.mesh, declared->axis, division.usual_batch,
+            : StagedBatch(compiled.mesh, planned->axis, division.usual_batch,
                           request.microbatches);
   }
   if (!CheckBatch(request, findings)) return false;
-  if (declared == nullptr && !division.flags.Given()) return true;
-  if (!CanStage(division.flags, declared, request, findings)) return false;
-  out = StagesToVerify(division.flags, declared, compiled, model, request,
-                       microbatches, findings);
-  if (!out) return false;
-  request.microbatches = out->table.microbatches;
-  return CheckMicrobatches(request.microbatches, findings) &&
-         CheckBatch(request, findings);
+  if (!staged) return true;
+  out = StagesToVerify(*planned, compiled, model, request,
+                       division.flags.Exposed(), findings);
+  return out.has_value();
 }
 
 }  // namespace shardc::cli

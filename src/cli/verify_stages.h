@@ -17,9 +17,8 @@ inline constexpr int64_t kMostMicrobatches = 64;
 
 struct StepDivision {
   const StageFlags& flags;
-  bool microbatches_given = false;  // by a flag
-  const Target& target;
-  const TargetRequest& asked;
+  bool microbatches_given = false;             // by a flag
+  const StageDeclaration* declared = nullptr;  // null without
   bool trains = true;  // stages are those of a training step
   int64_t usual_batch = 0;
 };

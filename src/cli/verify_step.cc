@@ -307,8 +307,10 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
   if (!target) return nullptr;
   auto settings = ReadSettings(flags, *target, common, ranks, findings);
   auto out = std::make_unique<StepInputFiles>();
-  out->compiled =
-      LoadAndCompile(flags.inputs, *target, common, findings, &out->model);
+  StagedTarget opened =
+      CompileStaged(flags.stages, flags.inputs, *target, common, findings);
+  out->model = std::move(opened.model);
+  out->compiled = std::move(opened.compiled);
   if (!settings || out->compiled == nullptr) return nullptr;
   if (!CanDescribe(*out->compiled, findings)) return nullptr;
   out->settings = std::move(*settings);
@@ -322,8 +324,7 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
   const StepDivision division = {
       .flags = flags.stages,
       .microbatches_given = !flags.microbatches.empty(),
-      .target = *target,
-      .asked = flags.inputs.asked,
+      .declared = opened.stages(),
       .trains =
           std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end(),
       .usual_batch = usual.batch};

@@ -1,0 +1,200 @@
+"""The cost of the stages that a plan states is that of the target from which
+the plan was written."""
+
+import json
+import os
+import tempfile
+import unittest
+
+from driver import MODELS, TESTDATA, Case, run
+
+CONFIGS = os.path.join(TESTDATA, "configs")
+SIZES = ["--batch", "64", "--seq", "2048", "--profile", "h100-sxm"]
+# What a plan file lacks is stated, and only there.
+OF_FILES = "a plan file does not contain the sharding of the hidden state"
+
+# Model, pack, mesh, stages. Tied embeddings, experts, biases and windows;
+# every placement of stages; tokens, weights and hidden states sharded.
+CASES = [
+    ("llama-3-8b.hf", "llama/hf", "pp:4,tp:2", "{axis: pp, assign: even}"),
+    ("llama-3-8b.hf", "llama/hf", "fsdp:2,pp:4,tp:2",
+     "{axis: pp, schedule: zbv, microbatches: 16}"),
+    ("llama-3.2-1b.hf", "llama/hf", "pp:4,fsdp:2",
+     "{axis: pp, schedule: zb-h1, microbatches: 8}"),
+    ("llama-3.2-1b.hf", "llama/hf", "pp:4,tp:4",
+     "{axis: pp, schedule: zbv, microbatches: 8, tied: error}"),
+    ("gemma-2b.hf", "gemma/hf", "dp:2,pp:2,tp:2",
+     "{axis: pp, schedule: interleaved, virtual: 3, microbatches: 4}"),
+    ("qwen2-7b.hf", "llama/hf", "pp:4,sp:2,tp:2",
+     "{axis: pp, schedule: dualpipe, microbatches: 16}"),
+    ("qwen3-0.6b.hf", "llama/hf", "pp:2,fsdp:2,tp:2",
+     "{axis: pp, schedule: dualpipev, microbatches: 4}"),
+    ("mixtral-8x7b.hf", "mixtral/hf", "pp:4,fsdp:2,ep:2,tp:2",
+     "{axis: pp, schedule: looped-bfs, virtual: 2, microbatches: 8}"),
+    ("mixtral-8x7b.hf", "mixtral/hf", "pp:2,ep:4",
+     "{axis: pp, assign: [20, 12], schedule: gpipe, microbatches: 4}"),
+    ("llama-3.1-405b.hf", "llama/hf", "pp:16,tp:8",
+     "{axis: pp, assign: cost, microbatches: 32}"),
+    ("llama-3-8b.flax", "llama/flax", "pp:1,tp:2", "{axis: pp}"),
+]
+
+
+def without_note(cost):
+    cost["assumptions"] = [one for one in cost.get("assumptions", ())
+                           if not one.startswith(OF_FILES)]
+    return cost
+
+
+class StagedCost(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def inputs(self, pack, mesh, stages, manifest, model=None):
+        rules = self.write("rules.yaml", "version: 1\n"
+                           f"extends: builtin:{pack}\nstages: {stages}\n")
+        return ["--no-project", "--mesh", mesh, "--rules", rules,
+                "--manifest", manifest] + model_of(model)
+
+    def plan(self, inputs):
+        done = run("plan", *inputs, "-o", self.path("plan.json"))
+        self.assertEqual(done.rc, 0, done)
+        return self.path("plan.json")
+
+    def costs(self, inputs, plan, model, *flags):
+        """The cost of the target, and that of its plan."""
+        of_target = run("cost", *inputs, *SIZES, *flags, "--format", "json")
+        of_plan = run("cost", "--plan", plan, *model_of(model), *SIZES,
+                      *flags, "--format", "json")
+        self.assertEqual(of_plan.rc, of_target.rc, of_plan)
+        self.assertIn(of_target.rc, (0, 1), of_target)
+        return without_note(of_target.json()), without_note(of_plan.json())
+
+    def test_a_plan_costs_what_its_target_costs(self):
+        for name, pack, mesh, stages in CASES:
+            with self.subTest(model=name, mesh=mesh, stages=stages):
+                model = name.split(".flax")[0].split(".hf")[0]
+                inputs = self.inputs(pack, mesh, stages, manifest_of(name),
+                                     model)
+                target, plan = self.costs(inputs, self.plan(inputs), model)
+                self.assertEqual(plan, target)
+
+    def test_flags_of_the_step_have_the_same_effect(self):
+        inputs = self.inputs("llama/hf", "fsdp:2,pp:4,tp:2",
+                             "{axis: pp, microbatches: 8}",
+                             manifest_of("llama-3-8b.hf"), "llama-3-8b")
+        plan = self.plan(inputs)
+        for flags in (["--microbatches", "16"], ["--p2p", "exposed"],
+                      ["--remat", "nothing_saveable"],
+                      ["--optimizer", "sgd"], ["--stages", "none"]):
+            with self.subTest(flags=flags):
+                target, own = self.costs(inputs, plan, "llama-3-8b", *flags)
+                if flags[0] == "--stages":
+                    # Without stages the step's program gives the traffic.
+                    target, own = target["memory"], own["memory"]
+                    target = {key: target[key] for key in
+                              ("parameters", "gradients", "optimizer")}
+                    own = {key: own[key] for key in target}
+                self.assertEqual(own, target)
+
+    def test_layers_of_stacks(self):
+        tree = {"schema": "shardc.manifest/v1", "params": {
+            "embed/embedding": [1024, 64],
+            "dense/up/kernel": [4, 64, 256], "dense/down/kernel": [4, 256, 64],
+            "moe/up/kernel": [8, 64, 512], "moe/down/kernel": [8, 512, 64],
+            "norm/scale": [64], "lm_head/kernel": [64, 1024]}}
+        tree["params"] = {name: {"shape": shape, "dtype": "BF16"}
+                          for name, shape in tree["params"].items()}
+        manifest = self.write("tree.json", json.dumps(tree))
+        rules = self.write("rules.yaml", """version: 1
+stages:
+  axis: pp
+  stacked: [{match: '^dense/', dim: 0}, {match: '^moe/', dim: 0}]
+  microbatches: 8
+rules:
+- {match: 'up', spec: [null, null, tp]}
+- {match: '.*', spec: []}
+""")
+        for mesh in ("pp:2,tp:2", "pp:3,tp:2", "pp:6"):
+            inputs = ["--no-project", "--mesh", mesh, "--rules", rules,
+                      "--manifest", manifest]
+            target, plan = self.costs(inputs, self.plan(inputs), None)
+            self.assertEqual(plan, target)
+        # Of two stacks in one stage the plan does not state which is first.
+        inputs = ["--no-project", "--mesh", "pp:1,tp:2", "--rules", rules,
+                  "--manifest", manifest]
+        target, plan = self.costs(inputs, self.plan(inputs), None)
+        self.assertEqual(plan["ranks"], target["ranks"])
+
+    def test_a_schedule_file_is_given_again(self):
+        done = run("schedule", "1f1b", "--ranks", "4", "--microbatches", "8",
+                   "--csv")
+        file = self.write("steps.csv", done.out)
+        inputs = self.inputs("llama/hf", "pp:4,tp:2",
+                             "{axis: pp, schedule: {file: steps.csv}}",
+                             manifest_of("llama-3-8b.hf"), "llama-3-8b")
+        plan = self.plan(inputs)
+        done = run("cost", "--plan", plan, *SIZES)
+        self.assertEqual(done.rc, 2, done)
+        self.assertIn("of which the plan has the digest alone", done.err)
+        self.assertIn("give the file with `--schedule FILE`", done.err)
+        of_target = run("cost", *inputs, *SIZES, "--format", "json").json()
+        of_plan = run("cost", "--plan", plan, *model_of("llama-3-8b"), *SIZES,
+                      "--schedule", file, "--format", "json")
+        self.assertEqual(without_note(of_plan.json())["ranks"],
+                         without_note(of_target)["ranks"])
+        done = run("schedule", "gpipe", "--ranks", "4", "--microbatches", "8",
+                   "--csv")
+        other = self.write("other.csv", done.out)
+        done = run("cost", "--plan", plan, *SIZES, "--schedule", other)
+        self.assertEqual(done.rc, 2, done)
+        self.assertIn("has another table than the one that the plan was made "
+                      "with", done.err)
+
+    def test_flags_cannot_divide_a_plan_again(self):
+        inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
+                             manifest_of("llama-3-8b.hf"))
+        plan = self.plan(inputs)
+        for flag, value in (("--assign", "even"),
+                            ("--virtual", "2"), ("--schedule", "gpipe")):
+            done = run("cost", "--plan", plan, *SIZES, flag, value)
+            self.assertEqual(done.rc, 2, done)
+            self.assertIn("the plan is divided into stages already, which "
+                          f"`{flag}` would replace", done.err)
+        done = run("cost", "--plan", plan)
+        self.assertEqual(done.rc, 2, done)
+        self.assertIn("give `--batch` and `--seq`", done.err)
+
+    def test_cost_has_the_micro_batches_of_the_plan(self):
+        # A section without micro-batches has two for each rank.
+        inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
+                             manifest_of("llama-3-8b.hf"), "llama-3-8b")
+        plan = self.plan(inputs)
+        with open(plan, encoding="utf-8") as file:
+            own = json.load(file)["stages"]["microbatches"]
+        self.assertEqual(own, 8)
+        cost = run("cost", *inputs, *SIZES, "--format", "json").json()
+        self.assertEqual(cost["microbatches"], own)
+
+
+def manifest_of(name):
+    plain = os.path.join(MODELS, name + ".manifest.json")
+    return plain if os.path.exists(plain) else plain + ".gz"
+
+
+def model_of(model):
+    path = os.path.join(CONFIGS, f"{model}.config.json")
+    return ["--model", path] if os.path.exists(path) else []
+
+
+if __name__ == "__main__":
+    unittest.main()
