@@ -91,19 +91,24 @@ TEST_CASE("the steps of every family are the dense model's") {
       for (size_t i = 0; i < meshes.size(); ++i) {
         const auto program = LoweredOn(model, sizes, meshes[i]);
         if (!program || !Divides(model, *program, sizes)) continue;
-        verify::StepCase test;
-        test.graph = &model.graph;
-        test.program = &*program;
-        test.alone = &*alone;
-        test.mesh = meshes[i];
-        test.sizes = sizes;
-        test.seed = 3;
-        const verify::StepProof proof = verify::ProveStep(test);
-        CAPTURE(family.pack);
-        CAPTURE(mode);
-        CAPTURE(i);
-        for (const verify::StepProblem& problem : proof.problems) {
-          CHECK(problem.message == "");
+        // Float32 has matrix products of its own.
+        for (const Dtype dtype : {Dtype::kF64, Dtype::kF32}) {
+          verify::StepCase test;
+          test.graph = &model.graph;
+          test.program = &*program;
+          test.alone = &*alone;
+          test.mesh = meshes[i];
+          test.sizes = sizes;
+          test.dtype = dtype;
+          test.seed = 3;
+          const verify::StepProof proof = verify::ProveStep(test);
+          CAPTURE(family.pack);
+          CAPTURE(mode);
+          CAPTURE(i);
+          CAPTURE(dtype);
+          for (const verify::StepProblem& problem : proof.problems) {
+            CHECK(problem.message == "");
+          }
         }
         ++proved[i];
       }
