@@ -8,6 +8,13 @@
 //
 // Long runs are sorted digit by digit, skipping digits that are the same in all
 // texts; short runs by comparison.
+//
+// The names of a model's parameters come layer after layer, with the same names
+// in each. Where that is so, only the prefixes of the layers are sorted, and
+// the names of a layer have the order of those of a layer before:
+//
+//   layers.9.q, layers.9.k, layers.10.q, layers.10.k
+//     prefixes: `layers.10.`, `layers.9.`; of `q`, `k` the second comes first
 #include "source/text_order.h"
 
 #include <algorithm>
@@ -163,6 +170,140 @@ class Sorter {
   bool distinct_ = true;
 };
 
+// Consecutive texts that begin with the same `prefix` bytes.
+struct Group {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  size_t prefix = 0;
+
+  uint32_t size() const { return end - begin; }
+};
+
+// Returns the length of the text up to and including the separator after its
+// first part of digits alone: 10 of "layers.12.q.3.w"; 0 if there is none.
+size_t NumberedPrefix(std::string_view text) {
+  bool digits = true;
+  size_t part = 0;  // where the part begins
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '.' || c == '/') {
+      if (digits && i > part) return i + 1;
+      digits = true;
+      part = i + 1;
+    } else {
+      digits = digits && c >= '0' && c <= '9';
+    }
+  }
+  return 0;
+}
+
+// Orders texts by groups, each with a prefix of its own. Such an order is the
+// order of the texts if no prefix begins with another one: two texts of
+// different groups then differ within their prefixes.
+class GroupedOrder {
+ public:
+  explicit GroupedOrder(std::span<const std::string_view> texts)
+      : texts_(texts) {}
+
+  // Returns nullopt if the texts do not form few groups.
+  std::optional<TextOrder> Order() {
+    if (!Divide()) return std::nullopt;
+    std::vector<std::string_view> prefixes;
+    prefixes.reserve(groups_.size());
+    for (const Group& group : groups_) {
+      prefixes.push_back(texts_[group.begin].substr(0, group.prefix));
+    }
+    const TextOrder by_prefix = Sorter(prefixes).Sort();
+    // Of all texts, the next one in order is the first that begins with a
+    // prefix.
+    for (size_t i = 1; i < by_prefix.order.size(); ++i) {
+      if (prefixes[by_prefix.order[i]].starts_with(
+              prefixes[by_prefix.order[i - 1]])) {
+        return std::nullopt;
+      }
+    }
+    std::vector<uint32_t> like;  // by group: index into sorted_
+    like.reserve(groups_.size());
+    for (const Group& group : groups_) like.push_back(SortedLike(group));
+    TextOrder out;
+    out.distinct = distinct_;
+    out.order.reserve(texts_.size());
+    for (const uint32_t index : by_prefix.order) {
+      for (const uint32_t at : sorted_[like[index]].order) {
+        out.order.push_back(groups_[index].begin + at);
+      }
+    }
+    return out;
+  }
+
+ private:
+  // A group and the order of its texts.
+  struct Sorted {
+    Group group;
+    std::vector<uint32_t> order;
+  };
+
+  // Divides the texts into groups. Returns false if there are so many, or one
+  // is so large, that sorting all texts at once takes less time or memory.
+  bool Divide() {
+    const size_t most = texts_.size() / 4;
+    bool numbered = false;
+    for (uint32_t i = 0; i < texts_.size(); ++i) {
+      const std::string_view text = texts_[i];
+      if (numbered && text.starts_with(texts_[groups_.back().begin].substr(
+                          0, groups_.back().prefix))) {
+        groups_.back().end = i + 1;
+        if (groups_.back().size() > most) return false;
+        continue;
+      }
+      if (groups_.size() >= most) return false;
+      const size_t prefix = NumberedPrefix(text);
+      numbered = prefix > 0;
+      groups_.push_back({i, i + 1, numbered ? prefix : text.size()});
+    }
+    return true;
+  }
+
+  std::string_view Suffix(const Group& group, uint32_t i) const {
+    return texts_[group.begin + i].substr(group.prefix);
+  }
+
+  bool HaveSameSuffixes(const Group& a, const Group& b) const {
+    if (a.size() != b.size()) return false;
+    for (uint32_t i = 0; i < a.size(); ++i) {
+      if (Suffix(a, i) != Suffix(b, i)) return false;
+    }
+    return true;
+  }
+
+  // Returns the index in sorted_ of a group with the same suffixes, one of the
+  // last few, or sorts this one.
+  uint32_t SortedLike(const Group& group) {
+    constexpr size_t kMostCompared = 4;
+    for (size_t back = 1; back <= std::min(kMostCompared, sorted_.size());
+         ++back) {
+      const size_t index = sorted_.size() - back;
+      if (HaveSameSuffixes(sorted_[index].group, group)) {
+        return static_cast<uint32_t>(index);
+      }
+    }
+    suffixes_.clear();
+    for (uint32_t i = 0; i < group.size(); ++i) {
+      suffixes_.push_back(Suffix(group, i));
+    }
+    TextOrder order = Sorter(suffixes_).Sort();
+    distinct_ = distinct_ && order.distinct;
+    sorted_.push_back({group, std::move(order.order)});
+    return static_cast<uint32_t>(sorted_.size() - 1);
+  }
+
+  std::span<const std::string_view> texts_;
+  std::vector<Group> groups_;
+  std::vector<Sorted> sorted_;
+  std::vector<std::string_view> suffixes_;
+  bool distinct_ = true;
+};
+
 // Mixes eight bytes at a time.
 uint64_t HashOf(std::string_view text) {
   uint64_t hash = text.size();
@@ -202,7 +343,10 @@ bool Ascend(std::span<const std::string_view> texts) {
 }  // namespace
 
 TextOrder OrderOf(std::span<const std::string_view> texts) {
-  if (!Ascend(texts)) return Sorter(texts).Sort();
+  if (!Ascend(texts)) {
+    if (auto grouped = GroupedOrder(texts).Order()) return *std::move(grouped);
+    return Sorter(texts).Sort();
+  }
   TextOrder out;
   out.order.resize(texts.size());
   std::iota(out.order.begin(), out.order.end(), 0);
