@@ -5,7 +5,9 @@ All patches are applied to one copy of the tree. It is built with the objects of
 this build if the build folder is in the tree; otherwise everything is compiled.
 
 With SHARDC_EXTENDING=quick only the program itself is built and run; the
-generated files and the other tests are left out.
+generated files and the other tests are left out. With SHARDC_EXTENDING=all the
+program with another op of the step is built and run too, which compiles a third
+of it again.
 
 If a patch no longer applies, or its source no longer compiles, make the change
 by hand in a copy of the tree and write the patch again:
@@ -37,8 +39,37 @@ TARGETS = ["src/cli/shardc", "tests/lint_test", "tests/parse_test",
 GENERATED = ("docs/diagnostics.md", "man/commands.json", "man/shardc-mesh.5",
              "man/shardc-operations.5", "schemas/", "testdata/golden/")
 QUICK = os.environ.get("SHARDC_EXTENDING") == "quick"
+ALL = os.environ.get("SHARDC_EXTENDING") == "all"
 REFRESH = ("\na patch of docs/extending.md is out of date: see the head of "
            "tests/extending_test.py")
+
+# A model whose layers reverse the inner dimension, which tp shards.
+MIRROR = """\
+version: 1
+separator: "."
+axes: {batch: [fsdp], mlp_intermediate: [tp], vocab: [tp]}
+rules:
+  - {match: '(embed|head)\\.weight$', spec: [tp, fsdp]}
+  - {match: 'up\\.weight$', spec: [tp, fsdp]}
+  - {match: 'down\\.weight$', spec: [fsdp, tp]}
+model:
+  dims: {d: hidden_size, f: intermediate_size, v: vocab_size}
+  axes: {d: EMBED, f: MLP_INTERMEDIATE, v: VOCAB}
+  repeat: num_hidden_layers
+  params:
+    embed: ['embed\\.weight$', [v, d]]
+    up: ['layers\\.$i\\.up\\.weight$', [f, d]]
+    down: ['layers\\.$i\\.down\\.weight$', [d, f]]
+    head: ['head\\.weight$', [v, d]]
+  begin: x = lookup(embed, ids) @resid
+  layer:
+    - m = linear(x, up)
+    - m = fn(m, silu) @mlp
+    - m = reverse(m, f)
+    - m = linear(m, down)
+    - x = add(x, m) @resid
+  end: logits = linear(x, head) @logits
+"""
 
 
 def run(*command, **more):
@@ -79,6 +110,14 @@ def compiler():
     """The compiler command of this build, perhaps through ccache."""
     words = json.loads(read(BUILD, "compile_commands.json"))[0]["command"]
     return words[:words.index(" -")]
+
+
+def apply(name, folder):
+    try:
+        run("patch", "-p1", "-F2", "--no-backup-if-mismatch", "-i",
+            patch(name), cwd=folder)
+    except AssertionError as error:
+        raise AssertionError(f"{error}{REFRESH}") from None
 
 
 class Tree:
@@ -164,11 +203,7 @@ class Extending(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, folder)
         cls.tree = Tree(folder)
         for name in RECORDS + OTHERS:
-            try:
-                run("patch", "-p1", "-F2", "--no-backup-if-mismatch", "-i",
-                    patch(name), cwd=cls.tree.root)
-            except AssertionError as error:
-                raise AssertionError(f"{error}{REFRESH}") from None
+            apply(name, cls.tree.root)
         cls.patched, cls.now = cls.tree.changed()
         run("meson", "setup", "--reconfigure", cls.tree.build, cls.tree.root)
         try:
@@ -315,6 +350,79 @@ class Extending(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("0 fail", done.stdout)
         self.assertIn("eager: ", self.tree.shardc("verify", "--list").stdout)
+
+
+@unittest.skipUnless(shutil.which("patch"), "no patch")
+class AnOp(unittest.TestCase):
+    """The patch of an op changes a header that a third of the program
+    includes. By default its own sources are compiled; with
+    SHARDC_EXTENDING=all the program is built and runs a step with the op."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, folder)
+        cls.tree = Tree(folder)
+        apply("op", cls.tree.root)
+        cls.patched, _ = cls.tree.changed()
+
+    def test_the_page_names_its_files(self):
+        page = read(ROOT, "docs", "extending.md")
+        section = page.partition("\n## An op of the step\n")[2].partition(
+            "\n## ")[0]
+        for name in self.patched:
+            self.assertIn(f"[{name}](../{name})", section)
+
+    @unittest.skipIf(ALL, "the whole program is built")
+    def test_its_sources_compile(self):
+        objects = [
+            os.path.join("src", "libshardc.a.p",
+                         name.removeprefix("src/").replace("/", "_") + ".o")
+            for name in self.patched if name.endswith(".cc")]
+        self.assertGreater(len(objects), 5)
+        run("ninja", "-C", self.tree.build, *objects)
+
+    @unittest.skipUnless(ALL, "SHARDC_EXTENDING=all runs it")
+    def test_the_op_runs_in_a_step_and_is_proved(self):
+        run("ninja", "-C", self.tree.build, TARGETS[0])
+        folder = os.path.join(self.tree.root, "mirror")
+        os.mkdir(folder)
+        self.addCleanup(shutil.rmtree, folder)
+        shapes = {"embed.weight": [64, 16], "head.weight": [64, 16]}
+        for i in range(2):
+            shapes[f"layers.{i}.up.weight"] = [32, 16]
+            shapes[f"layers.{i}.down.weight"] = [16, 32]
+        files = {
+            "rules.yaml": MIRROR,
+            "config.json": json.dumps({
+                "model_type": "mirror", "vocab_size": 64, "hidden_size": 16,
+                "intermediate_size": 32, "num_hidden_layers": 2}),
+            "manifest.json": json.dumps({
+                "schema": "shardc.manifest/v1", "params": [
+                    {"name": name, "shape": shape, "dtype": "F32"}
+                    for name, shape in shapes.items()]}),
+        }
+        for name, text in files.items():
+            with open(os.path.join(folder, name), "w",
+                      encoding="utf-8") as file:
+                file.write(text)
+        done = self.tree.shardc(
+            "verify", "step", "--rules", "mirror/rules.yaml", "--model",
+            "mirror/config.json", "--manifest", "mirror/manifest.json",
+            "--mesh", "fsdp:2,tp:2", "--batch", "4", "--seq", "8", "--format",
+            "json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        (step,) = json.loads(done.stdout)["steps"]
+        self.assertEqual(step["status"], "pass")
+        # The dimension is gathered, forward and backward, and proved.
+        rows = [one for one in step["ops"]
+                if one["op"] in ("reverse", "d:reverse")]
+        self.assertEqual(
+            [(one["phase"], one["collective"], one["axes"]) for one in rows],
+            [("forward", "all_gather", ["tp"]),
+             ("backward", "all_gather", ["tp"])])
+        for one in rows:
+            self.assertLess(one["error"], one["allowed"])
 
 
 if __name__ == "__main__":
