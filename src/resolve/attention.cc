@@ -15,8 +15,8 @@ using Tokens = std::vector<std::string_view>;
 // A tensor [batch, length, heads, dim] in the layout's order. Packed tokens
 // are one dimension that holds batch and length together: it is split as the
 // batch is.
-Tokens Laid(Layout layout, std::string_view length, std::string_view heads,
-            std::string_view dim) {
+Tokens InLayout(Layout layout, std::string_view length, std::string_view heads,
+                std::string_view dim) {
   switch (layout) {
     case Layout::kBthd:
       return {"BATCH", length, heads, dim};
@@ -50,8 +50,8 @@ std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
   const Layout layout = options.layout;
   const std::string_view kv_head = options.mni ? "HEAD" : "KV_HEAD";
   const std::string_view kv_dim = options.mni ? "HEAD_DIM" : "KV_HEAD_DIM";
-  const Tokens query = Laid(layout, "QUERY_LENGTH", "HEAD", "HEAD_DIM");
-  const Tokens kv = Laid(layout, "KV_LENGTH", kv_head, kv_dim);
+  const Tokens query = InLayout(layout, "QUERY_LENGTH", "HEAD", "HEAD_DIM");
+  const Tokens kv = InLayout(layout, "KV_LENGTH", kv_head, kv_dim);
 
   std::vector<std::pair<std::string_view, Tokens>> rows = {
       {"query3d", {"BATCH", "HEAD", "HEAD_DIM"}},

@@ -88,7 +88,7 @@ class Chooser {
       if (Holds(sharding.partial, axis)) {
         ++partial;
         linear = linear && IsLinearIn(request_.op->kind, i);
-      } else if (Holds(sharding.cut(), axis)) {
+      } else if (Holds(sharding.sharded_over(), axis)) {
         ++others;
       }
       for (size_t d = 0; d < sharding.rank; ++d) {
@@ -166,7 +166,8 @@ class Chooser {
   // Returns whether gathering the axis before the op is an option: the result
   // has the label, and its preferred sharding does not use the axis.
   bool MayBeUnsharded(AxisId axis, const Carried& carried) const {
-    return request_.wanted != nullptr && !Holds(request_.wanted->cut(), axis) &&
+    return request_.wanted != nullptr &&
+           !Holds(request_.wanted->sharded_over(), axis) &&
            carried.options.size() == 1 &&
            Kind(carried.options.front()) == LabelKind::kMap;
   }

@@ -376,7 +376,8 @@ class Lowerer {
     if (preferred.constrained) {
       Sharding to = *preferred.sharding;
       if (preferred.keeps_partial) {
-        to.partial = static_cast<AxisSet>(ShardingOf(slot).partial & ~to.cut());
+        to.partial =
+            static_cast<AxisSet>(ShardingOf(slot).partial & ~to.sharded_over());
       }
       slot = EmitCollectives(slot, to);
       // A slot with the sharding of the constraint is the value itself. It is

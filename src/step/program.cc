@@ -50,7 +50,7 @@ Axes AxesOf(const Mesh& mesh) {
   return out;
 }
 
-AxisSet Sharding::cut() const {
+AxisSet Sharding::sharded_over() const {
   AxisSet out = 0;
   for (size_t d = 0; d < rank; ++d) {
     out = static_cast<AxisSet>(out | dims[d].set());

@@ -93,8 +93,10 @@ struct Sharding {
   uint8_t rank = 0;
   AxisSet partial = 0;
 
-  AxisSet cut() const;  // axes of all dimensions
-  AxisSet used() const { return static_cast<AxisSet>(cut() | partial); }
+  AxisSet sharded_over() const;  // the axes of all dimensions
+  AxisSet used() const {
+    return static_cast<AxisSet>(sharded_over() | partial);
+  }
   // Dimensions beyond the rank are not used.
   bool operator==(const Sharding& other) const {
     if (rank != other.rank || partial != other.partial) return false;

@@ -110,7 +110,7 @@ class Planner {
 
   bool Reduce() {
     const AxisSet leave =
-        static_cast<AxisSet>(now_.partial & ~to_.partial & ~to_.cut());
+        static_cast<AxisSet>(now_.partial & ~to_.partial & ~to_.sharded_over());
     if (leave == 0) return false;
     AxisList axes;
     for (AxisId a = 0; a < kMaxAxes; ++a) {
