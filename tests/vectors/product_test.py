@@ -12,13 +12,15 @@ import sys
 import unittest
 
 import product
+import product_match
+import product_names
 import product_numeric
 
 FAMILIES = {
     "resolve": product.resolve_case, "register": product.register_case,
     "bundles": product.bundles_case, "attn_rules": product.attention_case,
-    "match": product.match_case, "correct": product.correct_case,
-    "mesh": product.mesh_case, "names": product.names_case,
+    "match": product_match.match_case, "correct": product_match.correct_case,
+    "mesh": product_names.mesh_case, "names": product_names.names_case,
     "numeric": product_numeric.numeric_case}
 # MaxText's logical rules: `import maxtext` and the reader of its dumps are
 # judged by them in tests/importers and tests/runtimes.
