@@ -38,7 +38,7 @@ class Misfit(Exception):
         self.message = message
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def plan_schema() -> dict[str, Any]:
     """The schema of plans: installed with this module, or of the sources."""
     here = pathlib.Path(__file__)
