@@ -138,8 +138,7 @@ def drawn(args):
 
 
 class Stopped(BaseException):
-    """A signal that requests the end of the draw, or the end of its time. The
-    threads that try changes would report an Exception as their own."""
+    """A signal or the end of the time; no Exception of a thread's work."""
 
 
 def stop(*_):
@@ -329,8 +328,7 @@ def own_tests(mutants):
 
 
 def try_own(verdicts, numbers, tests, threads, last):
-    """Tries changes with the rooms' own test programs; those are the last that
-    are tried, or not."""
+    """Tries changes with the rooms' own tests, which may be the last ones."""
     for test in own_tests(verdicts):
         own = [m for m in verdicts if trial.own_test(m) == test]
         reached = tests.reach(test)
