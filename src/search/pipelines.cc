@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,25 +32,41 @@ constexpr int64_t kMostParameters = 5000;
 // How many pipelines are evaluated to find the fastest one, and how many of
 // other numbers of ranks.
 constexpr int64_t kMostEvaluated = 48, kMostCompared = 8;
-constexpr int32_t kVirtual[] = {1, 2, 4, 8};
+constexpr int32_t kVirtual[] = {1, 2, 3, 4, 5, 6, 8, 10};
 
 struct Draft {
   double bound = 0;
   uint32_t option = 0;
   size_t setting = 0;
+  std::string_view schedule;
   int32_t virtual_stages = 1;
   Mesh mesh;  // with the axis of stages, which is the first
 
   int64_t Ranks() const { return mesh.axes.front().size; }
 };
 
+// A schedule with one stage on a rank, the same with several, and what it takes
+// at least.
+struct Form {
+  std::string_view one, several;
+  // The bubble as a share of that of 1f1b. A zero-bubble schedule fills it with
+  // gradients of weights, which are at most a third of a stage's tasks, twice.
+  double bubble = 1;
+  // The chunks that a rank keeps beyond those of its earlier stages, for each
+  // rank after it.
+  int64_t warm = 2;
+};
+constexpr Form kMeasured = {"1f1b", "interleaved"};
+constexpr Form kZeroBubble = {"zb-h1", "interleaved-zb", 1.0 / 3, 1};
+
 // The part of all activations of a micro-batch that the first rank keeps.
-double KeptShare(int64_t ranks, int64_t virtual_stages, int64_t micro) {
+double KeptShare(const Form& form, int64_t ranks, int64_t virtual_stages,
+                 int64_t micro) {
   const int64_t chunks =
       virtual_stages == 1
           ? std::min(micro, ranks)
-          : std::min(micro * virtual_stages,
-                     (virtual_stages - 1) * ranks + 2 * (ranks - 1) + 1);
+          : std::min(micro * virtual_stages, (virtual_stages - 1) * ranks +
+                                                 form.warm * (ranks - 1) + 1);
   return cost::Real(chunks) / cost::Real(ranks * virtual_stages);
 }
 
@@ -173,17 +190,25 @@ class Finder {
       const double alone = evaluator.SecondsWith(*on, setting, memory, {});
       for (const int32_t chunks : kVirtual) {
         if (ranks * chunks > layers) break;
-        if (!MayFit(memory, ranks, chunks, settings.microbatches)) continue;
         const double bubble =
             cost::Real(ranks - 1) / cost::Real(chunks * settings.microbatches);
-        drafts_.push_back({alone / cost::Real(ranks) * (1 + bubble),
-                           candidate.option, setting, chunks, mesh});
+        const auto draft = [&](const Form& form) {
+          if (!MayFit(form, memory, ranks, chunks, settings.microbatches)) {
+            return;
+          }
+          drafts_.push_back(
+              {alone / cost::Real(ranks) * (1 + form.bubble * bubble),
+               candidate.option, setting, chunks > 1 ? form.several : form.one,
+               chunks, mesh});
+        };
+        draft(kMeasured);
+        if (request_.unmeasured) draft(kZeroBubble);
       }
     }
   }
 
-  static bool MayFit(const cost::Memory& memory, int64_t ranks, int64_t chunks,
-                     int64_t micro) {
+  static bool MayFit(const Form& form, const cost::Memory& memory,
+                     int64_t ranks, int64_t chunks, int64_t micro) {
     if (!memory.capacity || !memory.activations) return false;
     double bytes = 0;
     for (const cost::Component one :
@@ -191,8 +216,8 @@ class Finder {
           cost::Component::kOptimizer}) {
       bytes += cost::Real(memory.most.Of(one).value_or(0)) / cost::Real(ranks);
     }
-    bytes +=
-        cost::Real(memory.activations->kept) * KeptShare(ranks, chunks, micro);
+    bytes += cost::Real(memory.activations->kept) *
+             KeptShare(form, ranks, chunks, micro);
     return bytes <= cost::Real(*memory.capacity);
   }
 
@@ -218,7 +243,7 @@ class Finder {
     Pipeline out;
     out.mesh = draft.mesh;
     out.axis = axis_;
-    out.schedule = draft.virtual_stages > 1 ? "interleaved" : "1f1b";
+    out.schedule = draft.schedule;
     out.virtual_stages = draft.virtual_stages;
     out.settings = grid_[draft.setting];
     out.base = option.base;

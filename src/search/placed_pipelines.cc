@@ -51,6 +51,9 @@ Sharding ShardingOf(const Pipeline& one, std::optional<int64_t> capacity) {
   out.rules = one.rules;
   out.file = one.file;
   out.unmeasured = kUncalibratedPipeline;
+  if (one.schedule != "1f1b" && one.schedule != "interleaved") {
+    out.unmeasured += ", and no measured run has the schedule";
+  }
   out.stages = static_cast<int64_t>(one.layers.size());
   out.schedule = one.schedule;
   if (one.virtual_stages > 1) {
@@ -167,8 +170,8 @@ class Placer {
                     : ratio * (1 + kTieOther) < 1 ? Verdict::kFaster
                                                   : Verdict::kTie;
       out.parts = PartsBeyond(*found_.winner, *one);
-      out.because = DifferenceText(out.parts) +
-                    "; excluded: " + std::string(kUncalibratedPipeline);
+      out.because =
+          DifferenceText(out.parts) + "; excluded: " + out.best->unmeasured;
     }
   }
 

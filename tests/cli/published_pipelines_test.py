@@ -28,8 +28,8 @@ FOUND = {"titan-h100-06": 0.06, "titan-405b-01": 0.07, "titan-405b-02": 0.12,
          "maxtext-v5e-03": 0.01, "maxtext-v5p-07": 0.06, "maxtext-v5p-10": 0.06,
          "maxtext-v5p-12": 0.06, "maxtext-v5p-13": 0.06,
          "nemo-h100-fp8-03": 0.02, "nemo-h100-fp8-07": 0.02,
-         "korthikanti-03": 0.08}
-SLOW = {"megatron-weak-07": 0.15, "megatron-weak-09": 0.05,
+         "korthikanti-03": 0.08, "korthikanti-06": 0.01}
+SLOW = {"megatron-weak-07": 0.16, "megatron-weak-09": 0.06,
         "megatron-weak-10": 0.10, "korthikanti-08": 0.05,
         "nemo-h100-fp8-04": 0.02}
 FIXED = ("--mesh", "--microbatches", "--zero", "--operation")

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -71,6 +72,21 @@ TEST_CASE("pipelines that no run supports are not evaluated") {
   const Pipelines found = Find(*request);
   CHECK(found.why_not.find("experts") != std::string::npos);
   CHECK(found.evaluated == 0);
+}
+
+TEST_CASE("zero-bubble schedules are evaluated only if they are allowed") {
+  auto request = Small();
+  const auto is_measured = [](const Pipeline& one) {
+    return one.schedule == "1f1b" || one.schedule == "interleaved";
+  };
+  const Pipelines measured = Find(*request);
+  CHECK(std::all_of(measured.fitting.begin(), measured.fitting.end(),
+                    is_measured));
+  request->unmeasured = true;
+  const Pipelines all = Find(*request);
+  CHECK_FALSE(std::all_of(all.fitting.begin(), all.fitting.end(), is_measured));
+  REQUIRE(all.fastest.has_value());
+  CHECK(all.fastest->seconds <= measured.fastest->seconds);
 }
 
 TEST_CASE("a deadline ends the search for pipelines") {

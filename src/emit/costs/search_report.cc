@@ -31,7 +31,8 @@ constexpr std::array<std::string_view, 4> kProofs = {"not_run", "pass", "fail",
 // What the space lacks.
 constexpr std::string_view kNotSearched =
     "pipelines with fully sharded data, sequence or expert parallelism on a "
-    "rank, and with zero-bubble schedules";
+    "rank, and schedules other than 1f1b and interleaved, and with "
+    "`--unmeasured` zb-h1 and interleaved-zb";
 constexpr double kFar = 1.5;
 
 std::string MemoryText(const Sharding& one) {
