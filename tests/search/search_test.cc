@@ -76,9 +76,9 @@ TEST_CASE("branch and bound finds what an enumeration finds") {
     REQUIRE(searched.points.empty() == points.empty());
     std::map<uint32_t, std::vector<Point>> of_candidates;
     for (const Point& one : points) of_candidates[one.candidate].push_back(one);
-    for (const auto& [candidate, some] : of_candidates) {
-      CAPTURE(candidate);
-      CheckBound(searched.bounds[candidate], some);
+    for (const auto& one : of_candidates) {
+      CAPTURE(one.first);
+      CheckBound(searched.bounds[one.first], one.second);
     }
     if (points.empty()) continue;
     ++feasible;
