@@ -144,11 +144,6 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
   return known;
 }
 
-int64_t Grown(int64_t bytes, double factor) {
-  const double out = Real(bytes) * factor;
-  return out < 9.2e18 ? std::llround(out) : INT64_MAX;
-}
-
 TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
                    const Peak& peak, int64_t total) {
   const Stack& stack = StackOf(work, settings);
@@ -169,6 +164,11 @@ TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
 }
 
 }  // namespace
+
+int64_t Grown(int64_t bytes, double factor) {
+  const double out = Real(bytes) * factor;
+  return out < 9.2e18 ? std::llround(out) : INT64_MAX;
+}
 
 int64_t ContextBytes(const CostInputs& work, const Stack& stack) {
   constexpr int64_t kContext = 1'000'000'000, kAxis = 700'000'000;

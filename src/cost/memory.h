@@ -77,6 +77,10 @@ struct Memory {
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
 
+// Returns the bytes that an allocator reserves for `bytes`, which is `factor`
+// times as many, saturated.
+int64_t Grown(int64_t bytes, double factor);
+
 // Returns the bytes outside of tensors, 0 if the stack has none: the context of
 // a GPU, 1 GB, and 0.7 GB for the communicators of each mesh axis in use.
 // Source: NVIDIA/nccl issues 964 and 1685.

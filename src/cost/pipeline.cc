@@ -13,6 +13,7 @@
 #include <map>
 #include <utility>
 
+#include "cost/stack.h"
 #include "cost/stage_inputs.h"
 #include "cost/time.h"
 #include "schedule/assign.h"
@@ -219,9 +220,13 @@ class Pipeline {
   }
 
   void FillRanks(PipelineCost& out) const {
-    std::vector<int64_t> kept;
-    for (const StageCost& stage : out.stages) kept.push_back(stage.kept);
+    std::vector<int64_t> kept, least_kept;
+    for (const StageCost& stage : out.stages) {
+      kept.push_back(stage.kept);
+      least_kept.push_back(stage.least_kept);
+    }
     const auto held = schedule::HeldByRank(out.table, kept);
+    const auto least_held = schedule::HeldByRank(out.table, least_kept);
     for (int32_t r = 0; r < out.table.ranks(); ++r) {
       RankCost rank;
       Size parameters = 0, gradients = 0, optimizer = 0;
@@ -260,9 +265,55 @@ class Pipeline {
       set(Component::kGathered, gathered);
       rank.held.total = if_known(parameters + gradients + optimizer +
                                  activations + logits + gathered);
+      const int64_t buffers = sends ? Times(kBuffers, out.boundary) : 0;
+      rank.taken =
+          TakenBy(rank, out, (Size(held[AsIndex(r)]) + buffers).value(),
+                  (Size(least_held[AsIndex(r)]) + buffers).value());
       out.after = std::max(out.after, after);
       out.ranks.push_back(std::move(rank));
     }
+  }
+
+  // The memory that a rank takes. `held` are the activations that it keeps of
+  // all micro-batches, and its buffers. What a stage's own step of one
+  // micro-batch takes in addition to states and kept activations, the rank
+  // takes for one stage at a time.
+  std::optional<TakenBytes> TakenBy(const RankCost& rank,
+                                    const PipelineCost& out, int64_t held,
+                                    int64_t least_held) const {
+    const Stack& stack = StackOf(work_, settings_);
+    const double most_factor = stack.memory.most_allocator;
+    if (!rank.held.total) return std::nullopt;
+    int64_t states = 0, least = 0, most = 0, context = 0;
+    for (const int32_t s : rank.stages) {
+      const StageCost& stage = out.stages[AsIndex(s)];
+      const auto own = stage.States();
+      if (!own) return std::nullopt;
+      states = (Size(states) + *own).value();
+      context = stage.context;
+      if (!stage.taken) {  // no layers: the embedding or the head alone
+        const int64_t tensors = (Size(stage.logits) + stage.gathered).value();
+        most = std::max(most, Grown(tensors, most_factor) + context);
+        continue;
+      }
+      least = std::max(least, stage.taken->least - *own - stage.least_kept);
+      most = std::max(
+          most, stage.taken->most -
+                    Grown((Size(*own) + stage.kept).value(), most_factor));
+    }
+    TakenBytes taken;
+    taken.stack = &stack;
+    taken.stack_assumed = settings_.stack == nullptr;
+    taken.expected = Grown(*rank.held.total, stack.memory.allocator);
+    taken.least =
+        std::min((Size(states) + least_held + least).value(), taken.expected);
+    // The communicators of the axis of the stages, which no stage has.
+    const int64_t axis = ContextBytes(work_, stack) - context;
+    taken.most =
+        (Size(Grown((Size(states) + held).value(), most_factor)) + most + axis)
+            .value();
+    taken.most = std::max(taken.most, taken.expected);
+    return taken;
   }
 
   static void CountSends(int32_t r, const PipelineCost& out, RankCost& rank) {
@@ -312,6 +363,10 @@ class Pipeline {
     out.emplace_back(
         "a rank keeps a message that it received and one that it "
         "sends");
+    const Stack& stack = StackOf(work_, settings_);
+    out.push_back("memory as the software " + std::string(stack.name) +
+                  " takes it" +
+                  (settings_.stack == nullptr ? " (assumed: --stack)" : ""));
     if (!work_.hidden_known) {
       out.emplace_back(
           "a plan file does not contain the sharding of the hidden state: "
@@ -361,10 +416,35 @@ std::optional<int64_t> PipelineCost::Fullest() const {
   return out;
 }
 
+const RankCost* PipelineCost::FullestRank() const {
+  const RankCost* out = nullptr;
+  for (const RankCost& rank : ranks) {
+    if (!rank.taken) return nullptr;
+    if (out == nullptr || rank.taken->expected > out->taken->expected) {
+      out = &rank;
+    }
+  }
+  return out;
+}
+
+std::optional<Fit> PipelineCost::Verdict() const {
+  if (!capacity) return std::nullopt;
+  if (FullestRank() == nullptr) {
+    const auto tensors = Fullest();
+    if (!tensors) return std::nullopt;
+    return *tensors <= *capacity ? Fit::kFits : Fit::kExceeds;
+  }
+  bool fits = true;
+  for (const RankCost& rank : ranks) {
+    if (rank.taken->least > *capacity) return Fit::kExceeds;
+    fits = fits && rank.taken->most <= *capacity;
+  }
+  return fits ? Fit::kFits : Fit::kMayFit;
+}
+
 std::optional<bool> PipelineCost::Fits() const {
-  const auto fullest = Fullest();
-  if (!capacity || !fullest) return std::nullopt;
-  return *fullest <= *capacity;
+  const auto verdict = Verdict();
+  return verdict ? std::optional(*verdict == Fit::kFits) : std::nullopt;
 }
 
 std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,

@@ -25,6 +25,8 @@ namespace shardc::cost {
 struct RankCost {
   std::vector<int32_t> stages;
   Held held;
+  // Set if all components are known: the bytes of device memory.
+  std::optional<TakenBytes> taken;
   int64_t sent_forward = 0, sent_back = 0;  // bytes to other ranks in a step
 };
 
@@ -51,6 +53,11 @@ struct PipelineCost {
   // Returns the time of the longest stage as a multiple of the mean.
   double Unevenness() const;
   std::optional<int64_t> Fullest() const;
+  // The rank that is expected to take the most memory; null if a component of
+  // one is unknown.
+  const RankCost* FullestRank() const;
+  // Whether all ranks fit: as Memory::Verdict for the step of one device.
+  std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
 };
 

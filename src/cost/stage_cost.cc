@@ -66,6 +66,11 @@ void SetTimes(const CostInputs& work, const Settings& settings,
 
 }  // namespace
 
+std::optional<int64_t> StageCost::States() const {
+  if (!parameters || !gradients || !optimizer) return std::nullopt;
+  return (Size(*parameters) + *gradients + *optimizer).Checked();
+}
+
 StageCost StageCostOf(const CostInputs& work, const Settings& settings,
                       const StageUnits& units, int64_t begin, int64_t end) {
   StageCost out;
@@ -89,6 +94,9 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
         std::llround(Real(memory.activations->logits.value_or(0)) * copies);
   }
   out.gathered = memory.most.Of(Component::kGathered).value_or(0);
+  out.taken = memory.taken;
+  out.least_kept = memory.activations ? memory.activations->kept : 0;
+  out.context = ContextBytes(work, StackOf(work, settings));
   SetTimes(work, settings, memory, has_layers, out);
   return out;
 }

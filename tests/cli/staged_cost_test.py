@@ -174,6 +174,41 @@ rules:
         self.assertEqual(done.rc, 2, done)
         self.assertIn("give `--batch` and `--seq`", done.err)
 
+    def test_one_rank_takes_the_memory_of_a_step_without_stages(self):
+        for flags in ([], ["--remat", "nothing_saveable"],
+                      ["--stack", "megatron"]):
+            inputs = self.inputs("llama/hf", "pp:1,fsdp:2,tp:2",
+                                 "{axis: pp, microbatches: 1}",
+                                 manifest_of("llama-3-8b.hf"), "llama-3-8b")
+            of_rank = run("cost", *inputs, *SIZES, *flags, "--format", "json")
+            without = run("cost", *inputs, *SIZES, *flags, "--stages", "none",
+                          "--format", "json").json()["memory"]["peak"]
+            own = of_rank.json()["ranks"][0]["peak"]
+            for key in ("least", "most"):
+                self.assertEqual(own[key], without[key], flags)
+
+    def test_a_rank_that_may_not_fit(self):
+        # What the allocator and the context add is no part of the tensors.
+        inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
+                             manifest_of("llama-3-8b.hf"), "llama-3-8b")
+        cost = run("cost", *inputs, *SIZES, "--format", "json").json()
+        self.assertGreater(min(rank["peak"]["most"] - rank["total"]
+                               for rank in cost["ranks"]), 0)
+        for rank in cost["ranks"]:
+            peak = rank["peak"]
+            self.assertLessEqual(peak["least"], peak["expected"])
+            self.assertLessEqual(peak["expected"], peak["most"])
+        tensors = max(rank["total"] for rank in cost["ranks"])
+        most = max(rank["peak"]["most"] for rank in cost["ranks"])
+        done = run("cost", *inputs, *SIZES, "--memory", str(tensors))
+        self.assertEqual(done.rc, 1, done)
+        self.assertIn(", may not fit", done.out)
+        done = run("cost", *inputs, *SIZES, "--memory", str(most))
+        self.assertEqual(done.rc, 0, done)
+        done = run("cost", *inputs, *SIZES, "--memory", "1GiB")
+        self.assertEqual(done.rc, 1, done)
+        self.assertIn("it exceeds 1 GiB by", done.out)
+
     def test_cost_has_the_micro_batches_of_the_plan(self):
         # A section without micro-batches has two for each rank.
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",

@@ -115,6 +115,36 @@ std::string StepText(const PipelineCost& cost) {
   return out;
 }
 
+// "the fullest rank exceeds 80 GiB by 2 GiB", and the same of a range.
+std::string LeftText(int64_t needs, int64_t has) {
+  return needs > has
+             ? "exceeds " + BytesText(has) + " by " + BytesText(needs - has)
+             : "has " + BytesText(has - needs) + " of " + BytesText(has) +
+                   " free";
+}
+
+// The memory of the rank that takes most, with what the software adds; that of
+// the tensors where the rest is unknown.
+std::string PeakText(const PipelineCost& cost) {
+  const cost::RankCost* rank = cost.FullestRank();
+  if (rank == nullptr) {
+    if (!cost.capacity || !cost.Fullest()) return "";
+    return "the fullest rank " + LeftText(*cost.Fullest(), *cost.capacity) +
+           "\n";
+  }
+  const cost::TakenBytes& taken = *rank->taken;
+  std::string out = "the fullest rank, " +
+                    std::to_string(rank - cost.ranks.data()) + ", takes " +
+                    BytesText(taken.expected) + " expected, from " +
+                    BytesText(taken.least) + " to " + BytesText(taken.most);
+  if (!cost.capacity) return out + "\n";
+  const bool may = cost.Verdict() == cost::Fit::kMayFit;
+  return out +
+         (may ? ": of " + BytesText(*cost.capacity) + ", may not fit"
+              : ": it " + LeftText(taken.expected, *cost.capacity)) +
+         "\n";
+}
+
 void WriteStage(JsonWriter& json, const PipelineCost& cost,
                 const StageCost& stage, int32_t number) {
   json.BeginObject();
@@ -142,6 +172,14 @@ void WriteRank(JsonWriter& json, const PipelineCost& cost, size_t r) {
     json.Member(cost::kComponentNames[i], rank.held.by[i]);
   }
   json.Member("total", rank.held.total);
+  if (rank.taken) {
+    json.Key("peak");
+    json.BeginObject();
+    json.Member("expected", rank.taken->expected);
+    json.Member("least", rank.taken->least);
+    json.Member("most", rank.taken->most);
+    json.EndObject();
+  }
   json.Member("sent_forward", rank.sent_forward);
   json.Member("sent_back", rank.sent_back);
   json.Member("first", time.first);
@@ -162,13 +200,7 @@ std::string PipelineReportText(const PipelineCost& cost,
       Counted(table.microbatches, "micro-batch", "micro-batches") +
       ", messages of " + BytesText(cost.boundary) + "\n";
   out += RanksText(cost) + StepText(cost);
-  if (cost.capacity && cost.Fullest()) {
-    const int64_t has = *cost.capacity, needs = *cost.Fullest();
-    out += needs > has ? "the fullest rank exceeds " + BytesText(has) + " by " +
-                             BytesText(needs - has) + "\n"
-                       : "the fullest rank has " + BytesText(has - needs) +
-                             " of " + BytesText(has) + " free\n";
-  }
+  out += PeakText(cost);
   if (!explain) return out;
   out += "assumed\n";
   for (const std::string& text : cost.assumptions) out += "  " + text + "\n";
