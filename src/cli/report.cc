@@ -18,6 +18,7 @@
 #include "cli/plan_table.h"
 #include "cli/program_traffic.h"
 #include "cli/reported_program.h"
+#include "cli/staged_costs.h"
 #include "cli/verified.h"
 #include "cli/version.h"
 #include "cost/report.h"
@@ -138,12 +139,25 @@ void AddSchedule(Gathered& to) {
   to.page.schedule = MakeScheduleReport(table, times);
 }
 
+// Adds the memory of each rank of a pipeline, if the sizes of a step are known.
+bool AddRanks(const ReportCommand& command, const Target& target, Gathered& to,
+              Findings& findings) {
+  const auto settings =
+      CostSettings(command.flags, target, Mode::kTrain, findings);
+  if (!settings) return false;
+  if (!settings->batch || !settings->length) return true;
+  const auto cost = StagedCostOf(*to.planned, *settings, findings);
+  if (!cost) return false;
+  to.failed = to.failed || !cost->Fits().value_or(true);
+  to.page.ranks = TableOfRanks(*cost);
+  return true;
+}
+
 bool GatherCosts(const ReportCommand& command, const Target& target,
                  Gathered& to, Findings& findings) {
-  // `cost` has the memory and the time of each rank of a pipeline.
   if (to.planned->table.classes.plan.stages) {
     AddSchedule(to);
-    return true;
+    return AddRanks(command, target, to, findings);
   }
   for (Mode mode : to.planned->table.classes.plan.modes) {
     const auto settings = CostSettings(command.flags, target, mode, findings);

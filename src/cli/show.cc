@@ -17,6 +17,7 @@
 #include "cli/picture_flags.h"
 #include "cli/pictured.h"
 #include "cli/plan_table.h"
+#include "cli/staged_costs.h"
 #include "cost/report.h"
 #include "emit/pictures/array_text.h"
 #include "emit/pictures/bars_text.h"
@@ -143,12 +144,26 @@ int ShowMeshAlone(const ShowCommand& command, const PictureStyle& style,
              : kFailed;
 }
 
+// Draws a bar for each rank of the pipeline, in training.
+std::optional<Drawn> DrawRanks(const Subject& of, Findings& findings) {
+  const auto settings =
+      CostSettings(of.command.flags, of.target, Mode::kTrain, findings);
+  if (!settings) return std::nullopt;
+  const auto cost = StagedCostOf(of.planned, *settings, findings);
+  if (!cost) return std::nullopt;
+  return Drawn{
+      MemoryText(BarsOfRanks(*cost, of.planned.mesh().devices), of.style),
+      !cost->Fits().value_or(true)};
+}
+
 std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
+  const std::string& given = of.command.flags.mode;
+  const bool trains = given.empty() || given == ModeName(Mode::kTrain);
   if (of.planned.table.classes.plan.stages) {
-    findings.Add(code::kUsage, {},
-                 "the plan has stages, so that each rank of the pipeline has a "
-                 "memory of its own",
-                 "`shardc cost` lists the memory of each rank");
+    if (trains) return DrawRanks(of, findings);
+    findings.Add(code::kUsage, FlagPlace("--mode", given),
+                 "the plan has stages, whose schedule is that of training",
+                 "leave out `--mode`");
     return std::nullopt;
   }
   std::vector<Mode> modes = of.planned.table.classes.plan.modes;

@@ -209,6 +209,24 @@ rules:
         self.assertEqual(done.rc, 1, done)
         self.assertIn("it exceeds 1 GiB by", done.out)
 
+    def test_pictures_and_pages_have_the_memory_of_ranks(self):
+        inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
+                             manifest_of("llama-3-8b.hf"), "llama-3-8b")
+        plan = ["--plan", self.plan(inputs), *model_of("llama-3-8b")]
+        of_plan, of_target = (run("show", "memory", *of, *SIZES[:4])
+                              for of in (plan, inputs))
+        self.assertEqual(of_plan.rc, 0, of_plan)
+        self.assertEqual(of_plan.out, of_target.out)
+        for rank in range(4):
+            self.assertIn(f"rank {rank}", of_plan.out)
+        done = run("show", "memory", *plan)
+        self.assertEqual(done.rc, 2, done)
+        self.assertIn("give `--batch` and `--seq`", done.err)
+        for of in (plan, inputs):
+            done = run("report", *of, *SIZES)
+            self.assertEqual(done.rc, 0, done)
+            self.assertIn("<h3>Memory of each rank in training</h3>", done.out)
+
     def test_cost_has_the_micro_batches_of_the_plan(self):
         # A section without micro-batches has two for each rank.
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",

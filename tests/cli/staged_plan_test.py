@@ -402,8 +402,8 @@ targets:
                          BY_RANK)
         done = run("show", "memory", "--plan", plan)
         self.assertEqual(done.rc, 2, done)
-        self.assertIn("the plan has stages, so that each rank of the pipeline "
-                      "has a memory of its own", done.err)
+        self.assertIn("the memory of each rank of the pipeline needs a batch "
+                      "and a length", done.err)
 
     def test_report_draws_the_schedule(self):
         self.llama("{axis: pp, assign: even, microbatches: 8}")

@@ -110,6 +110,7 @@ void WriteTime(Page& page);
 void WriteCommunication(Page& page);
 void WriteProgram(Page& page);
 void WriteAssumptions(Page& page);
+void WriteTable(Page& page, const Table& table);
 void WriteTables(Page& page);
 
 // Writers of parts of sections: a finding, and what the header states of the

@@ -57,10 +57,12 @@ void WritePipeline(Page& page) {
   page.Axis(stages->axis);
   html.Raw(" by the schedule ").Name(stages->schedule).Raw(", with ");
   html.Text(Counted(stages->microbatches, "micro-batch", "micro-batches"));
-  html.Raw(
-      ". <code>shardc cost</code> has the memory and the time of each "
-      "rank.</p>\n");
+  html.Raw(page.in.ranks
+               ? ".</p>\n"
+               : ". <code>shardc cost</code> has the memory and the time of "
+                 "each rank.</p>\n");
   if (stages->of.size() <= page.limits.rows) WriteStages(page, *stages);
+  if (page.in.ranks) WriteTable(page, *page.in.ranks);
   const auto& schedule = page.in.schedule;
   if (schedule && DrawnTasks(*schedule) <= page.limits.rows * kTasksOfRow) {
     html.Raw("<h3>The schedule, with tasks of one length</h3>");

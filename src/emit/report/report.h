@@ -65,6 +65,7 @@ struct Input {
   Repository repository;            // the root that places are relative to
   std::vector<cost::Report> costs;  // by mode; none of a plan with stages
   std::optional<ScheduleReport> schedule;  // of a plan with stages
+  std::optional<Table> ranks;              // their memory, if it is known
   picture::Coverage coverage;
   std::vector<Cache> caches;
   std::optional<Base> base;

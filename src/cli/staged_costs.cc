@@ -1,0 +1,95 @@
+// A plan that was compiled has its division into stages, and one that was read
+// from a file gets it from its text:
+//
+//   show memory --plan staged.json --batch 64 --seq 4096
+//     ->  a bar for each rank, as `cost --plan` prints them
+#include "cli/staged_costs.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cli/output.h"
+#include "cli/pictured.h"
+#include "cost/stage_inputs.h"
+#include "emit/costs/figures.h"
+#include "plan/staged_plan.h"
+#include "source/wording.h"
+
+namespace shardc::cli {
+namespace {
+
+bool CheckSizes(const cost::Settings& settings, Findings& findings) {
+  if (settings.batch && settings.length) return true;
+  findings.Add(code::kUsage, {},
+               "the memory of each rank of the pipeline needs a batch and a "
+               "length",
+               "give `--batch` and `--seq`");
+  return false;
+}
+
+}  // namespace
+
+std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
+                                               cost::Settings settings,
+                                               Findings& findings) {
+  if (!CheckSizes(settings, findings)) return std::nullopt;
+  if (settings.profile == nullptr && planned.mesh().device) {
+    settings.profile = FindDeviceProfile(planned.mesh().device->profile);
+  }
+  if (planned.compiled != nullptr) {
+    const PlannedStages& stages = *planned.compiled->stages;
+    settings.microbatches = stages.table.microbatches;
+    return cost::PipelineCostOf(*planned.compiled, planned.WorkIn(Mode::kTrain),
+                                settings, stages, false, findings);
+  }
+  const auto staged = StagedPlanOf(*planned.view, {}, findings);
+  if (!staged) return std::nullopt;
+  settings.microbatches = staged->stages.table.microbatches;
+  return cost::PipelineCostOf(
+      cost::StagedModel{staged->plan, staged->separator, staged->layers_known},
+      cost::StagedPlanInputs(*planned.view, planned.model), settings,
+      staged->stages, false, findings);
+}
+
+MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
+  MemoryBars out = BarsOf({});
+  out.devices = devices;
+  out.budget = cost.capacity;
+  for (size_t r = 0; r < cost.ranks.size(); ++r) {
+    MemoryBar bar;
+    bar.name = "rank " + std::to_string(r);
+    for (const auto& bytes : cost.ranks[r].held.by) {
+      bar.parts.push_back(bytes.value_or(0));
+    }
+    out.bars.push_back(std::move(bar));
+  }
+  return out;
+}
+
+report::Table TableOfRanks(const cost::PipelineCost& cost) {
+  report::Table out;
+  out.title = "Memory of each rank in training";
+  out.about = "Of a device of the rank, with " +
+              Counted(cost.table.microbatches, "micro-batch", "micro-batches") +
+              " under the schedule " + cost.table.name;
+  if (cost.timed) out.about += "; the step takes " + SecondsText(cost.Step());
+  out.heads = {"Rank", "Tensors", "Expected", "At most", "Sent"};
+  out.numbers = {false, true, true, true, true};
+  const auto text = [](const std::optional<int64_t>& bytes) {
+    return bytes ? BytesText(*bytes) : std::string("-");
+  };
+  for (size_t r = 0; r < cost.ranks.size(); ++r) {
+    const cost::RankCost& rank = cost.ranks[r];
+    const auto& taken = rank.taken;
+    out.rows.push_back(
+        {std::to_string(r), text(rank.held.total),
+         text(taken ? std::optional(taken->expected) : std::nullopt),
+         text(taken ? std::optional(taken->most) : std::nullopt),
+         BytesText(rank.sent_forward + rank.sent_back)});
+  }
+  return out;
+}
+
+}  // namespace shardc::cli

@@ -1,0 +1,31 @@
+// The cost of the stages of a plan that a picture or a page shows.
+#ifndef SHARDC_CLI_STAGED_COSTS_H_
+#define SHARDC_CLI_STAGED_COSTS_H_
+
+#include <optional>
+
+#include "cli/plan_table.h"
+#include "cost/pipeline.h"
+#include "cost/settings.h"
+#include "emit/pictures/bars_text.h"
+#include "emit/report/report.h"
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+// The cost of the stages in training, with the micro-batches of the plan's
+// schedule. `planned` has stages, `settings` a batch and a length; other
+// findings are those of StagedPlanOf and of cost::PipelineCostOf.
+std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
+                                               cost::Settings settings,
+                                               Findings& findings);
+
+// One bar for each rank.
+MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices);
+
+// A line for each rank: its memory, what it sends and how long it is idle.
+report::Table TableOfRanks(const cost::PipelineCost& cost);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_STAGED_COSTS_H_
