@@ -157,8 +157,8 @@ void Fill(const step::StepModel& of, exec::StepInputs& inputs) {
     for (size_t i = 0; i < to.real.size(); ++i) {
       to.real[i] = 0.02F * static_cast<float>(own.Normal(i));
     }
-    for (size_t i = 0; i < to.whole.size(); ++i) {
-      to.whole[i] = static_cast<int32_t>(i % kSmallVocabulary);
+    for (size_t i = 0; i < to.integers.size(); ++i) {
+      to.integers[i] = static_cast<int32_t>(i % kSmallVocabulary);
     }
   }
   const auto length = static_cast<size_t>(
@@ -169,8 +169,9 @@ void Fill(const step::StepModel& of, exec::StepInputs& inputs) {
       std::fill(to.real.begin(), to.real.end(), 1.0F);
     }
     for (size_t i = 0;
-         data.kind == step::DataKind::kPositions && i < to.whole.size(); ++i) {
-      to.whole[i] = static_cast<int32_t>(i % length);
+         data.kind == step::DataKind::kPositions && i < to.integers.size();
+         ++i) {
+      to.integers[i] = static_cast<int32_t>(i % length);
     }
   }
 }

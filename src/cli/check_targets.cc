@@ -37,11 +37,12 @@ Place MainFileOf(const Target& target) {
   files.insert(files.end(), target.rules.begin(), target.rules.end());
   std::error_code error;
   for (const std::string& file : files) {
-    const Place place{MakeSource(file, ""), Place::kWhole, Place::kWhole};
+    const Place place{MakeSource(file, ""), Place::kEntireFile,
+                      Place::kEntireFile};
     if (IsFile(place) && std::filesystem::exists(file, error)) return place;
   }
   return {MakeSource(target.manifest.empty() ? "-" : target.manifest, ""),
-          Place::kWhole, Place::kWhole};
+          Place::kEntireFile, Place::kEntireFile};
 }
 
 FindingSink LockedPlan(const Target& target, const Plan& plan,
@@ -79,7 +80,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
                        const Selection& selection, const Common& common) {
   CheckedTarget out;
   out.name = target.name;
-  out.anchor = MainFileOf(target);
+  out.main_file = MainFileOf(target);
   std::optional<ModelConfig> config;
   const std::shared_ptr<const Compiled> compiled =
       LoadAndCompile(options.inputs, target, common, out.errors, &config);
@@ -135,9 +136,9 @@ void AddTo(std::map<Key, size_t>& index, std::vector<Joined>& joined,
            Finding finding, const CheckedTarget& target) {
   const auto [at, fresh] = index.try_emplace(KeyOf(finding), joined.size());
   if (fresh) {
-    finding.anchor = target.anchor;
-    if (finding.place.source == nullptr && IsFile(target.anchor)) {
-      finding.place = target.anchor;
+    finding.main_file = target.main_file;
+    if (finding.place.source == nullptr && IsFile(target.main_file)) {
+      finding.place = target.main_file;
     }
     joined.push_back({std::move(finding), {}});
   }

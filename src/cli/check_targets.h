@@ -31,7 +31,7 @@ struct CheckOptions {
 
 struct CheckedTarget {
   std::string name;
-  Place anchor;     // for findings that are in no file
+  Place main_file;  // for findings that are in no file
   Findings errors;  // of reading inputs; then there is no result
   LintResult result;
   std::vector<std::string> rule_files;

@@ -111,7 +111,8 @@ Findings CommandLine::Placed(Findings findings) const {
   Findings out;
   out.NoteReadsOf(findings);
   for (Finding finding : findings.all()) {
-    if (finding.place.source == nullptr && finding.anchor.source == nullptr) {
+    if (finding.place.source == nullptr &&
+        finding.main_file.source == nullptr) {
       finding.place = PlaceOf(finding);
     }
     out.Add(std::move(finding));

@@ -201,7 +201,8 @@ bool CanDescribe(const Compiled& compiled, Findings& findings) {
 
 bool HasDescription(const Compiled& compiled, Findings& findings) {
   if (compiled.rules.model != nullptr) return true;
-  const Place tree{compiled.manifest.source, Place::kWhole, Place::kWhole};
+  const Place tree{compiled.manifest.source, Place::kEntireFile,
+                   Place::kEntireFile};
   findings.Add(code::kUsage, tree,
                "none of the rules files describes the model",
                "a whole step needs a `model:` section, as the packs llama, "

@@ -49,15 +49,15 @@ class Pipeline {
     out_.table = planned_.table;
     out_.capacity = CapacityOf();
     FindBoundary();
-    const Cuts cuts = Choose();
-    Fill(cuts, out_);
-    Suggest(cuts);
+    const StageBounds bounds = Choose();
+    Fill(bounds, out_);
+    Suggest(bounds);
     AddAssumptions();
     return std::move(out_);
   }
 
  private:
-  using Cuts = schedule::Cuts;
+  using StageBounds = schedule::StageBounds;
 
   // Checks that the number of micro-batches divides the rows of a replica.
   bool CheckRows() {
@@ -161,11 +161,11 @@ class Pipeline {
     return out;
   }
 
-  Cuts Choose() {
+  StageBounds Choose() {
     if (planned_.listed || planned_.balance != StageBalance::kSearched) {
-      return planned_.cuts;
+      return planned_.bounds;
     }
-    const Cuts& even = planned_.cuts;
+    const StageBounds& even = planned_.bounds;
     auto balanced = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
     if (!balanced) {
       balanced = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
@@ -174,27 +174,27 @@ class Pipeline {
     return balanced && StepOf(*balanced) <= StepOf(even) ? *balanced : even;
   }
 
-  double StepOf(const Cuts& cuts) {
+  double StepOf(const StageBounds& bounds) {
     PipelineCost cost;
     cost.table = out_.table;
     cost.boundary = out_.boundary;
     cost.hop = out_.hop;
-    Fill(cuts, cost);
+    Fill(bounds, cost);
     return cost.Step();
   }
 
-  void Fill(const Cuts& cuts, PipelineCost& out) {
+  void Fill(const StageBounds& bounds, PipelineCost& out) {
     std::map<std::pair<std::vector<size_t>, bool>, StageCost> known;
     const std::vector<size_t> kinds = KindsOfUnits(model_.plan, units_);
-    for (size_t s = 0; s + 1 < cuts.size(); ++s) {
-      const std::vector<size_t> own(kinds.begin() + cuts[s],
-                                    kinds.begin() + cuts[s + 1]);
+    for (size_t s = 0; s + 1 < bounds.size(); ++s) {
+      const std::vector<size_t> own(kinds.begin() + bounds[s],
+                                    kinds.begin() + bounds[s + 1]);
       const auto [at, fresh] =
-          known.try_emplace({own, cuts[s + 1] == units_.count()});
-      if (fresh) at->second = CostOf(cuts[s], cuts[s + 1]);
+          known.try_emplace({own, bounds[s + 1] == units_.count()});
+      if (fresh) at->second = CostOf(bounds[s], bounds[s + 1]);
       StageCost cost = at->second;
-      cost.begin = cuts[s];
-      cost.end = cuts[s + 1];
+      cost.begin = bounds[s];
+      cost.end = bounds[s + 1];
       out.stages.push_back(cost);
     }
     if (SharesEnds()) DropCopies(out.stages.back());
@@ -333,13 +333,13 @@ class Pipeline {
   }
 
   // Adds a note if another division is clearly faster than the requested one.
-  void Suggest(const Cuts& cuts) {
+  void Suggest(const StageBounds& bounds) {
     if (!model_.layers_known) return;
     if (!planned_.listed && planned_.balance == StageBalance::kSearched) {
       return;
     }
     const auto best = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
-    if (!best || *best == cuts) return;
+    if (!best || *best == bounds) return;
     const double step = StepOf(*best);
     if (step >= kClearlyBetter * out_.Step()) return;
     out_.better_step = step;

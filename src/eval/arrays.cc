@@ -221,7 +221,7 @@ class CacheRun {
     const auto all = exec::Gather(mesh_, tensor, why);
     if (!all) return;
     std::vector<double> data(all->real.begin(), all->real.end());
-    data.insert(data.end(), all->whole.begin(), all->whole.end());
+    data.insert(data.end(), all->integers.begin(), all->integers.end());
     reply.Array(name, all->shape, data, all->dtype);
   }
 

@@ -384,7 +384,7 @@ void Reply::Array(std::string_view key, const Shape& shape,
     } else if (buffer.IsReal()) {
       buffer.real[i] = static_cast<float>(data[i]);
     } else {
-      buffer.whole[i] = static_cast<int32_t>(data[i]);
+      buffer.integers[i] = static_cast<int32_t>(data[i]);
     }
   }
   const std::string name = prefix_ + std::string(key);

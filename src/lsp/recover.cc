@@ -275,7 +275,7 @@ void Recovery::Finish(Findings& findings) const {
   for (Finding& one : all) {
     if (!seen.insert(KeyOf(one)).second) continue;
     restore(one.place);
-    restore(one.anchor);
+    restore(one.main_file);
     for (Label& label : one.labels) restore(label.place);
     out.Add(std::move(one));
   }

@@ -250,7 +250,7 @@ void Workspace::Report(Finding finding, const std::string& otherwise) {
   // line that names the file.
   if (IsFile(finding.place) && !finding.place.HasPosition() &&
       !IsThere(finding.place.source->name(), &texts_)) {
-    finding.place = finding.anchor;
+    finding.place = finding.main_file;
   }
   const Place& place = FilePlace(finding);
   const bool file = place.source != nullptr && IsFile(place);

@@ -281,7 +281,8 @@ void SettleSeparator(Manifest& manifest, Findings& findings) {
   if (slashes == 0 && dots == 0) return;
   if (slashes == dots) {
     findings.Add(
-        code::kSeparator, {manifest.source, Place::kWhole, Place::kWhole},
+        code::kSeparator,
+        {manifest.source, Place::kEntireFile, Place::kEntireFile},
         "as many names hold `/` as hold `.`: " + CountText(slashes) + " of " +
             Counted(static_cast<int64_t>(manifest.tensors.size()), "parameter"),
         "say `\"separator\": \"/\"` or `\".\"` in the manifest");

@@ -150,14 +150,14 @@ class Planner {
 
   bool Cut() {
     const int64_t stages = request_.table.stages;
-    out_.cuts = schedule::EvenCuts(out_.units.layers, stages);
+    out_.bounds = schedule::EvenStages(out_.units.layers, stages);
     if (out_.listed) {
       int64_t end = 1;
       for (size_t s = 0; s < request_.layers.size(); ++s) {
         end += request_.layers[s];
-        out_.cuts[s + 1] = end;
+        out_.bounds[s + 1] = end;
       }
-      out_.cuts.back() = out_.units.count();
+      out_.bounds.back() = out_.units.count();
       return true;
     }
     if (request_.balance != StageBalance::kWeights) return true;
@@ -171,9 +171,9 @@ class Planner {
       return false;
     }
     const std::vector<int64_t> nothing(AsIndex(stages), 0);
-    if (auto cuts =
+    if (auto bounds =
             schedule::AssignUnits(out_.weights, nothing, std::nullopt)) {
-      out_.cuts = std::move(*cuts);
+      out_.bounds = std::move(*bounds);
     }
     return true;
   }
@@ -321,7 +321,7 @@ class Planner {
 
 LayerRange PlannedStages::LayersOf(int32_t stage) const {
   const size_t s = AsIndex(stage);
-  return LayersIn(cuts[s], cuts[s + 1], units.layers);
+  return LayersIn(bounds[s], bounds[s + 1], units.layers);
 }
 
 std::vector<StageShare> PlannedStages::SharesOf(size_t param) const {
@@ -339,8 +339,8 @@ std::vector<StageShare> PlannedStages::SharesOf(size_t param) const {
   }
   // The last cut at or before the unit that is not that of an empty stage.
   const auto after =
-      std::upper_bound(cuts.begin(), cuts.end() - 1, units.of[param]);
-  out.push_back({static_cast<int32_t>(after - cuts.begin()) - 1});
+      std::upper_bound(bounds.begin(), bounds.end() - 1, units.of[param]);
+  out.push_back({static_cast<int32_t>(after - bounds.begin()) - 1});
   if (units.tied[param] && copies && out[0].stage != stages() - 1) {
     out.push_back({stages() - 1});
   }

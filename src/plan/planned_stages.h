@@ -26,8 +26,8 @@ struct PlannedStages {
   std::string axis;
   StageUnits units;
   schedule::Table table;
-  schedule::Cuts cuts;  // the first unit of each stage, and the end
-  // Whether the cost model may take other cuts; those above are even then.
+  schedule::StageBounds bounds;  // the first unit of each stage, and the end
+  // Whether the cost model may take other bounds; those above are even then.
   StageBalance balance = StageBalance::kEven;
   bool listed = false;  // the layers of each stage were given
   bool sized = false;   // the number of micro-batches was given

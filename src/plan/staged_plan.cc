@@ -41,11 +41,11 @@ class PlanStager {
     to.sized = true;
     if (!ReadTable(given)) return std::nullopt;
     ReadUnits();
-    to.cuts.push_back(0);
+    to.bounds.push_back(0);
     for (size_t s = 1; s < stages_.of.size(); ++s) {
-      to.cuts.push_back(1 + stages_.of[s].layers.first);
+      to.bounds.push_back(1 + stages_.of[s].layers.first);
     }
-    to.cuts.push_back(to.units.count());
+    to.bounds.push_back(to.units.count());
     return std::move(out_);
   }
 

@@ -24,9 +24,9 @@ using Score = std::pair<double, int64_t>;
 
 }  // namespace
 
-std::optional<Cuts> AssignUnits(std::span<const Unit> units,
-                                std::span<const int64_t> in_flight,
-                                std::optional<int64_t> capacity) {
+std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
+                                       std::span<const int64_t> in_flight,
+                                       std::optional<int64_t> capacity) {
   const size_t n = units.size(), stages = in_flight.size();
   if (n == 0 || stages == 0) return std::nullopt;
   std::vector<double> time(n + 1, 0);
@@ -63,7 +63,7 @@ std::optional<Cuts> AssignUnits(std::span<const Unit> units,
     }
   }
   if (best[stages][n].first == kNever) return std::nullopt;
-  Cuts out(stages + 1, 0);
+  StageBounds out(stages + 1, 0);
   out[stages] = static_cast<int64_t>(n);
   size_t at = n;
   for (size_t s = stages; s > 0; --s) {
@@ -73,8 +73,8 @@ std::optional<Cuts> AssignUnits(std::span<const Unit> units,
   return out;
 }
 
-Cuts EvenCuts(int64_t layers, int64_t stages) {
-  Cuts out;
+StageBounds EvenStages(int64_t layers, int64_t stages) {
+  StageBounds out;
   for (int64_t s = 0; s <= stages; ++s) {
     out.push_back(1 + s * layers / stages);
   }

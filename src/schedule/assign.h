@@ -18,7 +18,7 @@ struct Unit {
 // The first unit of each stage, and the number of units at the end: {0, 9, 18,
 // 26, 34} are four stages. A stage may be empty, but the first one has the
 // first unit and the last one the last.
-using Cuts = std::vector<int64_t>;
+using StageBounds = std::vector<int64_t>;
 
 // Returns the division whose longest stage is shortest, among the divisions
 // whose stages all have at most `capacity` bytes, counting `in_flight[s]`
@@ -26,13 +26,13 @@ using Cuts = std::vector<int64_t>;
 // stages it prefers the one whose fullest stage has the fewest bytes; that
 // choice is made prefix by prefix, so a better one may exist. Returns nullopt
 // if no division fits. Takes stages * units^2 steps.
-std::optional<Cuts> AssignUnits(std::span<const Unit> units,
-                                std::span<const int64_t> in_flight,
-                                std::optional<int64_t> capacity);
+std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
+                                       std::span<const int64_t> in_flight,
+                                       std::optional<int64_t> capacity);
 
 // Divides layers evenly: stage s of S begins at layer s * layers / S. The first
 // stage has the first unit as well and the last stage the last.
-Cuts EvenCuts(int64_t layers, int64_t stages);
+StageBounds EvenStages(int64_t layers, int64_t stages);
 
 }  // namespace shardc::schedule
 

@@ -33,7 +33,7 @@ struct Finding {
   std::vector<std::string> targets;  // affected targets of a project
   // The file to show if `place` is in no file, as for packs and flags; may be
   // empty.
-  Place anchor;
+  Place main_file;
 };
 
 // A file identified by device and inode, so that two names of one file are

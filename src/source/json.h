@@ -149,11 +149,9 @@ class JsonDocument {
  public:
   // Parses `source->text()` from `begin` to `end`, by default all of it.
   // Returns null after a finding.
-  static std::unique_ptr<const JsonDocument> Parse(SourceRef source,
-                                                   Findings& findings,
-                                                   JsonLimits limits = {},
-                                                   size_t begin = 0,
-                                                   size_t end = Place::kWhole);
+  static std::unique_ptr<const JsonDocument> Parse(
+      SourceRef source, Findings& findings, JsonLimits limits = {},
+      size_t begin = 0, size_t end = Place::kEntireFile);
 
   JsonValue root() const { return JsonValue(this, 0); }
   const SourceRef& source() const { return source_; }

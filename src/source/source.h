@@ -73,13 +73,13 @@ SourceRef MakeSource(std::string name, std::string text);
 SourceRef MakeSource(std::string name, RawText text, size_t size);
 
 struct Place {
-  static constexpr size_t kWhole = static_cast<size_t>(-1);
+  static constexpr size_t kEntireFile = static_cast<size_t>(-1);
 
-  SourceRef source;       // null: no place
-  size_t begin = kWhole;  // byte offset; kWhole: the entire file
-  size_t end = kWhole;
+  SourceRef source;            // null: no place
+  size_t begin = kEntireFile;  // byte offset; kEntireFile: the entire file
+  size_t end = kEntireFile;
 
-  bool HasPosition() const { return source != nullptr && begin != kWhole; }
+  bool HasPosition() const { return source != nullptr && begin != kEntireFile; }
   // Returns `file:12:3`, `file`, or the empty string.
   std::string ToString() const;
 };

@@ -146,7 +146,7 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
                                                 Findings& findings) {
   const std::string_view text = source->text();
   if (text.size() > kByteLimit) {
-    findings.Add(code::kLimit, {source, Place::kWhole, Place::kWhole},
+    findings.Add(code::kLimit, {source, Place::kEntireFile, Place::kEntireFile},
                  BytesText(static_cast<int64_t>(text.size())) + " of YAML",
                  "the limit is " + BytesText(static_cast<int64_t>(kByteLimit)));
     return std::nullopt;
@@ -165,7 +165,8 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
   if (!root || (root->IsNull() && root->begin == root->end)) {
     const size_t at = SkipEmptyDocument(text, base);
     if (at == text.size()) {
-      findings.Add(code::kEmpty, {source, Place::kWhole, Place::kWhole},
+      findings.Add(code::kEmpty,
+                   {source, Place::kEntireFile, Place::kEntireFile},
                    "the file holds no document");
     } else {
       findings.Add(code::kYamlSyntax, {source, at, at + 1},

@@ -201,11 +201,12 @@ std::vector<Finding> FindingsOf(const std::string& kind) {
   second.labels = {{{rules, 0, 10}, "the version is here"},
                    {{MakeSource("other.json", "{}\n"), 0, 2}, "of this file"}};
   second.targets = {"one", "two"};
-  add(kThird, {rules, Place::kWhole, Place::kWhole}, "of a whole file", "mend");
+  add(kThird, {rules, Place::kEntireFile, Place::kEntireFile},
+      "of a whole file", "mend");
   add(kFirst, {}, "without a place", "");
   Finding& flag = add(kSecond, {MakeSource("--mesh", "dp:2"), 0, 2}, "a flag",
                       "write another");
-  flag.anchor = {rules, Place::kWhole, Place::kWhole};
+  flag.main_file = {rules, Place::kEntireFile, Place::kEntireFile};
   add(kThird, {rules, 22, 45}, "over two lines", "");
   return out;
 }

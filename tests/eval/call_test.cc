@@ -210,7 +210,7 @@ TEST_CASE("arrays come from a file and go to one") {
             .starts_with("[\n  {\"result\": {\"q\": {\"tensor\": \"0/q\"}"));
   REQUIRE(aside.size() == 3);
   CHECK(aside[0].first == "0/q");
-  CHECK(aside[0].second.whole == std::vector<int32_t>{64, -128});
+  CHECK(aside[0].second.integers == std::vector<int32_t>{64, -128});
   CHECK(aside[1].first == "0/scale");
   CHECK(aside[1].second.shape == Shape{1, 1});
   CHECK(aside[2].second.real.size() == 2);

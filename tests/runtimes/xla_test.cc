@@ -160,7 +160,7 @@ class Step {
                        whole ? Dtype::kI32 : Dtype::kF64);
     for (size_t i = 0; i < At(to.Elements()); ++i) {
       if (whole) {
-        to.whole[i] = static_cast<int32_t>(f(i));
+        to.integers[i] = static_cast<int32_t>(f(i));
       } else {
         to.wide[i] = f(i);
       }

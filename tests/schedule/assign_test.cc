@@ -12,11 +12,11 @@
 namespace shardc::schedule {
 namespace {
 
-double LongestStage(const std::vector<Unit>& units, const Cuts& cuts) {
+double LongestStage(const std::vector<Unit>& units, const StageBounds& bounds) {
   double longest = 0;
-  for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+  for (size_t s = 0; s + 1 < bounds.size(); ++s) {
     double time = 0;
-    for (int64_t i = cuts[s]; i < cuts[s + 1]; ++i) {
+    for (int64_t i = bounds[s]; i < bounds[s + 1]; ++i) {
       time += units[static_cast<size_t>(i)].time;
     }
     longest = std::max(longest, time);
@@ -24,11 +24,11 @@ double LongestStage(const std::vector<Unit>& units, const Cuts& cuts) {
   return longest;
 }
 
-bool IsWithin(const std::vector<Unit>& units, const Cuts& cuts,
+bool IsWithin(const std::vector<Unit>& units, const StageBounds& bounds,
               const std::vector<int64_t>& in_flight, int64_t capacity) {
-  for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+  for (size_t s = 0; s + 1 < bounds.size(); ++s) {
     int64_t held = 0;
-    for (int64_t i = cuts[s]; i < cuts[s + 1]; ++i) {
+    for (int64_t i = bounds[s]; i < bounds[s + 1]; ++i) {
       const Unit& unit = units[static_cast<size_t>(i)];
       held += unit.bytes + in_flight[s] * unit.kept;
     }
@@ -40,18 +40,18 @@ bool IsWithin(const std::vector<Unit>& units, const Cuts& cuts,
 // The longest stage of the best of all divisions; infinite if none fits.
 double Exhaustive(const std::vector<Unit>& units,
                   const std::vector<int64_t>& in_flight, int64_t capacity,
-                  Cuts cuts) {
+                  StageBounds bounds) {
   const auto n = static_cast<int64_t>(units.size());
   const size_t stages = in_flight.size();
-  if (cuts.size() == stages) {
-    cuts.push_back(n);
-    return IsWithin(units, cuts, in_flight, capacity)
-               ? LongestStage(units, cuts)
+  if (bounds.size() == stages) {
+    bounds.push_back(n);
+    return IsWithin(units, bounds, in_flight, capacity)
+               ? LongestStage(units, bounds)
                : std::numeric_limits<double>::infinity();
   }
   double best = std::numeric_limits<double>::infinity();
-  for (int64_t next = std::max<int64_t>(1, cuts.back()); next < n; ++next) {
-    Cuts more = cuts;
+  for (int64_t next = std::max<int64_t>(1, bounds.back()); next < n; ++next) {
+    StageBounds more = bounds;
     more.push_back(next);
     best = std::min(best, Exhaustive(units, in_flight, capacity, more));
   }
@@ -75,18 +75,18 @@ TEST_CASE("the longest stage is that of an exhaustive search") {
     }
     const auto capacity = static_cast<int64_t>(40 + draws() % 260);
     const double wanted = Exhaustive(units, in_flight, capacity, {0});
-    const auto cuts = AssignUnits(units, in_flight, capacity);
-    if (!cuts) {
+    const auto bounds = AssignUnits(units, in_flight, capacity);
+    if (!bounds) {
       CHECK(wanted == std::numeric_limits<double>::infinity());
       ++none;
       continue;
     }
-    REQUIRE(cuts->size() == stages + 1);
-    CHECK(cuts->front() == 0);
-    CHECK(cuts->back() == static_cast<int64_t>(n));
-    CHECK(std::is_sorted(cuts->begin(), cuts->end()));
-    CHECK(IsWithin(units, *cuts, in_flight, capacity));
-    CHECK(LongestStage(units, *cuts) == wanted);
+    REQUIRE(bounds->size() == stages + 1);
+    CHECK(bounds->front() == 0);
+    CHECK(bounds->back() == static_cast<int64_t>(n));
+    CHECK(std::is_sorted(bounds->begin(), bounds->end()));
+    CHECK(IsWithin(units, *bounds, in_flight, capacity));
+    CHECK(LongestStage(units, *bounds) == wanted);
   }
   CHECK(none > 20);
   CHECK(none < 300);
@@ -97,13 +97,13 @@ std::vector<int64_t> LayersOf(int64_t layers, double head, size_t stages) {
   std::vector<Unit> units = {{0, 0, 0}};
   units.insert(units.end(), static_cast<size_t>(layers), {1, 1, 0});
   units.push_back({head, 1, 0});
-  const auto cuts =
+  const auto bounds =
       AssignUnits(units, std::vector<int64_t>(stages, 1), std::nullopt);
-  REQUIRE(cuts);
+  REQUIRE(bounds);
   std::vector<int64_t> out;
-  for (size_t s = 0; s + 1 < cuts->size(); ++s) {
-    const int64_t begin = std::clamp<int64_t>((*cuts)[s], 1, layers + 1);
-    const int64_t end = std::clamp<int64_t>((*cuts)[s + 1], 1, layers + 1);
+  for (size_t s = 0; s + 1 < bounds->size(); ++s) {
+    const int64_t begin = std::clamp<int64_t>((*bounds)[s], 1, layers + 1);
+    const int64_t end = std::clamp<int64_t>((*bounds)[s + 1], 1, layers + 1);
     out.push_back(end - begin);
   }
   return out;
@@ -126,10 +126,10 @@ TEST_CASE("published divisions of layers are found") {
 }
 
 TEST_CASE("even stages have the layers of their slice") {
-  CHECK(EvenCuts(32, 4) == Cuts{0, 9, 17, 25, 34});
-  CHECK(EvenCuts(5, 2) == Cuts{0, 3, 7});
-  CHECK(EvenCuts(3, 1) == Cuts{0, 5});
-  CHECK(EvenCuts(1, 3) == Cuts{0, 1, 1, 3});
+  CHECK(EvenStages(32, 4) == StageBounds{0, 9, 17, 25, 34});
+  CHECK(EvenStages(5, 2) == StageBounds{0, 3, 7});
+  CHECK(EvenStages(3, 1) == StageBounds{0, 5});
+  CHECK(EvenStages(1, 3) == StageBounds{0, 1, 1, 3});
 }
 
 }  // namespace

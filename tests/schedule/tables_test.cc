@@ -121,14 +121,14 @@ TEST_CASE("of equally long stages the fullest one has the fewest bytes") {
   // Two stages of 4 in each division, and 9, 10 or 11 bytes in the fuller one.
   const std::vector<Unit> units = {{4, 9, 0}, {0, 1, 0}, {0, 1, 0}, {4, 1, 0}};
   const std::vector<int64_t> one = {1, 1};
-  CHECK(AssignUnits(units, one, std::nullopt) == Cuts{0, 1, 4});
+  CHECK(AssignUnits(units, one, std::nullopt) == StageBounds{0, 1, 4});
   const std::vector<Unit> reversed(units.rbegin(), units.rend());
-  CHECK(AssignUnits(reversed, one, std::nullopt) == Cuts{0, 3, 4});
+  CHECK(AssignUnits(reversed, one, std::nullopt) == StageBounds{0, 3, 4});
   // Activations count once for each micro-batch in flight.
   const std::vector<Unit> kept = {{1, 0, 4}, {1, 0, 4}, {1, 0, 4}};
   const std::vector<int64_t> uneven = {2, 1};
-  CHECK(AssignUnits(kept, uneven, std::nullopt) == Cuts{0, 1, 3});
-  CHECK(AssignUnits(kept, uneven, 8) == Cuts{0, 1, 3});
+  CHECK(AssignUnits(kept, uneven, std::nullopt) == StageBounds{0, 1, 3});
+  CHECK(AssignUnits(kept, uneven, 8) == StageBounds{0, 1, 3});
   CHECK_FALSE(AssignUnits(kept, uneven, 7));
   CHECK_FALSE(AssignUnits({}, one, std::nullopt));
   CHECK_FALSE(AssignUnits(kept, {}, std::nullopt));

@@ -47,7 +47,7 @@ Buffer BufferOf(const Array& x) {
 
 std::vector<double> Doubles(const Buffer& x) {
   std::vector<double> out(x.real.begin(), x.real.end());
-  out.insert(out.end(), x.whole.begin(), x.whole.end());
+  out.insert(out.end(), x.integers.begin(), x.integers.end());
   return out;
 }
 

@@ -75,11 +75,11 @@ class StageReader {
     const PipelineChoice& choice = *request_.pipeline;
     std::vector<int64_t> counts = choice.layers;
     if (counts.empty()) {
-      const schedule::Cuts cuts =
-          schedule::EvenCuts(layers, choice.table.stages);
-      for (size_t s = 0; s + 1 < cuts.size(); ++s) {
-        counts.push_back(std::min(cuts[s + 1], layers + 1) -
-                         std::max<int64_t>(cuts[s], 1));
+      const schedule::StageBounds bounds =
+          schedule::EvenStages(layers, choice.table.stages);
+      for (size_t s = 0; s + 1 < bounds.size(); ++s) {
+        counts.push_back(std::min(bounds[s + 1], layers + 1) -
+                         std::max<int64_t>(bounds[s], 1));
       }
     }
     const int64_t sum =

@@ -59,7 +59,7 @@ std::string PlacedMessageText(const Finding& finding) {
 }
 
 const Place& FilePlace(const Finding& finding) {
-  return IsFile(finding.place) ? finding.place : finding.anchor;
+  return IsFile(finding.place) ? finding.place : finding.main_file;
 }
 
 bool IsFile(const Place& place) {

@@ -58,7 +58,7 @@ std::string Properties(const FindingReport& report, const Finding& finding) {
     if (place.HasPosition()) {
       const LineColumn begin = source.At(place.begin);
       out += "line=" + std::to_string(begin.line) + ",";
-      if (place.end != Place::kWhole) {
+      if (place.end != Place::kEntireFile) {
         const LineColumn end = source.At(place.end);
         out += "endLine=" + std::to_string(end.line) + ",";
         // GitHub accepts columns only for findings within one line.

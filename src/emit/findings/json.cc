@@ -12,7 +12,7 @@ void WritePosition(JsonWriter& json, const Place& place) {
   LineColumn end;
   if (place.HasPosition()) {
     begin = place.source->At(place.begin);
-    end = place.end == Place::kWhole ? begin : place.source->At(place.end);
+    end = place.end == Place::kEntireFile ? begin : place.source->At(place.end);
   }
   const auto known = [](int number) {
     return number > 0 ? std::optional(number) : std::nullopt;

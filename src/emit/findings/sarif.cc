@@ -63,7 +63,7 @@ void WriteRegion(JsonWriter& json, const Place& place) {
   json.BeginObject();
   json.Member("startLine", begin.line);
   json.Member("startColumn", begin.column);
-  if (place.end != Place::kWhole && place.end >= place.begin) {
+  if (place.end != Place::kEntireFile && place.end >= place.begin) {
     const LineColumn end = place.source->At(place.end);
     json.Member("endLine", end.line);
     json.Member("endColumn", end.column);

@@ -96,7 +96,7 @@ std::string Snippet(const Place& place, char mark, size_t width,
   const size_t line_start = source.LineStart(at.line);
   const size_t begin = std::min(place.begin - line_start, line.size());
   const size_t wanted =
-      place.end == Place::kWhole ? begin + 1 : place.end - line_start;
+      place.end == Place::kEntireFile ? begin + 1 : place.end - line_start;
   const size_t end = std::clamp(wanted, begin, line.size());
 
   size_t from = 0;

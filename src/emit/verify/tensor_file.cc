@@ -44,7 +44,7 @@ std::string BytesOfBuffer(const exec::Buffer& buffer) {
       Append(out, x);
     }
   }
-  for (int32_t x : buffer.whole) {
+  for (int32_t x : buffer.integers) {
     if (buffer.dtype == Dtype::kI32) {
       Append(out, x);
     } else {

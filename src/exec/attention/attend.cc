@@ -38,7 +38,7 @@ struct Sight {
 std::optional<int64_t> FirstPosition(const LocalSlice& slice,
                                      const Tile& tile) {
   const int32_t* const p =
-      slice.key_positions->whole.data() + tile.batch * slice.keys();
+      slice.key_positions->integers.data() + tile.batch * slice.keys();
   const int64_t first = tile.key_begin < tile.key_end ? p[tile.key_begin] : 0;
   for (int64_t i = tile.key_begin; i < tile.key_end; ++i) {
     if (p[i] != first + i - tile.key_begin) return std::nullopt;
@@ -62,16 +62,16 @@ void SeeIntervals(const LocalSlice& slice, const Tile& tile, int64_t first,
   int64_t high = keys;
   if (slice.key_lengths != nullptr) {
     high = std::min<int64_t>(
-        high, slice.key_lengths->whole[AsIndex(tile.batch)] - first);
+        high, slice.key_lengths->integers[AsIndex(tile.batch)] - first);
   }
   if (slice.key_starts != nullptr) {
     low = std::max<int64_t>(
-        low, slice.key_starts->whole[AsIndex(tile.batch)] - first);
+        low, slice.key_starts->integers[AsIndex(tile.batch)] - first);
   }
   for (int64_t t = tile.row_begin; t < tile.row_end; ++t) {
-    const int64_t q =
-        slice.query_positions->whole[AsIndex(tile.batch * slice.rows() + t)] -
-        first;
+    const int64_t q = slice.query_positions
+                          ->integers[AsIndex(tile.batch * slice.rows() + t)] -
+                      first;
     int64_t begin = low;
     int64_t end = high;
     if (options.causal) end = std::min(end, q + 1);

@@ -48,7 +48,7 @@ float RealAt(const BroadcastView& view, int64_t b, int64_t h, int64_t t,
 }
 
 int32_t IntegerAt(const Buffer* buffer, int64_t b, int64_t i) {
-  return buffer->whole[AsIndex(b * buffer->shape[1] + i)];
+  return buffer->integers[AsIndex(b * buffer->shape[1] + i)];
 }
 
 // One query row of one head, with the indices of the slice fixed.
@@ -88,10 +88,10 @@ class Row {
     const int64_t pk = IntegerAt(s_.key_positions, b_, key);
     const auto row = AsIndex(b_);
     if (pk < 0) return false;
-    if (s_.key_lengths != nullptr && pk >= s_.key_lengths->whole[row]) {
+    if (s_.key_lengths != nullptr && pk >= s_.key_lengths->integers[row]) {
       return false;
     }
-    if (s_.key_starts != nullptr && pk < s_.key_starts->whole[row]) {
+    if (s_.key_starts != nullptr && pk < s_.key_starts->integers[row]) {
       return false;
     }
     if (options.causal && pk > position_) return false;
@@ -171,7 +171,8 @@ class Row {
 
   bool Unmasked(int64_t key) const {
     if (s_.mask.buffer != nullptr &&
-        s_.mask.buffer->whole[AsIndex(Offset(s_.mask, b_, h_, t_, key))] == 0) {
+        s_.mask.buffer->integers[AsIndex(Offset(s_.mask, b_, h_, t_, key))] ==
+            0) {
       return false;
     }
     return s_.additive_mask.buffer == nullptr ||

@@ -55,8 +55,8 @@ void ForScores(const LocalSlice& slice, Body body) {
 // The values of one key head of a batch row, quantised within blocks of keys,
 // with one step for each block and dim.
 struct Values {
-  std::vector<int32_t> whole;  // [S, Dv]
-  std::vector<double> step;    // [blocks, Dv]
+  std::vector<int32_t> integers;  // [S, Dv]
+  std::vector<double> step;       // [blocks, Dv]
 };
 
 Values QuantizeValues(const LocalSlice& slice, int64_t b, int64_t head,
@@ -68,7 +68,7 @@ Values QuantizeValues(const LocalSlice& slice, int64_t b, int64_t head,
         slice.value->real[AsIndex(((b * keys + s) * heads + head) * dim + d)]};
   };
   Values out;
-  out.whole.resize(AsIndex(keys * dim));
+  out.integers.resize(AsIndex(keys * dim));
   for (int64_t begin = 0; begin < keys; begin += block) {
     const int64_t end = std::min(begin + block, keys);
     for (int64_t d = 0; d < dim; ++d) {
@@ -81,7 +81,8 @@ Values QuantizeValues(const LocalSlice& slice, int64_t b, int64_t head,
       const double step = QuantisedStep(largest, bits);
       out.step.push_back(step);
       for (int64_t s = begin; s < end; ++s) {
-        out.whole[AsIndex(s * dim + d)] = RoundToBits(value(s, d), step, bits);
+        out.integers[AsIndex(s * dim + d)] =
+            RoundToBits(value(s, d), step, bits);
       }
     }
   }
@@ -122,7 +123,7 @@ class RowProduct {
       const int64_t w = RoundToBits(double{weights[i]}, step, narrow_.bits);
       if (w == 0) continue;
       const int32_t* value =
-          values_.whole.data() + (begin + static_cast<int64_t>(i)) * dim_;
+          values_.integers.data() + (begin + static_cast<int64_t>(i)) * dim_;
       for (int64_t d = 0; d < dim_; ++d) sums[AsIndex(d)] += w * value[d];
     }
     const double* steps = values_.step.data() + begin / block_ * dim_;
@@ -163,7 +164,7 @@ Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
     for (int64_t d = 0; d < dim; ++d) {
       sum += query[AsIndex(q * dim + d)] * key[AsIndex(k * dim + d)];
     }
-    out.whole[AsIndex(at)] = sum;
+    out.integers[AsIndex(at)] = sum;
   });
   return out;
 }
@@ -179,7 +180,7 @@ Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
     const double key_step = QuantisedStep(
         double{arithmetic.scale(key_largest.real, AsIndex(k))}, bits);
     out.real[AsIndex(at)] = static_cast<float>(
-        arithmetic.unscale(sums.whole[AsIndex(at)], query_step, key_step) *
+        arithmetic.unscale(sums.integers[AsIndex(at)], query_step, key_step) *
         double{slice.scale});
   });
   return out;

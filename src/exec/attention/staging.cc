@@ -288,9 +288,9 @@ Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
   Buffer out = Buffer::Zeros({batch, rows}, Dtype::kI32);
   for (int64_t b = 0; b < batch; ++b) {
     const int64_t length =
-        problem.key_lengths ? problem.key_lengths->whole[AsIndex(b)] : keys;
+        problem.key_lengths ? problem.key_lengths->integers[AsIndex(b)] : keys;
     for (int64_t i = 0; i < rows; ++i) {
-      out.whole[AsIndex(b * rows + i)] =
+      out.integers[AsIndex(b * rows + i)] =
           static_cast<int32_t>(length - rows + i);
     }
   }
@@ -303,7 +303,7 @@ Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
   if (problem.IsHollow()) return Buffer::Hollow({batch, keys}, Dtype::kI32);
   Buffer out = Buffer::Zeros({batch, keys}, Dtype::kI32);
   for (int64_t i = 0; i < batch * keys; ++i) {
-    out.whole[AsIndex(i)] = static_cast<int32_t>(i % keys);
+    out.integers[AsIndex(i)] = static_cast<int32_t>(i % keys);
   }
   return out;
 }

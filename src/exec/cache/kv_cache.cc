@@ -77,7 +77,8 @@ Buffer Dequantized(const Machine& machine, const Buffer& q, const Buffer& scale,
     for (int64_t d = 0; d < dim; ++d) {
       const int64_t i = row * dim + d;
       out.real[AsIndex(i)] = RoundTo(
-          dtype, DequantizeInt8(static_cast<int8_t>(q.whole[AsIndex(i)]), s));
+          dtype,
+          DequantizeInt8(static_cast<int8_t>(q.integers[AsIndex(i)]), s));
     }
   }
   return out;
@@ -169,7 +170,7 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
     cache.positions =
         zeros({shape[0], shape[1]}, Dtype::kI32, PositionSpec(full));
     for (Buffer& local : cache.positions.local) {
-      std::fill(local.whole.begin(), local.whole.end(), -1);
+      std::fill(local.integers.begin(), local.integers.end(), -1);
     }
   }
   cache.index.assign(AsIndex(config.batch), 0);

@@ -119,7 +119,7 @@ void QuantizeTokens(Machine& machine, Tokens& tokens, std::string_view what) {
       const std::span<const float> x(local.real.data() + r * dim, dim);
       scale.real[r] = arithmetic.quantise(x, scale.real[r], row);
       std::copy(row.begin(), row.end(),
-                q.whole.begin() + static_cast<long>(r * dim));
+                q.integers.begin() + static_cast<long>(r * dim));
     }
     local = std::move(q);
   });
@@ -191,7 +191,7 @@ void PlacePositions(const Machine& machine, KvCache& cache, int device,
       const int64_t slot =
           LocalSlot(machine.mesh(), seam, cache, device, position);
       if (slot < 0) continue;
-      slots.whole[AsIndex(row * slots.shape[1] + slot)] =
+      slots.integers[AsIndex(row * slots.shape[1] + slot)] =
           static_cast<int32_t>(position);
     }
   }

@@ -128,7 +128,7 @@ std::map<int, Reported> Report(
       Digest digest;
       if (group->size() > 1) {
         digest.Add(local.real);
-        digest.Add(local.whole);
+        digest.Add(local.integers);
         digest.Add(local.wide);
       }
       PutNumber(device, own);

@@ -75,7 +75,7 @@ int64_t FirstBits(const std::vector<T>& a, const std::vector<T>& b) {
 template <class A, class B, class F>
 auto WithElements(A& a, B& b, const F& f) {
   if (a.IsWide()) return f(a.wide, b.wide);
-  return a.IsReal() ? f(a.real, b.real) : f(a.whole, b.whole);
+  return a.IsReal() ? f(a.real, b.real) : f(a.integers, b.integers);
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ Buffer Buffer::Zeros(Shape shape, Dtype dtype) {
   } else if (IsRealDtype(dtype)) {
     out.real.assign(count, 0.0f);
   } else {
-    out.whole.assign(count, 0);
+    out.integers.assign(count, 0);
   }
   return out;
 }
@@ -129,7 +129,7 @@ Buffer Buffer::Hollow(Shape shape, Dtype dtype) {
 }
 
 bool Buffer::IsHollow() const {
-  return real.empty() && whole.empty() && wide.empty() && !shape.empty() &&
+  return real.empty() && integers.empty() && wide.empty() && !shape.empty() &&
          Elements() > 0;
 }
 

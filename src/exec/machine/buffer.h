@@ -16,13 +16,13 @@ namespace shardc::exec {
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // F32, BF16 and F16 keep each element's value in `real`, where all three are
-// exact, F64 in `wide`; I32, I8 and BOOL in `whole`. `dtype` sets how wide an
-// element is in memory and on the network, and which values are allowed.
+// exact, F64 in `wide`; I32, I8 and BOOL in `integers`. `dtype` sets how wide
+// an element is in memory and on the network, and which values are allowed.
 struct Buffer {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<float> real;
-  std::vector<int32_t> whole;
+  std::vector<int32_t> integers;
   std::vector<double> wide = {};
 
   static Buffer Zeros(Shape shape, Dtype dtype);

@@ -183,10 +183,10 @@ void Accumulate(const Buffer& part, Reduce reduce, Buffer& total) {
     }
     return;
   }
-  for (size_t i = 0; i < total.whole.size(); ++i) {
-    total.whole[i] = reduce == Reduce::kSum
-                         ? total.whole[i] + part.whole[i]
-                         : std::max(total.whole[i], part.whole[i]);
+  for (size_t i = 0; i < total.integers.size(); ++i) {
+    total.integers[i] = reduce == Reduce::kSum
+                            ? total.integers[i] + part.integers[i]
+                            : std::max(total.integers[i], part.integers[i]);
   }
 }
 

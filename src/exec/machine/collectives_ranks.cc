@@ -31,7 +31,7 @@ Buffer Stretch(const Buffer& from, int64_t begin, int64_t end) {
     }
   };
   cut(from.real, out.real);
-  cut(from.whole, out.whole);
+  cut(from.integers, out.integers);
   cut(from.wide, out.wide);
   return out;
 }

@@ -66,10 +66,10 @@ int PutElements(const Buffer& block, Packet& out) {
     return PutWidth(block.real, out);
   }
   std::vector<int8_t> eighths;
-  if (DtypeBits(block.dtype) == 8 && Eighths(block.whole, eighths)) {
+  if (DtypeBits(block.dtype) == 8 && Eighths(block.integers, eighths)) {
     return PutWidth(eighths, out);
   }
-  return PutWidth(block.whole, out);
+  return PutWidth(block.integers, out);
 }
 
 template <class T>
@@ -90,10 +90,10 @@ void GetElements(std::span<const std::byte> bytes, int width, Buffer& out) {
     }
     return;
   }
-  if (width == sizeof(int32_t)) return GetAll(bytes, out.whole);
-  std::vector<int8_t> eighths(out.whole.size());
+  if (width == sizeof(int32_t)) return GetAll(bytes, out.integers);
+  std::vector<int8_t> eighths(out.integers.size());
   GetAll(bytes, eighths);
-  out.whole.assign(eighths.begin(), eighths.end());
+  out.integers.assign(eighths.begin(), eighths.end());
 }
 
 }  // namespace

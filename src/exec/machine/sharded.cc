@@ -209,8 +209,8 @@ std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
 
 Buffer UniqueIds(const Shape& shape) {
   Buffer out = Buffer::Zeros(shape, Dtype::kI32);
-  for (size_t i = 0; i < out.whole.size(); ++i) {
-    out.whole[i] = static_cast<int32_t>(i);
+  for (size_t i = 0; i < out.integers.size(); ++i) {
+    out.integers[i] = static_cast<int32_t>(i);
   }
   return out;
 }
@@ -317,12 +317,13 @@ std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
     for (int64_t i = 0; i < elements; i += run) {
       const int64_t offset = OffsetOf(tensor.shape, first);
       const int64_t wrong = tally.Add(
-          std::span(local.whole).subspan(AsIndex(i), AsIndex(run)), offset);
+          std::span(local.integers).subspan(AsIndex(i), AsIndex(run)), offset);
       if (wrong >= 0 && why.message.empty()) {
         Shape position = PositionOf(local.shape, i + wrong);
         for (size_t d = 0; d < start.size(); ++d) position[d] += start[d];
-        why = Misplaced(mesh, tensor, device, local.whole[AsIndex(i + wrong)],
-                        std::move(position));
+        why =
+            Misplaced(mesh, tensor, device, local.integers[AsIndex(i + wrong)],
+                      std::move(position));
       }
       for (size_t d = outer; d > 0;) {
         --d;

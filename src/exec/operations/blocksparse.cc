@@ -37,7 +37,7 @@ Between PositionsOf(const Buffer& positions, int64_t row, int64_t block,
   const int64_t length = positions.shape[1];
   for (int64_t i = block * size; i < std::min((block + 1) * size, length);
        ++i) {
-    const int64_t at = positions.whole[AsIndex(row * length + i)];
+    const int64_t at = positions.integers[AsIndex(row * length + i)];
     if (at < least) continue;
     out.first = std::min(out.first, at);
     out.last = std::max(out.last, at);
@@ -78,7 +78,7 @@ Buffer BlockTable(const AttentionProblem& problem,
         const bool global = settings.block_mask == BlockMask::kGlobal &&
                             j < settings.global_blocks;
         const bool windowed = settings.block_mask != BlockMask::kCausal;
-        out.whole[AsIndex((b * nq + i) * nk + j)] =
+        out.integers[AsIndex((b * nq + i) * nk + j)] =
             global || Meet(queries,
                            // Slots before position 0 are empty.
                            PositionsOf(staged.key_positions, b, j, bk, 0),
@@ -123,7 +123,7 @@ OperationOutcome RunBlocksparse(Machine& machine,
             const int64_t entry = OffsetOf(
                 blocks.shape, {blocks.shape[0] == 1 ? 0 : b,
                                blocks.shape[1] == 1 ? 0 : h, t / bq, j});
-            if (blocks.whole[AsIndex(entry)] == 0) continue;
+            if (blocks.integers[AsIndex(entry)] == 0) continue;
             AttendTile(
                 slice,
                 {b, h, t, t_end, j * bk, std::min((j + 1) * bk, slice.keys())},

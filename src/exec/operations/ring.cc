@@ -118,8 +118,8 @@ class Ring {
   bool AnyVisible(const LocalSlice& slice) const {
     const AttentionOptions& options = *slice.options;
     if (!options.causal) return true;
-    const auto& q = slice.query_positions->whole;
-    const auto& k = slice.key_positions->whole;
+    const auto& q = slice.query_positions->integers;
+    const auto& k = slice.key_positions->integers;
     return *std::min_element(k.begin(), k.end()) <=
            *std::max_element(q.begin(), q.end());
   }

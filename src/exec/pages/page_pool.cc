@@ -113,7 +113,7 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
   const Spec full = PadSpec(spec, shape.size());
   Buffer local = Buffer::Zeros(LocalShape(mesh, shape, full), config.dtype);
   std::fill(local.real.begin(), local.real.end(), RoundTo(config.dtype, fill));
-  std::fill(local.whole.begin(), local.whole.end(), 127);
+  std::fill(local.integers.begin(), local.integers.end(), 127);
   pool.first = OnEveryDevice(mesh, shape, full, local);
   if (config.format == PageFormat::kSeparate) pool.second = pool.first;
   if (pool.IsQuantized()) {
@@ -132,7 +132,7 @@ void WriteRow(const Arithmetic& arithmetic, Buffer& local, size_t at,
               float& scale, std::span<const float> from) {
   std::vector<int8_t> q(from.size());
   scale = arithmetic.quantise(from, LargestMagnitude(from), q);
-  std::copy(q.begin(), q.end(), local.whole.begin() + static_cast<long>(at));
+  std::copy(q.begin(), q.end(), local.integers.begin() + static_cast<long>(at));
 }
 
 }  // namespace
@@ -176,7 +176,7 @@ void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
   const float scale = pool.arithmetic->scale(
       scales.real, AsIndex(row * scales.shape[2] + head));
   for (size_t d = 0; d < out.size(); ++d) {
-    out[d] = DequantizeInt8(static_cast<int8_t>(local.whole[at + d]), scale);
+    out[d] = DequantizeInt8(static_cast<int8_t>(local.integers[at + d]), scale);
   }
 }
 
@@ -227,7 +227,7 @@ void RunCopies(Machine& machine, PagePool& pool,
           std::copy_n(all.begin() + from * size, size, all.begin() + to * size);
         };
         copy_page(local.real);
-        copy_page(local.whole);
+        copy_page(local.integers);
       }
     }
   });

@@ -148,7 +148,7 @@ Buffer PageTable::Table() const {
     const auto& pages = pages_[AsIndex(row)];
     for (int64_t i = 0; i < config_.pages_per_row; ++i) {
       const bool held = i < static_cast<int64_t>(pages.size());
-      out.whole[AsIndex(row * config_.pages_per_row + i)] =
+      out.integers[AsIndex(row * config_.pages_per_row + i)] =
           static_cast<int32_t>(held ? pages[AsIndex(i)] : ShardOf(row) * each);
     }
   }

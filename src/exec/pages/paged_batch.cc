@@ -75,7 +75,7 @@ std::optional<LayoutError> CheckRequest(const RaggedBatch& batch,
   const int64_t each = pool.pages / shards;
   const int64_t first = ShardOfRequest(batch, shards, r) * each;
   for (int64_t i = 0; i < active; ++i) {
-    const int64_t page = batch.table.whole[AsIndex(r * width + i)];
+    const int64_t page = batch.table.integers[AsIndex(r * width + i)];
     if (page >= first && page < first + each) continue;
     return BatchError(Request(r) + " names page " + std::to_string(page) +
                           ", its shard has " + std::to_string(first) + " to " +

@@ -26,7 +26,7 @@ std::vector<PagedRequest> RowsOf(const Staged& staged) {
   const int64_t rows = staged.query.shape[0];
   for (int64_t b = 0; b < rows; ++b) {
     int64_t keys = staged.S();
-    if (staged.key_lengths) keys = staged.key_lengths->whole[AsIndex(b)];
+    if (staged.key_lengths) keys = staged.key_lengths->integers[AsIndex(b)];
     out.push_back({b * staged.T(), staged.T(), b * staged.S(), keys});
   }
   return out;
@@ -36,15 +36,15 @@ std::vector<PagedRequest> RowsOf(const Staged& staged) {
 std::vector<PagedRequest> RunsOf(const Buffer& queries, const Buffer& keys) {
   std::vector<PagedRequest> out;
   const auto run_of = [](const Buffer& ids, int32_t id, int64_t& begin) {
-    const auto first = std::find(ids.whole.begin(), ids.whole.end(), id);
+    const auto first = std::find(ids.integers.begin(), ids.integers.end(), id);
     auto last = first;
-    while (last != ids.whole.end() && *last == id) ++last;
-    begin = first - ids.whole.begin();
+    while (last != ids.integers.end() && *last == id) ++last;
+    begin = first - ids.integers.begin();
     return static_cast<int64_t>(last - first);
   };
-  for (size_t i = 0; i < queries.whole.size(); ++i) {
-    const int32_t id = queries.whole[i];
-    if (id < 0 || (i > 0 && queries.whole[i - 1] == id)) continue;
+  for (size_t i = 0; i < queries.integers.size(); ++i) {
+    const int32_t id = queries.integers[i];
+    if (id < 0 || (i > 0 && queries.integers[i - 1] == id)) continue;
     PagedRequest request;
     request.queries = run_of(queries, id, request.query_begin);
     request.keys = run_of(keys, id, request.key_begin);
@@ -95,7 +95,7 @@ std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
   }
   if (packed && !problem.query_segments) return no("unnamed packed sequences");
   if (problem.key_starts) {
-    for (int32_t start : problem.key_starts->whole) {
+    for (int32_t start : problem.key_starts->integers) {
       if (start != 0) return no("left padding");
     }
   }
@@ -115,7 +115,7 @@ bool CountsKeys(const Staged& staged, const PagedRequest& request) {
   const auto shift = [](const Buffer& positions, int64_t begin, int64_t count,
                         int64_t first, std::optional<int64_t>& common) {
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t by = positions.whole[AsIndex(begin + i)] - (first + i);
+      const int64_t by = positions.integers[AsIndex(begin + i)] - (first + i);
       if (common && *common != by) return false;
       common = by;
     }

@@ -210,7 +210,7 @@ class PagedRun {
     const int64_t each = pool_->config.pages / shards_;
     const int64_t width = batch_.table.shape[1];
     const int64_t id =
-        batch_.table.whole[AsIndex(r * width + p / settings_.page_size)];
+        batch_.table.integers[AsIndex(r * width + p / settings_.page_size)];
     PageRead out{r, p, id, shard, each, values};
     if (seam_.read) seam_.read(out);
     return out;
@@ -244,7 +244,7 @@ class PagedRun {
   static Buffer Positions(int64_t first, int64_t count) {
     Buffer out = Buffer::Zeros({1, count}, Dtype::kI32);
     for (int64_t i = 0; i < count; ++i) {
-      out.whole[AsIndex(i)] = static_cast<int32_t>(first + i);
+      out.integers[AsIndex(i)] = static_cast<int32_t>(first + i);
     }
     return out;
   }

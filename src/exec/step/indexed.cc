@@ -49,7 +49,7 @@ void Indexed(const LocalOp& local) {
            Along(loop, ids)},
           {}, [&](const Offsets& at) {
             const int64_t row =
-                ids.buffer->whole[AsIndex(at[2])] + rows_of.offset - first;
+                ids.buffer->integers[AsIndex(at[2])] + rows_of.offset - first;
             if (row < 0 || row >= rows) return;
             const int64_t there = at[1] + row * stride;
             if (reads) {
@@ -77,7 +77,8 @@ void CacheWrite(const LocalOp& local) {
           {StridesOf(fresh.buffer->shape), AlongOut(*fresh.labels, local),
            Along(*fresh.labels, positions)},
           {}, [&](const Offsets& at) {
-            const int64_t row = positions.buffer->whole[AsIndex(at[2])] - first;
+            const int64_t row =
+                positions.buffer->integers[AsIndex(at[2])] - first;
             if (row < 0 || row >= local.out->shape[dim]) return;
             out[at[1] + row * stride] = in[at[0]];
           });
@@ -99,9 +100,9 @@ void RunDistance(const LocalOp& local) {
           {StridesOf(local.out->shape), Along(*local.labels, local.in[0]),
            Along(*local.labels, local.in[1])},
           {}, [&](const Offsets& at) {
-            const int64_t behind = int64_t{keys.whole[AsIndex(at[2])]} -
-                                   int64_t{queries.whole[AsIndex(at[1])]};
-            local.out->whole[AsIndex(at[0])] =
+            const int64_t behind = int64_t{keys.integers[AsIndex(at[2])]} -
+                                   int64_t{queries.integers[AsIndex(at[1])]};
+            local.out->integers[AsIndex(at[0])] =
                 static_cast<int32_t>(DistanceRow(behind, rows, most, both));
           });
 }

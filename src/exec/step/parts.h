@@ -27,7 +27,7 @@ class Reals {
  public:
   explicit Reals(const Buffer& buffer) {
     if constexpr (std::is_same_v<T, int32_t>) {
-      data_ = buffer.whole.data();
+      data_ = buffer.integers.data();
       return;
     } else if constexpr (std::is_same_v<T, double>) {
       if (buffer.dtype == Dtype::kF64) {
@@ -46,7 +46,7 @@ class Reals {
     } else if (buffer.IsReal()) {
       for (float x : buffer.real) own_.push_back(static_cast<T>(x));
     } else {
-      for (int32_t x : buffer.whole) own_.push_back(static_cast<T>(x));
+      for (int32_t x : buffer.integers) own_.push_back(static_cast<T>(x));
     }
     data_ = own_.data();
   }
@@ -64,7 +64,7 @@ class Reals {
 template <class T>
 T* RealData(Buffer& buffer) {
   if constexpr (std::is_same_v<T, int32_t>) {
-    return buffer.whole.data();
+    return buffer.integers.data();
   } else if constexpr (std::is_same_v<T, double>) {
     return buffer.wide.data();
   } else {

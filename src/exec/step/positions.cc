@@ -54,8 +54,9 @@ void Rope(const LocalOp& local) {
   ForLines(*x.labels, x.buffer->shape, op.label,
            {StridesOf(x.buffer->shape), Along(*x.labels, positions)},
            [&](const Offsets& at) {
-             const double position = positions.buffer->whole[AsIndex(at[1])] *
-                                     static_cast<double>(op.sign);
+             const double position =
+                 positions.buffer->integers[AsIndex(at[1])] *
+                 static_cast<double>(op.sign);
              for (int64_t i = 0; i < rotated / 2; ++i) {
                const double angle = position * table.inverse[AsIndex(i)];
                const T c = static_cast<T>(std::cos(angle) * table.amplitude);
@@ -107,8 +108,8 @@ void Mask(const LocalOp& local) {
           {StridesOf(scores.buffer->shape), Along(*scores.labels, local.in[1]),
            Along(*scores.labels, local.in[2]), count},
           {}, [&](const Offsets& at) {
-            const int64_t key = local.in[2].buffer->whole[AsIndex(at[2])];
-            const int64_t query = local.in[1].buffer->whole[AsIndex(at[1])];
+            const int64_t key = local.in[2].buffer->integers[AsIndex(at[2])];
+            const int64_t query = local.in[1].buffer->integers[AsIndex(at[1])];
             const bool near =
                 window == 0 || (chunked ? key / window == query / window
                                         : query - key < window);

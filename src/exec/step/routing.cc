@@ -24,7 +24,7 @@ void SetInteger(Buffer& out, int64_t at, int32_t value) {
   } else if (out.IsReal()) {
     out.real[AsIndex(at)] = static_cast<float>(value);
   } else {
-    out.whole[AsIndex(at)] = value;
+    out.integers[AsIndex(at)] = value;
   }
 }
 

@@ -405,14 +405,15 @@ bool Facts::Judged(const ParameterGroup& group) const {
 }
 
 Place Facts::RulePlace(int32_t rule) const {
-  if (rule < 0) return Place{manifest().source, Place::kWhole, Place::kWhole};
+  if (rule < 0)
+    return Place{manifest().source, Place::kEntireFile, Place::kEntireFile};
   const Rule& written = rules()[static_cast<size_t>(rule)];
   return written.match_place.HasPosition() ? written.match_place
                                            : written.place;
 }
 
 Place Facts::MeshPlace() const {
-  return Place{inputs_.mesh_source, Place::kWhole, Place::kWhole};
+  return Place{inputs_.mesh_source, Place::kEntireFile, Place::kEntireFile};
 }
 
 std::vector<std::string> Facts::Names(const ParameterGroup& group) const {

@@ -28,11 +28,11 @@ constexpr int64_t kMostTasks = 1 << 16;
 constexpr int64_t kMostSteps = int64_t{1} << 28;
 
 std::vector<double> TimesOf(const PlannedStages& stages,
-                            const schedule::Cuts& cuts) {
+                            const schedule::StageBounds& bounds) {
   std::vector<double> out;
-  for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+  for (size_t s = 0; s + 1 < bounds.size(); ++s) {
     double time = 0;
-    for (int64_t u = cuts[s]; u < cuts[s + 1]; ++u) {
+    for (int64_t u = bounds[s]; u < bounds[s + 1]; ++u) {
       time += stages.weights[AsIndex(u)].time;
     }
     out.push_back(time);
@@ -69,8 +69,9 @@ std::string TimesText(double times) {
 }
 
 std::string PartText(double part) {
-  constexpr int64_t kWhole = 1'000'000;
-  return PercentText(std::llround(part * static_cast<double>(kWhole)), kWhole);
+  constexpr int64_t kMillionth = 1'000'000;
+  return PercentText(std::llround(part * static_cast<double>(kMillionth)),
+                     kMillionth);
 }
 
 std::string StageAxis(const Facts& facts) {
@@ -89,7 +90,7 @@ std::optional<UnevenStages> UnevenStagesOf(const Facts& facts) {
   if (stages == nullptr || !stages->units.stacks.empty()) return std::nullopt;
   const int64_t count = stages->stages(), units = stages->units.count();
   if (count < 2 || count * units > kMostSteps / units) return std::nullopt;
-  const auto times = TimesOf(*stages, stages->cuts);
+  const auto times = TimesOf(*stages, stages->bounds);
   UnevenStages out;
   out.times = Unevenness(times);
   const std::vector<int64_t> nothing(AsIndex(count), 0);

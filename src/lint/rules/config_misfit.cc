@@ -11,8 +11,9 @@ namespace {
 // The configuration's file, or the manifest if it has none.
 Place ConfigPlace(const Facts& facts) {
   const SourceRef& source = facts.model()->source;
-  return source == nullptr ? facts.RulePlace(-1)
-                           : Place{source, Place::kWhole, Place::kWhole};
+  return source == nullptr
+             ? facts.RulePlace(-1)
+             : Place{source, Place::kEntireFile, Place::kEntireFile};
 }
 
 void CheckConfigMisfit(const Facts& facts, FindingSink& sink) {

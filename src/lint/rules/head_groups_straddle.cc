@@ -24,9 +24,9 @@ namespace {
 
 LintFinding Report(const Facts& facts, const Heads& heads,
                    const ModeSplit& query, const AxisGroup& key) {
-  LintFinding finding =
-      FindingAt(kHeadGroupsStraddle.code,
-                Place{facts.model()->source, Place::kWhole, Place::kWhole});
+  LintFinding finding = FindingAt(
+      kHeadGroupsStraddle.code,
+      Place{facts.model()->source, Place::kEntireFile, Place::kEntireFile});
   finding.message = std::to_string(heads.heads / heads.kv_heads) +
                     " query heads share a KV head, and in " +
                     ModesText(facts, query) + " a device has " +
@@ -45,9 +45,9 @@ void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
       heads->heads % heads->kv_heads != 0) {
     return;
   }
-  for (const ModeSplit& split :
-       SplitsOf(facts, "query", kHeadsDim,
-                {facts.model()->source, Place::kWhole, Place::kWhole})) {
+  for (const ModeSplit& split : SplitsOf(
+           facts, "query", kHeadsDim,
+           {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     if (heads->heads % split.parts != 0) continue;
     // The axes of keys may differ between modes.
     std::map<AxisGroup, std::vector<Mode>> by_key;

@@ -14,9 +14,9 @@ namespace {
 void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
-  for (const ModeSplit& split :
-       SplitsOf(facts, "query", kHeadsDim,
-                {facts.model()->source, Place::kWhole, Place::kWhole})) {
+  for (const ModeSplit& split : SplitsOf(
+           facts, "query", kHeadsDim,
+           {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     const int64_t parts = split.parts;
     if (heads->heads % parts == 0) continue;
     if (!Written(facts, split.modes.front(), "query", kHeadsDim)) continue;

@@ -15,9 +15,9 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
   const int64_t kv = heads->kv_heads;
-  for (const ModeSplit& split :
-       SplitsOf(facts, "key", kHeadsDim,
-                {facts.model()->source, Place::kWhole, Place::kWhole})) {
+  for (const ModeSplit& split : SplitsOf(
+           facts, "key", kHeadsDim,
+           {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     const int64_t parts = split.parts;
     if (kv % parts == 0) continue;
     if (!Written(facts, split.modes.front(), "key", kHeadsDim)) continue;

@@ -216,7 +216,7 @@ bool ElementsOutOfPlace() {
       exec::Scatter(mesh, exec::UniqueIds({2, 1}), {{"x"}});
   if (exec::LocalStart(mesh, {2, 1}, {{"x"}}, 1) != Shape{1, 0}) return false;
   if (exec::CheckCoverage(mesh, tensor)) return false;
-  tensor.local[1].whole[0] = 0;
+  tensor.local[1].integers[0] = 0;
   const auto why = exec::CheckCoverage(mesh, tensor);
   return why && why->message.find("holds element [0, 0] where [1, 0]") !=
                     std::string::npos;
@@ -255,7 +255,7 @@ bool RowsOfACache() {
   auto into = exec::MakeCache(mesh, two, {}, why);
   if (!from || !into || !into->Rolls()) return false;
   // No slot of a rolling cache has a position before it is written.
-  for (const int32_t position : into->positions.local[0].whole) {
+  for (const int32_t position : into->positions.local[0].integers) {
     if (position != -1) return false;
   }
   return !exec::InsertRow(machine, *from, *into, -1, why) &&
@@ -304,7 +304,7 @@ std::optional<Check> DetectsAKey(Dtype kv_dtype, float off) {
     if (local.IsReal()) {
       local.real[1] *= 1 + off;
     } else {
-      local.whole[1] += off != 0 ? 1 : 0;
+      local.integers[1] += off != 0 ? 1 : 0;
     }
     return true;
   };

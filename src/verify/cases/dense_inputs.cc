@@ -25,7 +25,7 @@ Array Copy(const Buffer& buffer) {
   if (buffer.IsReal()) {
     out.data.assign(buffer.real.begin(), buffer.real.end());
   } else {
-    out.data.assign(buffer.whole.begin(), buffer.whole.end());
+    out.data.assign(buffer.integers.begin(), buffer.integers.end());
   }
   return out;
 }
@@ -36,7 +36,7 @@ Array Copy(const std::optional<Buffer>& buffer) {
 
 std::vector<int64_t> Numbers(const std::optional<Buffer>& buffer) {
   if (!buffer) return {};
-  return {buffer->whole.begin(), buffer->whole.end()};
+  return {buffer->integers.begin(), buffer->integers.end()};
 }
 
 void Round(Dtype dtype, Array& x) {

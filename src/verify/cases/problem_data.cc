@@ -109,7 +109,7 @@ std::vector<int64_t> RaggedLengths(Random random, int64_t count, int64_t least,
 Buffer Integers(const Shape& shape, const std::vector<int64_t>& values) {
   Buffer out = Buffer::Zeros(shape, Dtype::kI32);
   for (size_t i = 0; i < values.size(); ++i) {
-    out.whole[i] = static_cast<int32_t>(values[i]);
+    out.integers[i] = static_cast<int32_t>(values[i]);
   }
   return out;
 }
@@ -176,13 +176,13 @@ void AddSegments(const Case& test, Random random,
       return position >= padding ? -1 : position < cut ? 0 : 1;
     };
     for (int64_t j = 0; j < keys; ++j) {
-      k.whole[AsIndex(b * keys + j)] = static_cast<int32_t>(id(j));
+      k.integers[AsIndex(b * keys + j)] = static_cast<int32_t>(id(j));
     }
     for (int64_t i = 0; i < rows; ++i) {
       // A single decoding query is never padding.
       const int64_t at =
           rows == 1 ? std::min(padding, keys) - 1 : keys - rows + i;
-      q.whole[AsIndex(b * rows + i)] = static_cast<int32_t>(id(at));
+      q.integers[AsIndex(b * rows + i)] = static_cast<int32_t>(id(at));
     }
   }
   problem.query_segments = std::move(q);
@@ -218,7 +218,7 @@ void AddMasks(const Case& test, Random random,
     const Random r = random.Split("mask");
     for (int64_t i = 0; i < mask.Elements(); ++i) {
       const bool hidden = hide_here && nothing(i);
-      mask.whole[AsIndex(i)] =
+      mask.integers[AsIndex(i)] =
           !hidden && (!f.mask || r.Uniform(static_cast<uint64_t>(i)) < 0.8);
     }
     problem.mask = std::move(mask);
@@ -261,7 +261,7 @@ void AddLengths(const Case& test, Random random,
     std::vector<int64_t> starts;
     for (int64_t b = 0; b < n.batch; ++b) {
       const int64_t length = problem.key_lengths
-                                 ? problem.key_lengths->whole[AsIndex(b)]
+                                 ? problem.key_lengths->integers[AsIndex(b)]
                                  : n.key_length;
       starts.push_back(std::min<int64_t>(b % 3, length - 1));
     }
@@ -282,8 +282,8 @@ void AddBlocks(const Case& test, Random random,
       Buffer::Zeros({1, n.heads, blocks(rows, test.settings.blocksize_q),
                      blocks(keys, test.settings.blocksize_k)},
                     Dtype::kBool);
-  for (size_t i = 0; i < table.whole.size(); ++i) {
-    table.whole[i] = random.Uniform(i) < 0.6;
+  for (size_t i = 0; i < table.integers.size(); ++i) {
+    table.integers[i] = random.Uniform(i) < 0.6;
   }
   problem.blocks = std::move(table);
 }

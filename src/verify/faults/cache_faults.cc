@@ -138,10 +138,10 @@ void ViewSlotsAsPositions(const Machine& machine, const KvCache& cache,
     exec::Buffer& local = view.positions.local[AsIndex(d)];
     const int64_t first = exec::LocalStart(machine.mesh(), view.positions.shape,
                                            view.positions.spec, d)[1];
-    for (size_t i = 0; i < local.whole.size(); ++i) {
-      if (local.whole[i] < 0) continue;
-      local.whole[i] = static_cast<int32_t>(first + static_cast<int64_t>(i) %
-                                                        local.shape[1]);
+    for (size_t i = 0; i < local.integers.size(); ++i) {
+      if (local.integers[i] < 0) continue;
+      local.integers[i] = static_cast<int32_t>(first + static_cast<int64_t>(i) %
+                                                           local.shape[1]);
     }
   }
 }

@@ -63,8 +63,8 @@ PerDevice NextChunk(Machine& machine, const CollectiveCall& call) {
 
 void AddTo(const Buffer& part, Buffer& total) {
   for (size_t i = 0; i < part.real.size(); ++i) total.real[i] += part.real[i];
-  for (size_t i = 0; i < part.whole.size(); ++i) {
-    total.whole[i] += part.whole[i];
+  for (size_t i = 0; i < part.integers.size(); ++i) {
+    total.integers[i] += part.integers[i];
   }
 }
 
@@ -96,7 +96,7 @@ PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
     Buffer& last = in[AsIndex(group.back())];
     std::fill(last.real.begin(), last.real.end(),
               sum ? 0.0f : -std::numeric_limits<float>::infinity());
-    std::fill(last.whole.begin(), last.whole.end(),
+    std::fill(last.integers.begin(), last.integers.end(),
               sum ? 0 : std::numeric_limits<int32_t>::min());
   }
   return RunOn(machine, call, in);

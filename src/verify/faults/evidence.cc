@@ -35,7 +35,7 @@ void Evidence::Add(const exec::Buffer& buffer) {
   Add(static_cast<uint64_t>(buffer.dtype));
   Add(std::span<const int64_t>(buffer.shape));
   for (float x : buffer.real) Add(uint64_t{std::bit_cast<uint32_t>(x)});
-  for (int32_t x : buffer.whole) Add(uint64_t{static_cast<uint32_t>(x)});
+  for (int32_t x : buffer.integers) Add(uint64_t{static_cast<uint32_t>(x)});
   for (double x : buffer.wide) Add(std::bit_cast<uint64_t>(x));
 }
 

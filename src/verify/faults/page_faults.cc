@@ -43,7 +43,7 @@ void OneMoreDecodes(PagedTables& tables) {
 // The last request names a page of the first shard, without a check.
 void NameForeign(PagedTables& tables) {
   exec::Buffer& table = tables.batch.table;
-  table.whole[AsIndex((tables.batch.sequences - 1) * table.shape[1])] = 0;
+  table.integers[AsIndex((tables.batch.sequences - 1) * table.shape[1])] = 0;
 }
 
 PagedSeam WrongTables(Fault fault) {

@@ -143,7 +143,7 @@ void NoStarts(const View& view) { view.slice().key_starts = nullptr; }
 template <class Id>
 void MapIds(const View& view, const Buffer*& ids, Id id) {
   Buffer out = *ids;
-  for (int32_t& x : out.whole) x = id(x);
+  for (int32_t& x : out.integers) x = id(x);
   ids = Keep(view.slices, std::move(out));
 }
 
@@ -212,7 +212,7 @@ void FromRankZero(ShardedTensor& tensor) {
 template <class Change>
 void ChangeAll(ShardedTensor& tensor, Change change) {
   for (Buffer& local : tensor.local) {
-    for (int32_t& x : local.whole) x = change(x);
+    for (int32_t& x : local.integers) x = change(x);
   }
 }
 
@@ -224,7 +224,7 @@ void NumberSlots(const Machine& machine, ShardedTensor& positions,
     const int64_t start =
         exec::LocalStart(machine.mesh(), positions.shape, positions.spec, d)[1];
     for (int64_t i = 0; i < local.Elements(); ++i) {
-      local.whole[AsIndex(i)] =
+      local.integers[AsIndex(i)] =
           static_cast<int32_t>(first + start + i % local.shape[1]);
     }
   }
@@ -240,7 +240,8 @@ void PositionsBySlot(const Machine& machine, const Staged& staged,
 void ReverseChunks(ShardedTensor& positions) {
   for (Buffer& local : positions.local) {
     const auto row = local.shape[1];
-    for (auto at = local.whole.begin(); at != local.whole.end(); at += row) {
+    for (auto at = local.integers.begin(); at != local.integers.end();
+         at += row) {
       std::reverse(at + row / 2, at + row);
     }
   }
@@ -299,7 +300,7 @@ void NoDiagonal(const Machine&, ShardedTensor& blocks) {
   for (Buffer& local : blocks.local) {
     const int64_t rows = local.shape[2], keys = local.shape[3];
     for (int64_t i = 0; i < local.Elements(); ++i) {
-      if (i / keys % rows == i % keys) local.whole[AsIndex(i)] = 0;
+      if (i / keys % rows == i % keys) local.integers[AsIndex(i)] = 0;
     }
   }
 }

@@ -58,7 +58,7 @@ class Maker {
       } else if (to.IsReal()) {
         to.real[i] = static_cast<float>(f(i));
       } else {
-        to.whole[i] = static_cast<int32_t>(f(i));
+        to.integers[i] = static_cast<int32_t>(f(i));
       }
     }
     exec::RoundTo(to);
@@ -67,7 +67,7 @@ class Maker {
     dense.data.clear();
     for (double x : to.wide) dense.data.push_back(x);
     for (float x : to.real) dense.data.push_back(x);
-    for (int32_t x : to.whole) dense.data.push_back(x);
+    for (int32_t x : to.integers) dense.data.push_back(x);
   }
 
   void MakeParameter(size_t i) {

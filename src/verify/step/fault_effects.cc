@@ -193,7 +193,7 @@ void ClipIds(WrongOp& one) {
   const exec::Part& table = one.local.in[0];
   const auto first = static_cast<int32_t>(table.start[0]);
   const auto rows = static_cast<int32_t>(table.buffer->shape[0]);
-  for (int32_t& id : one.Own(1).whole) {
+  for (int32_t& id : one.Own(1).integers) {
     id = std::clamp(id, first, first + rows - 1);
   }
 }
@@ -203,8 +203,8 @@ void ShiftLabels(WrongOp& one) {
   Buffer& labels = one.Own(ids);
   const int64_t width = labels.shape[1];
   for (int64_t row = 0; row < labels.shape[0]; ++row) {
-    labels.whole[AsIndex((row + 1) * width - 1)] =
-        labels.whole[AsIndex(row * width)];
+    labels.integers[AsIndex((row + 1) * width - 1)] =
+        labels.integers[AsIndex(row * width)];
   }
 }
 
@@ -304,7 +304,8 @@ void ReverseSlots(WrongOp& one) {
 
 SpoilOp Positions(size_t operand, const std::function<int64_t(int64_t)>& to) {
   return [=](WrongOp& one) {
-    for (int32_t& x : one.Own(operand).whole) x = static_cast<int32_t>(to(x));
+    for (int32_t& x : one.Own(operand).integers)
+      x = static_cast<int32_t>(to(x));
   };
 }
 
@@ -312,7 +313,7 @@ void WriteEverywhere(WrongOp& one) {
   const exec::Part& cache = one.local.in[0];
   const auto rows = static_cast<int32_t>(cache.buffer->shape[1]);
   const auto first = static_cast<int32_t>(cache.start[1]);
-  for (int32_t& x : one.Own(2).whole) x = first + x % rows;
+  for (int32_t& x : one.Own(2).integers) x = first + x % rows;
 }
 
 void CountPadding(WrongOp& one) {

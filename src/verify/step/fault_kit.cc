@@ -218,7 +218,7 @@ FaultAction LocalPositions(OpAt at, size_t operand) {
   return AtOp(at, [=](WrongOp& one) {
     const exec::Part& part = one.local.in[operand];
     const size_t dim = DimOf(*part.labels, one.local.graph->common.query);
-    for (int32_t& x : one.Own(operand).whole) {
+    for (int32_t& x : one.Own(operand).integers) {
       x -= static_cast<int32_t>(part.start[dim]);
     }
   });

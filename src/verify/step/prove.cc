@@ -50,7 +50,7 @@ constexpr uint64_t kNextSet = uint64_t{1} << 40;
 double ElementOf(const Buffer& buffer, size_t i) {
   if (buffer.IsWide()) return buffer.wide[i];
   return buffer.IsReal() ? static_cast<double>(buffer.real[i])
-                         : static_cast<double>(buffer.whole[i]);
+                         : static_cast<double>(buffer.integers[i]);
 }
 
 // Returns the largest difference; infinity if one number is not finite and the
@@ -234,7 +234,7 @@ class Prover {
         if (whole.IsReal()) {
           whole.real[i] = static_cast<float>(want[i]);
         } else {
-          whole.whole[i] = static_cast<int32_t>(want[i]);
+          whole.integers[i] = static_cast<int32_t>(want[i]);
         }
       }
       *local.out = exec::SliceBlock(whole, local.start, local.out->shape);

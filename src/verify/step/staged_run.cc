@@ -45,7 +45,7 @@ MessageKey KeyOf(const Message& message) {
 bool SameBits(const PerDevice& a, const PerDevice& b) {
   for (size_t device = 0; device < a.size(); ++device) {
     if (a[device].wide != b[device].wide || a[device].real != b[device].real ||
-        a[device].whole != b[device].whole) {
+        a[device].integers != b[device].integers) {
       return false;
     }
   }

@@ -318,7 +318,7 @@ class CacheTraceRun {
   static Buffer Numbers(const std::vector<int64_t>& values) {
     Buffer out =
         Buffer::Zeros({static_cast<int64_t>(values.size())}, Dtype::kI32);
-    out.whole.assign(values.begin(), values.end());
+    out.integers.assign(values.begin(), values.end());
     return out;
   }
 

@@ -261,7 +261,7 @@ std::optional<LayoutError> Remembered::HeldDifference(
           const float right = scale_[AsIndex(slot * trace_.key_heads + head)];
           const bool other = !SameBits(scale, right);
           for (int64_t d = 0; d < n[3]; ++d) {
-            const int32_t have = local.whole[at + AsIndex(d)];
+            const int32_t have = local.integers[at + AsIndex(d)];
             if (!other && have == whole_[want + AsIndex(d)]) continue;
             if (may(d, have, double{scale})) continue;
             if (have != whole_[want + AsIndex(d)]) {

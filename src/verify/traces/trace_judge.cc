@@ -38,7 +38,7 @@ ShardedTensor Held(Buffer x) {
 
 Buffer Number(int64_t value) {
   Buffer out = Buffer::Zeros({1}, Dtype::kI32);
-  out.whole[0] = static_cast<int32_t>(value);
+  out.integers[0] = static_cast<int32_t>(value);
   return out;
 }
 
@@ -141,11 +141,12 @@ void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
     staged.query = Held(queries[AsIndex(s)]);
     staged.output = Spec(4);
     staged.query_positions = Buffer::Zeros({1, 1}, Dtype::kI32);
-    staged.query_positions.whole[0] =
+    staged.query_positions.integers[0] =
         static_cast<int32_t>(waiting_[AsIndex(s)].lengths[b] - 1);
     staged.key_positions = Buffer::Zeros({1, end - begin}, Dtype::kI32);
     for (int64_t j = 0; j < end - begin; ++j) {
-      staged.key_positions.whole[AsIndex(j)] = static_cast<int32_t>(begin + j);
+      staged.key_positions.integers[AsIndex(j)] =
+          static_cast<int32_t>(begin + j);
     }
     staged.key_lengths = problem.key_lengths;
     staged.key_starts = problem.key_starts;

@@ -27,7 +27,7 @@ void TraceRecord::Add(const std::string& name,
   if (!IsOn()) return;
   exec::Buffer buffer =
       exec::Buffer::Zeros({static_cast<int64_t>(values.size())}, Dtype::kI32);
-  buffer.whole.assign(values.begin(), values.end());
+  buffer.integers.assign(values.begin(), values.end());
   Add(name, buffer);
 }
 
@@ -61,7 +61,7 @@ void TraceRecord::Owners(const exec::SimMesh& mesh, const exec::KvCache& cache,
   const int64_t parts = spec.size() > 1 ? mesh.Parts(spec[1]) : 1;
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t i = 0; i < n; ++i) {
-      int32_t& owner = owners.whole[AsIndex(b * n + i)];
+      int32_t& owner = owners.integers[AsIndex(b * n + i)];
       owner = -1;
       for (int64_t rank = 0; i < counts[AsIndex(b)] && rank < parts; ++rank) {
         const exec::SlotQuery query{cache.index[AsIndex(b)] + i,
@@ -85,11 +85,11 @@ void TraceRecord::Mask(const exec::CacheView& view,
     for (int64_t s = 0; s < slots; ++s) {
       const size_t at = AsIndex(b * slots + s);
       const int64_t position =
-          positions.whole.empty() ? s : positions.whole[at];
+          positions.integers.empty() ? s : positions.integers[at];
       const bool seen = position >= view.starts[AsIndex(b)] && position >= 0 &&
                         position < length &&
                         (window == 0 || position >= length - window);
-      mask.whole[at] = seen ? 1 : 0;
+      mask.integers[at] = seen ? 1 : 0;
     }
   }
   Add("mask", mask);

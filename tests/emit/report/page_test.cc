@@ -81,7 +81,8 @@ std::vector<Finding> FindingsOf(const TableCase& given) {
   out.push_back(Found(kAxisOfSizeOne.code, "the `dp` axis", {}, ""));
   out.push_back(Found(code::kSchema, "bad <b>", {rules, 21, 26}, "write `x`"));
   out.push_back(Found(kDeadRule.code, "no `match`",
-                      {rules, Place::kWhole, Place::kWhole}, "delete it"));
+                      {rules, Place::kEntireFile, Place::kEntireFile},
+                      "delete it"));
   out.back().labels = {{{rules, 0, 10}, "the version"}};
   out.push_back(Found(kDeadRule.code, "no match", {rules, 11, 16}, ""));
   return out;

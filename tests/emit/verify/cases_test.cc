@@ -182,7 +182,7 @@ exec::Buffer Filled(Shape shape, Dtype dtype, double first) {
   exec::Buffer out = exec::Buffer::Zeros(std::move(shape), dtype);
   for (float& x : out.real) x = static_cast<float>(first++);
   for (double& x : out.wide) x = first++;
-  for (int32_t& x : out.whole) x = static_cast<int32_t>(first++);
+  for (int32_t& x : out.integers) x = static_cast<int32_t>(first++);
   return out;
 }
 

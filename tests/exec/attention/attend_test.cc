@@ -33,8 +33,8 @@ Buffer Normal(Shape shape, Random random) {
 
 Buffer Integers(Shape shape, const std::vector<int32_t>& values) {
   Buffer out = Buffer::Zeros(std::move(shape), Dtype::kI32);
-  REQUIRE(out.whole.size() == values.size());
-  out.whole = values;
+  REQUIRE(out.integers.size() == values.size());
+  out.integers = values;
   return out;
 }
 
@@ -159,8 +159,8 @@ constexpr Named kChanges[] = {
     {"positions of a zig-zag and an empty slot",
      [](Inputs& in) {
        in.options.causal = true;
-       for (size_t i = 100; i < 200; ++i) in.key_positions.whole[i] += 90;
-       in.key_positions.whole[7] = -1;
+       for (size_t i = 100; i < 200; ++i) in.key_positions.integers[i] += 90;
+       in.key_positions.integers[7] = -1;
      }},
     {"segments",
      [](Inputs& in) {
@@ -179,8 +179,9 @@ constexpr Named kChanges[] = {
     {"a mask for each head",
      [](Inputs& in) {
        in.mask = Buffer::Zeros({1, kH, 1, kS}, Dtype::kBool);
-       for (size_t i = 0; i < in.mask.whole.size(); ++i) {
-         in.mask.whole[i] = i % 3 != 0 && i / kS != 2;  // head 2 sees nothing
+       for (size_t i = 0; i < in.mask.integers.size(); ++i) {
+         in.mask.integers[i] =
+             i % 3 != 0 && i / kS != 2;  // head 2 sees nothing
        }
        in.slice.mask.buffer = &in.mask;
      }},
@@ -248,7 +249,7 @@ TEST_CASE("a row whose only logit is -inf is not treated as a masked row") {
     Fill(in, {0, 0, 0, 1, 1, 1});
     in.options.masked_rows = MaskedRows::kMean;
     in.mask = Buffer::Zeros({1, 1, 1, kS}, Dtype::kBool);
-    in.mask.whole[static_cast<size_t>(seen)] = 1;
+    in.mask.integers[static_cast<size_t>(seen)] = 1;
     in.slice.mask.buffer = &in.mask;
     in.bias = Buffer::Zeros({1, 1, 1, kS}, Dtype::kF32);
     in.bias.real.assign(in.bias.real.size(), -INFINITY);

@@ -141,7 +141,7 @@ TEST_CASE("int8 rows are quantised once, and keep their scales") {
         const float s = QuantizeInt8(x, want);
         CHECK(scale.real[U(b * 8 + r)] == s);
         for (int64_t d = 0; d < 4; ++d) {
-          CHECK(q.whole[U((b * 8 + r) * 4 + d)] == want[U(d)]);
+          CHECK(q.integers[U((b * 8 + r) * 4 + d)] == want[U(d)]);
           CHECK(view.real[U((b * 8 + r) * 4 + d)] ==
                 DequantizeInt8(want[U(d)], s));
         }
@@ -318,7 +318,7 @@ TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
     const CacheConfig config{1, 6, 1, 1, Dtype::kF32, window};
     Machine machine(mesh);
     KvCache cache = Cache(mesh, config, {{}, {"sp"}});
-    CHECK(Unsharded(mesh, cache.positions).whole ==
+    CHECK(Unsharded(mesh, cache.positions).integers ==
           std::vector<int32_t>{-1, -1, -1, -1, -1, -1});
     for (int64_t index = 0; index < 18; index += n) {
       Buffer tokens = Buffer::Zeros({1, n, 1, 1}, Dtype::kF32);
@@ -331,7 +331,7 @@ TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
       for (int64_t query = index; query < index + n; ++query) {
         for (int64_t p = std::max<int64_t>(0, query - window + 1); p <= query;
              ++p) {
-          CHECK(positions.whole[U(p % 6)] == p);
+          CHECK(positions.integers[U(p % 6)] == p);
           CHECK(key.real[U(p % 6)] == static_cast<float>(p));
         }
       }
@@ -360,8 +360,8 @@ std::vector<Buffer> Seen(const Machine& machine, const KvCache& cache) {
   }
   Buffer lengths = Buffer::Zeros({cache.config.batch, 2}, Dtype::kI32);
   for (int64_t b = 0; b < cache.config.batch; ++b) {
-    lengths.whole[U(2 * b)] = static_cast<int32_t>(view.lengths[U(b)]);
-    lengths.whole[U(2 * b + 1)] = static_cast<int32_t>(view.starts[U(b)]);
+    lengths.integers[U(2 * b)] = static_cast<int32_t>(view.lengths[U(b)]);
+    lengths.integers[U(2 * b + 1)] = static_cast<int32_t>(view.starts[U(b)]);
   }
   out.push_back(lengths);
   return out;

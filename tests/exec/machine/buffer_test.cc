@@ -12,7 +12,7 @@ TEST_CASE("bytes are the dtype's, not the program's") {
   CHECK(Buffer::Zeros({3, 5}, Dtype::kBF16).Bytes() == 30);
   CHECK(Buffer::Zeros({3, 5}, Dtype::kF32).Bytes() == 60);
   CHECK(Buffer::Zeros({3, 5}, Dtype::kI8).Bytes() == 15);
-  CHECK(Buffer::Zeros({3, 5}, Dtype::kI8).whole.size() == 15);
+  CHECK(Buffer::Zeros({3, 5}, Dtype::kI8).integers.size() == 15);
   CHECK(Buffer::Zeros({}, Dtype::kF32).Elements() == 1);
 }
 

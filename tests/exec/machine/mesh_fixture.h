@@ -58,8 +58,8 @@ inline Buffer Counting(const Shape& shape, Dtype dtype = Dtype::kF32) {
   for (size_t i = 0; i < out.real.size(); ++i) {
     out.real[i] = static_cast<float>(i);
   }
-  for (size_t i = 0; i < out.whole.size(); ++i) {
-    out.whole[i] = static_cast<int32_t>(i);
+  for (size_t i = 0; i < out.integers.size(); ++i) {
+    out.integers[i] = static_cast<int32_t>(i);
   }
   return out;
 }

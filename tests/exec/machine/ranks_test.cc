@@ -28,8 +28,8 @@ PerDevice Arrays(const SimMesh& mesh, const Shape& shape, Dtype dtype) {
       own.real[i] = static_cast<float>((i * 7 + At(d) * 13) % 61) / 8 - 3;
       if (dtype == Dtype::kF32) own.real[i] += 1e-6f * static_cast<float>(i);
     }
-    for (size_t i = 0; i < own.whole.size(); ++i) {
-      own.whole[i] = static_cast<int32_t>((i * 7 + At(d) * 13) % 200) - 100;
+    for (size_t i = 0; i < own.integers.size(); ++i) {
+      own.integers[i] = static_cast<int32_t>((i * 7 + At(d) * 13) % 200) - 100;
     }
     out.push_back(std::move(own));
   }
@@ -227,7 +227,7 @@ TEST_CASE("an error on one rank is reported by all") {
   const Buffer ids = UniqueIds({12, 6});
   for (int wrong = 0; wrong < mesh.devices(); ++wrong) {
     ShardedTensor bad = Scatter(mesh, ids, {{"a"}, {}});
-    bad.local[At(wrong)].whole[7] += 1;
+    bad.local[At(wrong)].integers[7] += 1;
     const auto replicas = CheckReplicas(mesh, bad);
     const auto coverage = CheckCoverage(mesh, bad);
     REQUIRE(replicas);

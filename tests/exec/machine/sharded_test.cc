@@ -110,7 +110,7 @@ TEST_CASE("missing, duplicated or moved elements are detected") {
   const ShardedTensor good = Scatter(mesh, UniqueIds({4, 2}), {{"tp"}});
   SUBCASE("a slot that holds another element") {
     ShardedTensor t = good;
-    t.local[1].whole[0] = 0;
+    t.local[1].integers[0] = 0;
     const auto why = CheckCoverage(mesh, t);
     REQUIRE(why.has_value());
     CHECK(why->message.find("element [0, 0] is held 3 times where 2 "
@@ -129,12 +129,12 @@ TEST_CASE("missing, duplicated or moved elements are detected") {
   SUBCASE("the first element is an element") {
     const SimMesh one = MeshOf({{"tp", 1}});
     ShardedTensor t = Scatter(one, UniqueIds({1, 3}), {});
-    t.local[0].whole = {1, 0, 2};
+    t.local[0].integers = {1, 0, 2};
     const auto first = CheckCoverage(one, t);
     REQUIRE(first.has_value());
     CHECK(first->message ==
           "device 0 (tp=0) holds element [0, 1] where [0, 0] belongs");
-    t.local[0].whole = {0, 0, 2};
+    t.local[0].integers = {0, 0, 2};
     const auto again = CheckCoverage(one, t);
     REQUIRE(again.has_value());
     CHECK(again->message.find("device 0 (tp=0) holds element [0, 0] where "
@@ -142,15 +142,15 @@ TEST_CASE("missing, duplicated or moved elements are detected") {
   }
   SUBCASE("an id out of range") {
     ShardedTensor t = good;
-    t.local[0].whole[0] = -1;
+    t.local[0].integers[0] = -1;
     CHECK(CheckCoverage(mesh, t).has_value());
   }
   SUBCASE("the position in dimensions that the spec does not shard") {
     // The rows of device 1 follow each other in the full tensor too.
     ShardedTensor t =
         Scatter(mesh, UniqueIds({2, 4, 3, 2}), {{"dp"}, {"tp"}, {}, {}});
-    const int32_t other = t.local[1].whole[8];
-    t.local[1].whole[8] = 5;
+    const int32_t other = t.local[1].integers[8];
+    t.local[1].integers[8] = 5;
     const auto why = CheckCoverage(mesh, t);
     REQUIRE(why.has_value());
     CHECK(other == 20);
@@ -161,7 +161,7 @@ TEST_CASE("missing, duplicated or moved elements are detected") {
   }
   SUBCASE("a shard whose elements all come one too far") {
     ShardedTensor t = Scatter(mesh, UniqueIds({8}), {{"tp"}});
-    for (int32_t& id : t.local[3].whole) ++id;
+    for (int32_t& id : t.local[3].integers) ++id;
     const auto why = CheckCoverage(mesh, t);
     REQUIRE(why.has_value());
     CHECK(why->message ==
@@ -174,7 +174,7 @@ TEST_CASE("a scalar has one element on every device") {
   const SimMesh mesh = MeshOf({{"dp", 2}});
   ShardedTensor t = Scatter(mesh, UniqueIds({}), {});
   CHECK_FALSE(CheckCoverage(mesh, t).has_value());
-  t.local[1].whole[0] = 1;
+  t.local[1].integers[0] = 1;
   CHECK(CheckCoverage(mesh, t).has_value());
 }
 
@@ -202,8 +202,8 @@ TEST_CASE("reshard converts every layout to every other, bit for bit") {
       for (int d = 0; d < mesh.devices(); ++d) {
         const auto i = static_cast<size_t>(d);
         CHECK(BitEqual(moved.local[i], want.local[i]));
-        for (int32_t id : want.local[i].whole) {
-          const auto& own = t.local[i].whole;
+        for (int32_t id : want.local[i].integers) {
+          const auto& own = t.local[i].integers;
           received += std::find(own.begin(), own.end(), id) == own.end();
         }
       }

@@ -300,7 +300,7 @@ TEST_CASE("each row uses its own table of blocks") {
   AttentionProblem problem = Problem({2, 8, 8, 4, 2, 8});
   problem.options.causal = false;
   Buffer table = Buffer::Zeros({2, 1, 2, 2}, Dtype::kBool);
-  table.whole = {1, 1, 1, 1, 1, 0, 0, 1};
+  table.integers = {1, 1, 1, 1, 1, 0, 0, 1};
   problem.blocks = table;
   const auto run = [&](const SimMesh& mesh) {
     Machine machine(mesh);

@@ -25,7 +25,7 @@ TEST_CASE("rows grow page by page") {
   REQUIRE(table.Grow(1, 4, copies, why));
   REQUIRE(table.Grow(0, 2, copies, why));
   CHECK(table.lengths() == std::vector<int64_t>{5, 4});
-  CHECK(table.Table().whole == std::vector<int32_t>{1, 3, 0, 2, 0, 0});
+  CHECK(table.Table().integers == std::vector<int32_t>{1, 3, 0, 2, 0, 0});
   CHECK(table.SlotOf(0, 4).page == 3);
   CHECK(table.SlotOf(0, 3).offset == 3);
   CHECK(table.FreePages(0) == 4);
@@ -82,8 +82,8 @@ TEST_CASE("rows use the pages of their own shard") {
   }
   // Padding names a page of the row's own shard.
   const Buffer ids = table.Table();
-  CHECK(ids.whole[U(1 * 2)] == 0);
-  CHECK(ids.whole[U(3 * 2)] == 4);
+  CHECK(ids.integers[U(1 * 2)] == 0);
+  CHECK(ids.integers[U(3 * 2)] == 4);
 }
 
 TEST_CASE("a row that writes to a shared page copies it") {

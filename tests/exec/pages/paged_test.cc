@@ -58,8 +58,8 @@ dense::Inputs InputsOf(const AttentionProblem& p) {
   in.key = Dense(p.key);
   in.value = Dense(p.value);
   if (p.key_lengths) {
-    in.key_lengths.assign(p.key_lengths->whole.begin(),
-                          p.key_lengths->whole.end());
+    in.key_lengths.assign(p.key_lengths->integers.begin(),
+                          p.key_lengths->integers.end());
   }
   if (p.softmax_aux) in.sinks = Dense(*p.softmax_aux);
   return in;
@@ -121,7 +121,7 @@ TEST_CASE("paged operations agree with the reference and with one device") {
         AttentionProblem p = Problem(n, dtype);
         p.key_lengths = Buffer::Zeros({n.batch}, Dtype::kI32);
         for (int64_t b = 0; b < n.batch; ++b) {
-          p.key_lengths->whole[U(b)] = static_cast<int32_t>(n.keys - 2 * b);
+          p.key_lengths->integers[U(b)] = static_cast<int32_t>(n.keys - 2 * b);
         }
         p.softmax_aux = Buffer::Zeros({n.heads}, Dtype::kF32);
         p.softmax_aux->real[0] = 1;
@@ -183,15 +183,15 @@ TEST_CASE("each packed sequence is a request") {
     x->shape.erase(x->shape.begin());
   }
   p.query_segments = Buffer::Zeros({1, 9}, Dtype::kI32);
-  p.query_segments->whole = {3, 3, 3, 3, 5, 8, 8, -1, -1};
+  p.query_segments->integers = {3, 3, 3, 3, 5, 8, 8, -1, -1};
   p.key_segments = Buffer::Zeros({1, 14}, Dtype::kI32);
-  p.key_segments->whole = {3, 3, 3, 3, 3, 3, 5, 5, 8, 8, 8, 8, -1, -1};
+  p.key_segments->integers = {3, 3, 3, 3, 3, 3, 5, 5, 8, 8, 8, 8, -1, -1};
   dense::Inputs in = InputsOf(p);
   for (Array* x : {&in.query, &in.key, &in.value}) {
     *x = dense::ToBthd(*x, Layout::kThd);
   }
   const auto numbers = [](const Buffer& x) {
-    return std::vector<int64_t>(x.whole.begin(), x.whole.end());
+    return std::vector<int64_t>(x.integers.begin(), x.integers.end());
   };
   in.query_segments = numbers(*p.query_segments);
   in.key_segments = numbers(*p.key_segments);
@@ -209,7 +209,7 @@ TEST_CASE("each packed sequence is a request") {
   const auto positions = [](const std::vector<int64_t>& x) {
     Buffer out =
         Buffer::Zeros({1, static_cast<int64_t>(x.size())}, Dtype::kI32);
-    out.whole.assign(x.begin(), x.end());
+    out.integers.assign(x.begin(), x.end());
     return out;
   };
   p.query_positions = positions(packed.queries);
@@ -223,7 +223,7 @@ TEST_CASE("each packed sequence is a request") {
     CHECK(ran.outcome.remarks.size() ==
           (name == "paged_flash_attention" ? 1 : 0));
   }
-  p.query_positions->whole[2] = 0;
+  p.query_positions->integers[2] = 0;
   CHECK(Run(kNames[0], mesh, p, SpecsOf({{}, {"tp"}}, {{}, {"tp"}}))
             .outcome.unsupported->message ==
         "ragged_page_attention_v2 takes no positions of its own");
@@ -262,19 +262,19 @@ TEST_CASE("what paged operations cannot run is refused with the axis") {
        [](AttentionProblem& p, AttentionSpecs&) {
          p.key_positions = Buffer::Zeros({2, 8}, Dtype::kI32);
          for (size_t i = 0; i < 16; ++i) {
-           p.key_positions->whole[i] = static_cast<int32_t>(i % 8);
+           p.key_positions->integers[i] = static_cast<int32_t>(i % 8);
          }
-         p.key_positions->whole[8] = 7;  // the second row's first
+         p.key_positions->integers[8] = 7;  // the second row's first
        }},
       {"ragged_page_attention_v2 takes no positions of its own", "",
        [](AttentionProblem& p, AttentionSpecs&) {
          p.query_positions = Buffer::Zeros({2, 2}, Dtype::kI32);
-         p.query_positions->whole = {6, 7, 5, 7};
+         p.query_positions->integers = {6, 7, 5, 7};
        }},
       {"request 1 has 2 queries and 1 key", "",
        [](AttentionProblem& p, AttentionSpecs&) {
          p.key_lengths = Buffer::Zeros({2}, Dtype::kI32);
-         p.key_lengths->whole = {4, 1};
+         p.key_lengths->integers = {4, 1};
        }},
   };
   for (const Case& c : cases) {
@@ -301,7 +301,7 @@ RaggedBatch Batch() {
   batch.cumulative = {0, 2, 3, 3, 5};
   batch.lengths = {6, 1, 0, 4};
   batch.table = Buffer::Zeros({4, 2}, Dtype::kI32);
-  batch.table.whole = {1, 3, 2, 0, 4, 4, 6, 4};
+  batch.table.integers = {1, 3, 2, 0, 4, 4, 6, 4};
   batch.sequences = 4;
   return batch;
 }
@@ -317,15 +317,15 @@ TEST_CASE("batches that real kernels would misread are errors") {
   };
   const Case cases[] = {
       {"request 0 names page 7, its shard has 0 to 3",
-       [](RaggedBatch& b) { b.table.whole[1] = 7; }},
+       [](RaggedBatch& b) { b.table.integers[1] = 7; }},
       {"request 1 names page 4, its shard has 0 to 3",
-       [](RaggedBatch& b) { b.table.whole[2] = 4; }},
+       [](RaggedBatch& b) { b.table.integers[2] = 4; }},
       {"request 3 names page 8, its shard has 4 to 7",
-       [](RaggedBatch& b) { b.table.whole[6] = 8; }},
+       [](RaggedBatch& b) { b.table.integers[6] = 8; }},
       {"request 3 names page 3, its shard has 4 to 7",
-       [](RaggedBatch& b) { b.table.whole[6] = 3; }},
+       [](RaggedBatch& b) { b.table.integers[6] = 3; }},
       {"request 0 names page -1, its shard has 0 to 3",
-       [](RaggedBatch& b) { b.table.whole[0] = -1; }},
+       [](RaggedBatch& b) { b.table.integers[0] = -1; }},
       {"request 1 has 1 query and 0 keys",
        [](RaggedBatch& b) { b.lengths[1] = 0; }},
       {"request 1 has -1 queries and 1 key",
@@ -352,9 +352,9 @@ TEST_CASE("batches that real kernels would misread are errors") {
   // The table's entries behind the active sequences are not read and may be any
   // id.
   RaggedBatch batch = Batch();
-  batch.table.whole[3] = 99;
+  batch.table.integers[3] = 99;
   batch.sequences = 3;
-  batch.table.whole[6] = 0;
+  batch.table.integers[6] = 0;
   CHECK_FALSE(CheckBatch(batch, pool, 2, 5));
 }
 

@@ -27,7 +27,7 @@ std::string PlaceText(const Place& place) {
   const std::string text = place.ToString();
   if (text.empty()) return "-";
   std::string out(AfterLast(text, '/'));
-  if (place.begin != Place::kWhole) {
+  if (place.begin != Place::kEntireFile) {
     out += "+" + std::to_string(place.end - place.begin);
   }
   return out;

@@ -43,7 +43,7 @@ exec::OperationOutcome TopLeft(exec::Machine& machine,
   told.blocks = Buffer::Zeros({1, 1, 2, 4}, Dtype::kBool);
   for (int64_t i = 0; i < 2; ++i) {
     for (int64_t j = 0; j <= i; ++j) {
-      told.blocks->whole[static_cast<size_t>(i * 4 + j)] = 1;
+      told.blocks->integers[static_cast<size_t>(i * 4 + j)] = 1;
     }
   }
   return exec::kBlockSparse.run(machine, told, specs, custom);
@@ -114,8 +114,8 @@ TEST_CASE("positions of packed tokens are counted, not copied") {
   exec::AttentionProblem problem = MakeProblem(test);
   const dense::Inputs right = InputsOf(test, problem);
   CHECK(std::equal(right.key_positions.begin(), right.key_positions.end(),
-                   problem.key_positions->whole.begin()));
-  for (int32_t& position : problem.query_positions->whole) ++position;
+                   problem.key_positions->integers.begin()));
+  for (int32_t& position : problem.query_positions->integers) ++position;
   CHECK(InputsOf(test, problem).query_positions == right.query_positions);
 }
 

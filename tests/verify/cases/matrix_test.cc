@@ -68,7 +68,7 @@ TEST_CASE("rows have different lengths wherever possible") {
     if (test.trace) continue;
     const exec::AttentionProblem problem = MakeProblem(test);
     REQUIRE(problem.key_lengths);
-    const auto& lengths = problem.key_lengths->whole;
+    const auto& lengths = problem.key_lengths->integers;
     CHECK(std::set<int32_t>(lengths.begin(), lengths.end()).size() > 1);
     CHECK(lengths[0] == test.sizes.key_length);
   }
@@ -78,7 +78,7 @@ TEST_CASE("rows have different lengths wherever possible") {
     const exec::AttentionProblem problem = MakeProblem(test);
     REQUIRE(problem.key_segments);
     std::map<int32_t, int64_t> tokens;
-    for (int32_t id : problem.key_segments->whole) ++tokens[id];
+    for (int32_t id : problem.key_segments->integers) ++tokens[id];
     std::set<int64_t> counts;
     for (const auto& [id, count] : tokens) {
       if (id >= 0) counts.insert(count);

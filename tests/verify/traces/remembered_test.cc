@@ -79,7 +79,7 @@ struct Kept {
     return cache.key.local[0].real[size_t(head * kDim + d)];
   }
   int32_t& At(int64_t head, int64_t d) {
-    return cache.key.local[0].whole[size_t(head * kDim + d)];
+    return cache.key.local[0].integers[size_t(head * kDim + d)];
   }
   float& Scale(int64_t head) {
     return cache.key_scale.local[0].real[size_t(head)];
