@@ -145,7 +145,7 @@ rules:
         plan = self.plan(inputs)
         done = run("cost", "--plan", plan, *SIZES)
         self.assertEqual(done.rc, 2, done)
-        self.assertIn("of which the plan has the digest alone", done.err)
+        self.assertIn(", of which the plan has the digest alone", done.err)
         self.assertIn("give the file with `--schedule FILE`", done.err)
         of_target = run("cost", *inputs, *SIZES, "--format", "json").json()
         of_plan = run("cost", "--plan", plan, *model_of("llama-3-8b"), *SIZES,
