@@ -21,9 +21,9 @@ namespace {
 constexpr std::string_view kHow =
     "write it with `shardc verify step --format json`";
 
-class Reader {
+class PlannedStepReader {
  public:
-  explicit Reader(Findings& findings) : findings_(findings) {}
+  explicit PlannedStepReader(Findings& findings) : findings_(findings) {}
 
   std::optional<PlannedStep> Read(const JsonDocument& document,
                                   std::string_view mode) {
@@ -154,7 +154,7 @@ class Reader {
 std::optional<PlannedStep> ReadPlannedStep(const JsonDocument& document,
                                            std::string_view mode,
                                            Findings& findings) {
-  return Reader(findings).Read(document, mode);
+  return PlannedStepReader(findings).Read(document, mode);
 }
 
 }  // namespace shardc::audit

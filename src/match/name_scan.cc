@@ -56,7 +56,7 @@ Tables MakeTables(std::span<const CompiledPattern> patterns, char separator,
   if (!tables.nfa) return tables;
   std::vector<uint32_t> all(patterns.size());
   std::iota(all.begin(), all.end(), 0);
-  tables.filtered.emplace(patterns, all, Re2Finder::Way::kFiltered);
+  tables.filtered.emplace(patterns, all, Re2Finder::Method::kFiltered);
   std::vector<uint32_t> outside;
   for (uint32_t p = 0; p < patterns.size(); ++p) {
     if (!tables.nfa->inside[p]) outside.push_back(p);

@@ -28,7 +28,8 @@ struct Re2Finder::Groups {
   // The patterns of one separator.
   class Group {
    public:
-    Group(char separator, Way way) : separator_(separator), way_(way) {}
+    Group(char separator, Method method)
+        : separator_(separator), method_(method) {}
 
     char separator() const { return separator_; }
     void Add(uint32_t number, std::shared_ptr<const RE2> pattern) {
@@ -41,7 +42,7 @@ struct Re2Finder::Groups {
 
    private:
     char separator_;
-    Way way_;
+    Method method_;
     std::unique_ptr<RE2::Set> set_;        // null: the set did not compile
     std::optional<PatternFilter> filter_;  // if kFiltered
     std::vector<uint32_t> numbers_;        // by index in the set
@@ -53,7 +54,7 @@ struct Re2Finder::Groups {
 };
 
 void Re2Finder::Groups::Group::Compile() {
-  if (way_ == Way::kFiltered) {
+  if (method_ == Method::kFiltered) {
     filter_.emplace(patterns_);
     return;
   }
@@ -101,7 +102,7 @@ Re2Finder::Re2Finder(Re2Finder&&) noexcept = default;
 Re2Finder& Re2Finder::operator=(Re2Finder&&) noexcept = default;
 
 Re2Finder::Re2Finder(std::span<const CompiledPattern> patterns,
-                     std::span<const uint32_t> numbers, Way way)
+                     std::span<const uint32_t> numbers, Method method)
     : groups_(std::make_unique<Groups>()) {
   std::vector<Groups::Group>& all = groups_->all;
   for (uint32_t number : numbers) {
@@ -111,7 +112,7 @@ Re2Finder::Re2Finder(std::span<const CompiledPattern> patterns,
           return g.separator() == pattern.separator;
         });
     if (group == all.end()) {
-      group = all.insert(all.end(), Groups::Group(pattern.separator, way));
+      group = all.insert(all.end(), Groups::Group(pattern.separator, method));
     }
     group->Add(number, pattern.re);
   }

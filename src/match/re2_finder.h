@@ -30,7 +30,7 @@ std::string_view Convert(std::string_view name, char separator, char wanted,
 
 class Re2Finder {
  public:
-  enum class Way : uint8_t {
+  enum class Method : uint8_t {
     kTogether,  // by one RE2::Set; those that do not compile so, one by one
     kFiltered,  // one by one, if the name has the texts that a pattern requires
   };
@@ -38,7 +38,8 @@ class Re2Finder {
   // Finds those of `patterns` that are in `numbers`. Cheap to make: the
   // patterns are compiled when the first name is matched. Never fails.
   Re2Finder(std::span<const CompiledPattern> patterns,
-            std::span<const uint32_t> numbers, Way way = Way::kTogether);
+            std::span<const uint32_t> numbers,
+            Method method = Method::kTogether);
   ~Re2Finder();
   Re2Finder(Re2Finder&&) noexcept;
   Re2Finder& operator=(Re2Finder&&) noexcept;

@@ -110,7 +110,7 @@ size_t MostValues(std::string_view text) {
 
 // Extracts "syntax error while parsing value - unexpected end of input" from
 // nlohmann's message, and shortens a long token in it.
-std::string Complaint(std::string_view what) {
+std::string SyntaxErrorText(std::string_view what) {
   const size_t colon = what.find(": ");
   if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
   constexpr std::string_view kPrefix = "syntax error ";
@@ -187,7 +187,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
       --at;
     }
     findings_.Add(code::kJsonSyntax, PlaceOf(at, at + 1),
-                  "not well-formed JSON " + Complaint(error.what()));
+                  "not well-formed JSON " + SyntaxErrorText(error.what()));
     return false;
   }
 
@@ -388,7 +388,7 @@ bool JsonDocument::Read(JsonDocument& document, size_t begin, size_t end,
                               Json::input_format_t::json, /*strict=*/true);
   } catch (const Json::exception& error) {
     findings.Add(code::kJsonSyntax, Place{document.source_},
-                 "not well-formed JSON: " + Complaint(error.what()));
+                 "not well-formed JSON: " + SyntaxErrorText(error.what()));
   }
   return content && reader.Finish();
 }

@@ -123,9 +123,9 @@ bool IsNamed(const PySymbol& symbol, const std::string& wanted) {
   return symbol.name == wanted || symbol.name.ends_with("." + wanted);
 }
 
-class Reader {
+class RulesModuleReader {
  public:
-  Reader(const Request& request, Findings& findings)
+  RulesModuleReader(const Request& request, Findings& findings)
       : request_(request), source_(request.source), findings_(findings) {}
 
   std::optional<Imported> Read() {
@@ -445,7 +445,7 @@ class Reader {
 };
 
 std::optional<Imported> ReadPython(const Request& request, Findings& findings) {
-  return Reader(request, findings).Read();
+  return RulesModuleReader(request, findings).Read();
 }
 
 }  // namespace
