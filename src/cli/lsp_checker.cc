@@ -83,8 +83,8 @@ std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
 }
 
 // Removes findings that may be caused by a rule or definition which was left
-// out: those that something is unused, and those about parameters that the rule
-// may match.
+// out: those that say that something is unused, and those about parameters that
+// the rule may match.
 void DropUncertain(CheckedTarget& target) {
   if (target.compiled == nullptr) return;
   const Code* const codes[] = {

@@ -24,7 +24,8 @@ std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
 // memory; the mesh is that of the inputs.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
-// A plan from a file or compiled from inputs, with what commands need of both.
+// A plan that was read from a file or compiled from inputs, with what commands
+// need in either case.
 struct Planned {
   // Of a compiled plan, the table's source holds the first parameter of each
   // class only, and its names are views into `compiled`: for comparisons,

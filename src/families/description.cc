@@ -1,5 +1,6 @@
-// Reads a family's file. The family that it is `like` is read first and
-// supplies the lets, blocks and tree that the file does not define itself.
+// Reads a family's file. If its key `like` names another family, that one is
+// read first and supplies the `let` entries, blocks and tree that the file does
+// not define itself.
 //
 // Example: `layers[i < num_layers] if deep:` is a node `layers` with counter
 // `i`, the count `num_layers` and the condition `deep`.

@@ -177,7 +177,8 @@ class TreeBuilder {
   bool Module(const Expression& call, const Node& node, Evaluator& values) {
     const std::string& kind = call.text;
     std::span<const Expression> rest = call.parts;
-    // An optional flag follows the sizes of linear and norm.
+    // The sizes of a linear or norm module may be followed by a condition that
+    // states whether it has a bias.
     const auto flag = [&](size_t sizes, bool otherwise) -> std::optional<bool> {
       if (rest.size() <= sizes) return otherwise;
       return values.Condition(rest[sizes]);

@@ -10,7 +10,8 @@
 
 namespace shardc {
 
-// Reads the project that the target is from again, for its compiled program:
+// Reads the `audit` section of a target, for which it parses the project's file
+// again:
 //
 //   audit: {program: build/step.hlo.txt, locked: llama.audit.json,
 //           budget: {total: 12GiB, all_gather: {tp: 0, dp+fsdp: 1GiB}}}

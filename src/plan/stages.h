@@ -32,14 +32,16 @@ struct StageRequest {
   std::vector<int64_t> layers;  // of each stage; empty: by `balance`
   StageBalance balance = StageBalance::kEven;
   bool copies = true;  // of the embedding that the head shares
-  // How names say where a parameter belongs, if a file does.
+  // The `stages:` section, whose patterns tell the stage of a parameter from
+  // its name; nullopt if no file has such a section.
   std::optional<StageDeclaration> declared;
   Place axis_place, layers_place, tied_place;
   std::string layers_name = "`--assign`";  // what gives `layers`
 };
 
-// The ranks of the pipeline, or nullopt after a finding: the mesh lacks the
-// axis (usage), or has more ranks than a table (limit).
+// Returns the number of ranks of the pipeline. Returns nullopt and adds a
+// finding if the mesh lacks the axis (usage), or if the axis has more ranks
+// than the table of a schedule can have (limit).
 std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
                                   const Place& place, Findings& findings);
 

@@ -38,7 +38,8 @@ std::optional<std::string> Refusal(const Schedule& schedule,
 std::optional<int32_t> NearestMicrobatches(const Schedule& schedule,
                                            const Extent& extent);
 
-// `extent` must be accepted and have at most kMostTasks tasks.
+// `extent` must be one that the schedule accepts (see Refusal), with at most
+// kMostTasks tasks.
 Table MakeTable(const Schedule& schedule, const Extent& extent);
 // Returns the number of tasks, F, I and W counted apart.
 int64_t TaskCount(const Extent& extent);

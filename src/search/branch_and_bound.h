@@ -17,7 +17,8 @@ namespace shardc::search {
 
 struct Searched {
   std::vector<Bound> bounds;  // by candidate
-  // All points of the candidates that were evaluated, up to the front's window.
+  // The points of the evaluated candidates, without those that can neither be
+  // on the front (front.h) nor win.
   std::vector<Point> points;
   int64_t evaluated = 0;     // candidates whose points were computed
   int64_t out_of_reach = 0;  // left out by their bounds

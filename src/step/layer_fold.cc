@@ -26,7 +26,7 @@ namespace shardc::step {
 namespace {
 
 constexpr size_t kLongestPeriod = 16;
-// Blocks that are built of each run.
+// How many blocks of each run of identical blocks are built.
 constexpr size_t kBuilt = 4;
 
 // Returns how many times the block of `period` kinds at `begin` follows itself.

@@ -1,8 +1,8 @@
-// Every rank of DCP's writer of safetensors that saves anything writes
-// `shard-RANK-model-NUMBER-of-COUNT.safetensors`, with ranks from 1, for each
-// of the COUNT files of the model of which it holds a part. A rank may hold no
-// part of one of the files, but each file has a part in some rank, and only the
-// last ranks may have nothing to save.
+// Names of the files that DCP's safetensors writer makes. A rank writes one
+// file `shard-RANK-model-NUMBER-of-COUNT.safetensors` for each of the COUNT
+// files of the model of which it holds a part; ranks count from 1. A rank may
+// hold no part of some file of the model, but at least one rank holds a part of
+// each. Only the last ranks may have nothing to save.
 //
 //   shard-00001-model-00001-of-00001, shard-00003-model-00001-of-00001
 //     ->  the file of rank 2 is missing

@@ -65,10 +65,10 @@ TEST_CASE("the emptiest device is at the emptiest coordinate of each axis") {
   CHECK(held.Emptiest(mesh) == 0);
   held.Add(10);
   CHECK(held.Emptiest(mesh) == 10);
-  // The other coordinate of ep holds none,
+  // Only coordinate 0 of ep holds bytes, so that coordinate 1 is the emptiest.
   held.AddAt("ep", 0, 4);
   CHECK(held.Emptiest(mesh) == 10);
-  // then more, then less than the first.
+  // Coordinate 1 holds more than coordinate 0, and then less.
   held.AddAt("ep", 1, 6);
   CHECK(held.Emptiest(mesh) == 14);
   held.AddAt("ep", 0, 3);

@@ -1,5 +1,6 @@
-// The optimizer of a pipeline adds the squares of each rank's gradients before
-// those of all ranks: the norm and the update are those of one rank.
+// In a pipeline, the optimizer sums the squared gradients of each rank and then
+// adds the sums of all ranks. The norm and the update must equal those of a run
+// on one rank.
 #include <doctest/doctest.h>
 
 #include <cmath>

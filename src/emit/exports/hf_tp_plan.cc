@@ -309,8 +309,9 @@ class TpPlanWriter {
   LocalBlocks blocks_;
 };
 
-// The styles of version `4.57`, `5` or `5.16.1`. Returns nullopt and adds a
-// finding if the text is not a version.
+// Returns the set of style names that a version of transformers has, such as
+// `4.57`, `5` or `5.16.1`; without a version, the newest set. Returns nullopt
+// and adds a finding if the text is not a version, or one that is too old.
 std::optional<Vocabulary> VocabularyOf(const std::string& version,
                                        Findings& findings) {
   if (version.empty()) return Vocabulary::kMerged;

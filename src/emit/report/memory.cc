@@ -26,8 +26,8 @@ using picture::ParamGroup;
 constexpr double kMapWidth = 1056, kMapHeight = 300;
 // A box with a smaller fraction of a device's bytes is not drawn.
 constexpr double kLeast = 0.0004;
-// The widths in px below which a box gets a vertical label: on a wide screen,
-// and on a phone, where a map has a third of its width.
+// The least width in px at which a box gets a vertical label: on a wide screen,
+// and on a phone, where the map is drawn at a third of its full width.
 constexpr double kUpright = 18, kUprightOnPhone = 52;
 
 // The letters below the parts of a bar and in the legend, as in the terminal.

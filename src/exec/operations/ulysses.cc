@@ -118,7 +118,8 @@ std::optional<LayoutError> CheckUlysses(const SimMesh& mesh,
   return Joined(std::move(bad));
 }
 
-// Repeats every head `times` times in place.
+// Repeats every head `times` times, with the copies of a head next to each
+// other.
 Buffer RepeatHeads(const Buffer& in, int64_t times) {
   Shape shape = in.shape;
   shape[2] *= times;

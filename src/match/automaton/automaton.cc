@@ -97,7 +97,8 @@ void Automaton::Begin() {
 // Number of bytes of `name` whose states are those of the last name.
 size_t Automaton::Shared(std::string_view name) const {
   size_t at = std::min(CommonPrefix(last_, name), read_);
-  // Not inside a code point: it has a state before its first byte only.
+  // Moves back to the start of a code point, since there are no states between
+  // the bytes of one.
   const auto inside = [&](std::string_view text) {
     return at < text.size() && IsContinuation(text[at]);
   };

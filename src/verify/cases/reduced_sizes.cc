@@ -85,7 +85,9 @@ Bits LengthPredicates(int64_t length, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// Returns the predicates of packed tokens.
+// Returns what has to stay true of a number of packed tokens when it is
+// reduced: which numbers of shards, and twice which, divide it, and whether a
+// shard has one, two, three, or four or more tokens.
 Bits TokenPredicates(int64_t tokens, const Splits& splits) {
   Bits out;
   AppendParts(tokens, splits.tokens, out);

@@ -14,7 +14,7 @@ namespace shardc::verify {
 namespace {
 
 constexpr int64_t kLongKeys = 512;
-// From this length on a sum in bfloat16 has an error above its tolerance.
+// From this length on, a sum in bfloat16 has an error above its tolerance.
 constexpr int64_t kLongEnough = 256;
 
 // Returns the operation's first case that ran, at the reduced sizes.

@@ -360,7 +360,7 @@ constexpr WrongJoin kWrongJoins[] = {
     {Fault::kOutputLeftPermuted, LeavePermuted},
 };
 
-// ---- More than one seam ---------------------------------------------------
+// ---- Faults in several replaceable steps (seams.h) ------------------------
 
 // Caps partial logits before they are added, not after.
 void CapParts(SliceSeam& slices, exec::Seams& seams) {

@@ -60,8 +60,8 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
     return;
   }
   const int64_t heads = Heads(kind);
-  // From -1/2 to 1/2 over the positions, times the slope, with alternating
-  // sign.
+  // An offset that rises over the positions from -1/4 to 1/4 of the slope. It
+  // is added to even elements and subtracted from odd ones.
   const float along =
       k.slope * 0.5f *
       (static_cast<float>(position) / static_cast<float>(positions_) - 0.5f);

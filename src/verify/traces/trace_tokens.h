@@ -1,5 +1,6 @@
-// The raw tokens of a cache's trace: computed from their numbers, not stored,
-// so a trace may be far longer than memory.
+// The raw query, key and value vectors of a cache's trace. Each is computed
+// from its row and its position and is not stored, so that a trace may be far
+// larger than memory.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 #define SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 

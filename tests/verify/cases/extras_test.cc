@@ -133,8 +133,8 @@ TEST_CASE("a zig-zag ring accepts lengths of two chunks a device") {
 TEST_CASE("sinks by key head follow heads that are repeated or exchanged") {
   for (const exec::Operation* operation : kDense) {
     for (const int rank : {1, 2}) {
-      // A device has two key heads, which are split once more, or one, which is
-      // repeated.
+      // With 4 key heads a device has two, which an exchange over `sp` splits;
+      // with 2 it has one, which is repeated.
       for (const int64_t key_heads : {2, 4}) {
         Case test =
             CaseOf(*operation, {2, 8, 8, 8, key_heads, 8, 0}, AllAxes());

@@ -75,8 +75,8 @@ TEST_CASE("an operand or a weight that is larger by one integer is detected") {
     RunOptions options;
     options.replace_inputs = [](const auto&, const auto&, auto&,
                                 auto& settings) {
-      // The fault: 4 bits in place of 8, or 8 in place of 4, which have other
-      // steps.
+      // The fault: operands have 4 bits instead of 8, or 8 instead of 4, and so
+      // another quantisation step.
       settings.dot_bits = settings.dot_bits == 8 ? 4 : 8;
     };
     CHECK(RunCase(test, options).status == Status::kFail);
@@ -110,7 +110,8 @@ TEST_CASE("weights equal those worked out by hand") {
   got = dense::NarrowAttention(Small(-1, 0, 1), options, narrow, why);
   CHECK(got->output.data[0] == 0.26953125);
 
-  // 4 bits: weights w and w/e are 7 and round(7.5/e) = 3 steps of w / 7.5.
+  // 4 bits: the second logit is -(7 / 7.5)^2 = -0.871. The weights w and
+  // w * exp(-0.871) become 7 and round(7.5 * exp(-0.871)) = 3 steps of w / 7.5.
   narrow = {};
   narrow.bits = 4;
   got = dense::NarrowAttention(Small(-1, 0, 1), options, narrow, why);
