@@ -48,13 +48,14 @@ SHARED = """attention_flag check_targets command_line committed_plan
   cost_flags dtype_help dump_files find_param fixes help inputs interrupt lint_target main
   option output parser picked_mesh picture_flags pictured plan_findings proof_dtypes
   audit_findings explain_program plan_table program_traffic ranks saved_sharding schedule_table settings_flags
-  stage_flags step_memory step_self_test stray suggested target_audit verified compared_step reported_program
+  stage_flags staged_costs step_memory step_self_test stray suggested target_audit verified compared_step reported_program
   verify_process verify_request verify_stages verify_step""".split()
 LEFT_OUT = re.compile(r"""
     _simd\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
     | ^stored/(?!box)
     | ^importers/rules/(?!exact|hlo|json_mesh|logical|pattern|scan)
-    | ^dense/(?!rotary|step) | ^emit/costs/fit_report\.cc$
+    | ^dense/(?!rotary|step) | ^emit/costs/(fit_report|search_\w+)\.cc$
+    | ^emit/report/(search_page|front_plot)\.cc$
     | ^emit/verify/(?!step|tensor_file)
     | ^exec/attention/(attention_state|rotate_tokens)\.cc$
     | ^verify/(traces|answers)/ | ^verify/[a-z]*\.cc$

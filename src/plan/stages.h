@@ -32,8 +32,8 @@ struct StageRequest {
   std::vector<int64_t> layers;  // of each stage; empty: by `balance`
   StageBalance balance = StageBalance::kEven;
   bool copies = true;  // of the embedding that the head shares
-  // The `stages:` section, whose patterns tell the stage of a parameter from
-  // its name; nullopt if no file has such a section.
+  // The `stages:` section, whose patterns state which stage a parameter belongs
+  // to by its name; nullopt if no file has such a section.
   std::optional<StageDeclaration> declared;
   Place axis_place, layers_place, tied_place;
   std::string layers_name = "`--assign`";  // what gives `layers`

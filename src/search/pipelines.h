@@ -54,13 +54,13 @@ struct Pipelines {
 };
 
 // Evaluates pipelines in the order of a lower bound of their time: data and
-// tensor parallelism on each rank, 1f1b or interleaved, ZeRO stages 0 and 1; with
-// Request::unmeasured also zb-h1 and interleaved-zb.
-// Stops where the bound of the next one is above the fastest, at the deadline,
-// or after a fixed number of pipelines. Of each other number of ranks the one
-// of the lowest bound is evaluated as well, for comparison. The layers are
-// divided by the sizes of the weights, and those of the fastest by the times of
-// its stages, if that is faster.
+// tensor parallelism on each rank, 1f1b or interleaved, ZeRO stages 0 and 1;
+// with Request::unmeasured also zb-h1 and interleaved-zb. Stops where the bound
+// of the next one is above the fastest, at the deadline, or after a fixed
+// number of pipelines. Of each other number of ranks the one of the lowest
+// bound is evaluated as well, for comparison. The layers are divided by the
+// sizes of the weights, and those of the fastest by the times of its stages, if
+// that is faster.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);
 

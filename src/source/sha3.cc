@@ -23,16 +23,14 @@ constexpr int kRounds = 24;
 // Word [x, y] is at x + 5 y; its bytes are in little-endian order.
 using State = std::array<uint64_t, 25>;
 
-constexpr int Mod5(int i) { return i % 5; }
-
 // By how many bits the step rho rotates each word: triangular numbers along the
 // walk (x, y) -> (y, 2x + 3y) from (1, 0).
 constexpr std::array<int, 25> Rotations() {
   std::array<int, 25> out{};
-  int x = 1, y = 0;
+  size_t x = 1, y = 0;
   for (int t = 0; t < 24; ++t) {
-    out[static_cast<size_t>(x + 5 * y)] = (t + 1) * (t + 2) / 2 % 64;
-    const int next = Mod5(2 * x + 3 * y);
+    out[x + 5 * y] = (t + 1) * (t + 2) / 2 % 64;
+    const size_t next = (2 * x + 3 * y) % 5;
     x = y;
     y = next;
   }
@@ -57,7 +55,7 @@ constexpr std::array<uint64_t, kRounds> Constants() {
 void Permute(State& a) {
   static constexpr auto kRotations = Rotations();
   static constexpr auto kConstants = Constants();
-  const auto at = [](int x, int y) { return static_cast<size_t>(x + 5 * y); };
+  const auto at = [](size_t x, size_t y) { return x % 5 + 5 * (y % 5); };
   for (const uint64_t constant : kConstants) {
     std::array<uint64_t, 5> column{};  // theta
     for (size_t i = 0; i < a.size(); ++i) column[i % 5] ^= a[i];
@@ -65,16 +63,14 @@ void Permute(State& a) {
       a[i] ^= column[(i + 4) % 5] ^ std::rotl(column[(i + 1) % 5], 1);
     }
     State b{};  // rho and pi
-    for (int y = 0; y < 5; ++y) {
-      for (int x = 0; x < 5; ++x) {
-        b[at(y, Mod5(2 * x + 3 * y))] =
-            std::rotl(a[at(x, y)], kRotations[at(x, y)]);
+    for (size_t y = 0; y < 5; ++y) {
+      for (size_t x = 0; x < 5; ++x) {
+        b[at(y, 2 * x + 3 * y)] = std::rotl(a[at(x, y)], kRotations[at(x, y)]);
       }
     }
-    for (int y = 0; y < 5; ++y) {  // chi
-      for (int x = 0; x < 5; ++x) {
-        a[at(x, y)] =
-            b[at(x, y)] ^ (~b[at(Mod5(x + 1), y)] & b[at(Mod5(x + 2), y)]);
+    for (size_t y = 0; y < 5; ++y) {  // chi
+      for (size_t x = 0; x < 5; ++x) {
+        a[at(x, y)] = b[at(x, y)] ^ (~b[at(x + 1, y)] & b[at(x + 2, y)]);
       }
     }
     a[0] ^= constant;  // iota

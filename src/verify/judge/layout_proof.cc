@@ -97,8 +97,9 @@ std::optional<LayoutError> ProveReduceScatter(Machine& machine,
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
 // Returns the same layout over a smaller tensor with two elements per shard in
-// every dimension. That is enough to tell all shards of both specs apart, since
-// the offset and the length of a slice are linear in the dimension's length.
+// every dimension. That is enough to distinguish all shards of both specs,
+// since the offset and the length of a slice are linear in the dimension's
+// length.
 exec::TensorSharding Reduced(const exec::SimMesh& mesh,
                              exec::TensorSharding laid, const Spec& other) {
   if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;
