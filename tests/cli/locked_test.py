@@ -7,7 +7,7 @@ import unittest
 
 import jsonschema
 
-from check_test import Folder, MANIFEST
+from check_case import MANIFEST, Folder
 from driver import TESTDATA
 
 
