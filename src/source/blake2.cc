@@ -55,8 +55,8 @@ struct Narrow {
 
 // Mixes a block into the state. `count`: the bytes of input up to its end.
 template <class Kind>
-void Compress(std::array<typename Kind::Word, 8>& state, std::string_view block,
-              uint64_t count, bool last) {
+void DigestBlock(std::array<typename Kind::Word, 8>& state,
+                 std::string_view block, uint64_t count, bool last) {
   using Word = typename Kind::Word;
   std::array<Word, 16> m{}, v{};
   for (size_t i = 0; i < m.size(); ++i) {
@@ -98,12 +98,12 @@ std::string Digest(std::string_view bytes) {
   uint64_t count = 0;
   while (bytes.size() > kBlock) {
     count += kBlock;
-    Compress<Kind>(state, bytes.substr(0, kBlock), count, false);
+    DigestBlock<Kind>(state, bytes.substr(0, kBlock), count, false);
     bytes.remove_prefix(kBlock);
   }
   std::string rest(bytes);
   rest.resize(kBlock, '\0');
-  Compress<Kind>(state, rest, count + bytes.size(), true);
+  DigestBlock<Kind>(state, rest, count + bytes.size(), true);
   std::array<unsigned char, 8 * sizeof(Word)> raw{};
   for (size_t i = 0; i < raw.size(); ++i) {
     raw[i] = static_cast<unsigned char>(state[i / sizeof(Word)] >>
