@@ -92,24 +92,23 @@ int ListProfiles(const CostCommand& command, const Common& common,
 }
 
 // The cost of the stages of the compiled plan, or of those of the file.
-std::optional<cost::PipelineCost> CostOfStages(
-    const StageFlags& flags, const Inputs& inputs, const cost::CostInputs& work,
-    cost::Settings settings, const StageSizes& sizes, Findings& findings) {
+std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
+                                               const Inputs& inputs,
+                                               const cost::CostInputs& work,
+                                               const cost::Settings& settings,
+                                               const StageSizes& sizes,
+                                               Findings& findings) {
   if (inputs.view) {
     const auto staged =
         PlanStagesOfCommand(flags, *inputs.view, sizes, findings);
     if (!staged) return std::nullopt;
-    settings.microbatches = staged->stages.table.microbatches;
-    return cost::PipelineCostOf(
-        cost::StagedModel{staged->plan, staged->separator,
-                          staged->layers_known},
-        work, settings, staged->stages, flags.Exposed(), findings);
+    return cost::PipelineCostOf(*staged, work, settings, flags.Exposed(),
+                                findings);
   }
   const StagedTarget& target = inputs.target;
   const auto planned = StagesOfCommand(flags, target.stages(), *target.compiled,
                                        target.config(), sizes, findings);
   if (planned == nullptr) return std::nullopt;
-  settings.microbatches = planned->table.microbatches;
   return cost::PipelineCostOf(*target.compiled, work, settings, *planned,
                               flags.Exposed(), findings);
 }
@@ -119,16 +118,12 @@ std::optional<cost::PipelineCost> CostOfStages(
 int RunStages(const CostCommand& command, const Inputs& inputs,
               const cost::CostInputs& work, const cost::Settings& settings,
               const Target& target, const Common& common, Findings& findings) {
-  cost::Settings own = settings;
-  StageSizes sizes = {work.mode, own.batch, own.length, {}};
+  StageSizes sizes = {work.mode, settings.batch, settings.length, {}};
   if (!command.flags.microbatches.empty()) {
     sizes.microbatches = settings.microbatches;
   }
-  if (own.profile == nullptr && work.mesh.device) {
-    own.profile = FindDeviceProfile(work.mesh.device->profile);
-  }
   const auto cost =
-      CostOfStages(command.stages, inputs, work, own, sizes, findings);
+      CostOfStages(command.stages, inputs, work, settings, sizes, findings);
   if (!cost) return StageStatus(findings);
   const auto write = [&](Sink& out) {
     if (common.format == "json") {

@@ -1,5 +1,5 @@
-// A plan that was compiled has its division into stages, and one that was read
-// from a file gets it from its text:
+// The stages of a compiled plan are in memory. Those of a plan file are made
+// from the stages and the schedule that the file states:
 //
 //   show memory --plan staged.json --batch 64 --seq 4096
 //     ->  a bar for each rank, as `cost --plan` prints them
@@ -32,25 +32,19 @@ bool CheckSizes(const cost::Settings& settings, Findings& findings) {
 }  // namespace
 
 std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
-                                               cost::Settings settings,
+                                               const cost::Settings& settings,
                                                Findings& findings) {
   if (!CheckSizes(settings, findings)) return std::nullopt;
-  if (settings.profile == nullptr && planned.mesh().device) {
-    settings.profile = FindDeviceProfile(planned.mesh().device->profile);
-  }
   if (planned.compiled != nullptr) {
-    const PlannedStages& stages = *planned.compiled->stages;
-    settings.microbatches = stages.table.microbatches;
     return cost::PipelineCostOf(*planned.compiled, planned.WorkIn(Mode::kTrain),
-                                settings, stages, false, findings);
+                                settings, *planned.compiled->stages, false,
+                                findings);
   }
   const auto staged = StagedPlanOf(*planned.view, {}, findings);
   if (!staged) return std::nullopt;
-  settings.microbatches = staged->stages.table.microbatches;
   return cost::PipelineCostOf(
-      cost::StagedModel{staged->plan, staged->separator, staged->layers_known},
-      cost::StagedPlanInputs(*planned.view, planned.model), settings,
-      staged->stages, false, findings);
+      *staged, cost::StagedPlanInputs(*planned.view, planned.model), settings,
+      false, findings);
 }
 
 MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {

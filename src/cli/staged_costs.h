@@ -17,13 +17,13 @@ namespace shardc::cli {
 // schedule. `planned` has stages, `settings` a batch and a length; other
 // findings are those of StagedPlanOf and of cost::PipelineCostOf.
 std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
-                                               cost::Settings settings,
+                                               const cost::Settings& settings,
                                                Findings& findings);
 
 // One bar for each rank.
 MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices);
 
-// A line for each rank: its memory, what it sends and how long it is idle.
+// A line for each rank: its memory and the bytes that it sends.
 report::Table TableOfRanks(const cost::PipelineCost& cost);
 
 }  // namespace shardc::cli

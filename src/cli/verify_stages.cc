@@ -58,7 +58,6 @@ std::optional<verify::StageSettings> StagesToVerify(
   cost::Settings settings;
   settings.batch = request.batch;
   settings.length = request.length;
-  settings.microbatches = planned.table.microbatches;
   settings.remat = request.remat;
   settings.zero = request.zero;
   if (compiled.mesh.device) {

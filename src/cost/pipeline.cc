@@ -40,7 +40,12 @@ class Pipeline {
         planned_(planned),
         units_(planned.units),
         exposed_(exposed),
-        findings_(findings) {}
+        findings_(findings) {
+    settings_.microbatches = planned.table.microbatches;
+    if (settings_.profile == nullptr && work.mesh.device) {
+      settings_.profile = FindDeviceProfile(work.mesh.device->profile);
+    }
+  }
 
   std::optional<PipelineCost> Run() {
     if (!CheckRows()) return std::nullopt;
@@ -384,7 +389,7 @@ class Pipeline {
 
   const StagedModel model_;
   const CostInputs& work_;
-  const Settings& settings_;
+  Settings settings_;  // with the micro-batches and the profile in use
   const PlannedStages& planned_;
   const StageUnits& units_;
   const bool exposed_;

@@ -16,6 +16,7 @@
 #include "cost/stage_inputs.h"
 #include "plan/compile.h"
 #include "plan/planned_stages.h"
+#include "plan/staged_plan.h"
 #include "schedule/simulate.h"
 #include "schedule/table.h"
 #include "source/finding.h"
@@ -63,8 +64,9 @@ struct PipelineCost {
 
 // `stages` are those of the plan; with StageBalance::kSearched the times of
 // tasks choose another division. With `exposed` a rank computes nothing while
-// it sends. The table has settings.microbatches micro-batches. Finding:
-// microbatches-indivisible.
+// it sends. The number of micro-batches is that of the stages' table, not that
+// of the settings; without a profile in the settings, that of the mesh is used.
+// Finding: microbatches-indivisible.
 std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const CostInputs& work,
                                            const Settings& settings,
@@ -76,6 +78,16 @@ inline std::optional<PipelineCost> PipelineCostOf(
     const PlannedStages& stages, bool exposed, Findings& findings) {
   return PipelineCostOf({compiled.plan, compiled.manifest.separator}, work,
                         settings, stages, exposed, findings);
+}
+
+// The same for a plan that was read from its file.
+inline std::optional<PipelineCost> PipelineCostOf(const StagedPlan& plan,
+                                                  const CostInputs& work,
+                                                  const Settings& settings,
+                                                  bool exposed,
+                                                  Findings& findings) {
+  return PipelineCostOf({plan.plan, plan.separator, plan.layers_known}, work,
+                        settings, plan.stages, exposed, findings);
 }
 
 }  // namespace shardc::cost
