@@ -96,8 +96,7 @@ std::vector<Known> KnownChoices(bool has_experts) {
       {"pipelines",
        "not calibrated: the expected times of 25 published runs with data and "
        "tensor parallelism in a pipeline have a median error of 8 %; 22 of "
-       "them "
-       "are too short, by up to 29 %, so that a pipeline never wins"}};
+       "them are too short, by up to 29 %, so that a pipeline never wins"}};
   if (!has_experts) return out;
   out.push_back(
       {"experts",

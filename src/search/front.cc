@@ -33,6 +33,11 @@ Ties TiesWith(const std::vector<Point>& points,
 
 }  // namespace
 
+Verdict VerdictOf(double ratio, double tie) {
+  if (ratio * (1 + tie) < 1) return Verdict::kFaster;
+  return ratio <= 1 + tie ? Verdict::kTie : Verdict::kSlower;
+}
+
 bool Before(const Point& a, const Point& b) {
   return std::tie(a.seconds, a.bytes, a.candidate, a.setting) <
          std::tie(b.seconds, b.bytes, b.candidate, b.setting);

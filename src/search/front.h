@@ -10,6 +10,7 @@
 
 #include "search/candidates.h"
 #include "search/pricer.h"
+#include "search/search.h"
 #include "search/settings_grid.h"
 
 namespace shardc::search {
@@ -19,6 +20,10 @@ inline constexpr double kFrontWindow = 1.3;
 // Two times are a tie if they differ by less than this: between shardings that
 // use the same axes and ZeRO stage, and between others.
 inline constexpr double kTieSameKind = 0.02, kTieOther = 0.05;
+
+// Compares a time with another one, of which it is `ratio`; `tie` is one of the
+// two numbers above.
+Verdict VerdictOf(double ratio, double tie);
 
 // Orders points by time, then memory, then in the order of the space.
 bool Before(const Point& a, const Point& b);

@@ -303,6 +303,10 @@ class Finder {
 
 }  // namespace
 
+bool IsMeasuredSchedule(std::string_view schedule) {
+  return schedule == kMeasured.one || schedule == kMeasured.several;
+}
+
 StageDeclaration DeclarationOf(const Pipeline& one) {
   StageDeclaration out;
   out.axis = one.axis;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost/settings.h"
@@ -38,6 +39,9 @@ struct Pipeline {
 
   int64_t Ranks() const { return mesh.SizeOf(axis); }
 };
+
+// Whether published runs have the schedule.
+bool IsMeasuredSchedule(std::string_view schedule);
 
 // Returns the `stages:` of a pipeline. Without `layers` the division into
 // stages is left to the plan.

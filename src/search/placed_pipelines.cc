@@ -51,7 +51,7 @@ Sharding ShardingOf(const Pipeline& one, std::optional<int64_t> capacity) {
   out.rules = one.rules;
   out.file = one.file;
   out.unmeasured = kUncalibratedPipeline;
-  if (one.schedule != "1f1b" && one.schedule != "interleaved") {
+  if (!IsMeasuredSchedule(one.schedule)) {
     out.unmeasured += ", and no measured run has the schedule";
   }
   out.stages = static_cast<int64_t>(one.layers.size());
@@ -143,8 +143,8 @@ class Placer {
   void Ties() {
     std::map<std::string, bool> seen;
     for (const Pipeline& one : found_.pipelines.fitting) {
-      const bool ties = one.seconds <= fastest_ * (1 + kTieOther) &&
-                        fastest_ <= one.seconds * (1 + kTieOther);
+      const bool ties =
+          VerdictOf(one.seconds / fastest_, kTieOther) == Verdict::kTie;
       const std::string kind = KindOf(one);
       if (!ties || !seen.try_emplace(kind, true).second) continue;
       found_.ties.push_back({kind, ShardingOf(one, capacity_)});
@@ -165,10 +165,7 @@ class Placer {
       WhyNot& out = found_.why_not.emplace_back();
       out.changes = {one->axis + " 1 -> " + std::to_string(ranks)};
       out.best = ShardingOf(*one, capacity_);
-      const double ratio = one->seconds / seconds;
-      out.verdict = ratio > 1 + kTieOther         ? Verdict::kSlower
-                    : ratio * (1 + kTieOther) < 1 ? Verdict::kFaster
-                                                  : Verdict::kTie;
+      out.verdict = VerdictOf(one->seconds / seconds, kTieOther);
       out.parts = PartsBeyond(*found_.winner, *one);
       out.because =
           DifferenceText(out.parts) + "; excluded: " + out.best->unmeasured;
@@ -186,10 +183,9 @@ void PlacePipelines(Found& found) { Placer(found).Place(); }
 
 const Pipeline* FasterPipeline(const Found& found) {
   const auto& fastest = found.pipelines.fastest;
-  const bool faster =
-      fastest && found.winner &&
-      fastest->seconds * (1 + kTieOther) < found.winner->Seconds();
-  return faster ? &*fastest : nullptr;
+  if (!fastest || !found.winner) return nullptr;
+  const double ratio = fastest->seconds / found.winner->Seconds();
+  return VerdictOf(ratio, kTieOther) == Verdict::kFaster ? &*fastest : nullptr;
 }
 
 }  // namespace shardc::search

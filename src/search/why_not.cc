@@ -306,12 +306,6 @@ WhyNot Impossible(const Pin& pin, const Outcome& outcome) {
   return out;
 }
 
-Verdict VerdictOf(double ratio, bool same_kind) {
-  const double tie = same_kind ? kTieSameKind : kTieOther;
-  if (ratio * (1 + tie) < 1) return Verdict::kFaster;
-  return ratio <= 1 + tie ? Verdict::kTie : Verdict::kSlower;
-}
-
 // Returns that an alternative would not fit with the winner's settings; empty
 // if it has them, or if this is not why it has others.
 std::string NeedText(const RuleOptions& options, const Candidate& candidate,
@@ -409,7 +403,7 @@ Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
     const double ratio = one.best->Seconds() / best.Seconds();
     const bool same_kind = KindOf(candidate, grid[setting].zero) ==
                            KindOf(winner, grid[point.setting].zero);
-    one.verdict = VerdictOf(ratio, same_kind);
+    one.verdict = VerdictOf(ratio, same_kind ? kTieSameKind : kTieOther);
     one.parts = PartsOfDifference(best, *one.best);
     one.because = DifferenceText(one.parts);
     if (!pins[i].of_settings) {
