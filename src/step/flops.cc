@@ -6,51 +6,50 @@
 #include "step/flops.h"
 
 #include <algorithm>
-#include <vector>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 
 #include "source/index.h"
 #include "step/op_def.h"
+#include "step/op_labels.h"
 
 namespace shardc::step {
 namespace {
 
-const std::vector<LabelId>& LabelsOf(const Graph& graph, ValueId value) {
-  return graph.values[AsIndex(value)].labels;
-}
-
-bool Has(const std::vector<LabelId>& labels, LabelId label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 OpExtent ExtentOf(const Graph& graph, const Program& program,
-                  const Instruction& instruction, const Sizes& sizes) {
-  OpExtent out;
-  std::vector<LabelId> seen;
-  double tokens = 1;  // of a shard
-  // Returns the elements of a slot. Labels that are met for the first time
-  // count in the combinations.
-  const auto elements = [&](int32_t index) {
+                  const Instruction& instruction, const OpLabels& labels,
+                  const Sizes& sizes) {
+  std::array<double, OpLabels::kMost> shards{};
+  // Returns the elements of a slot, and sets the shards of its labels.
+  const auto elements = [&](int32_t index,
+                            const std::array<int8_t, kMaxRank>& dims) {
     const Slot& slot = program.slots[AsIndex(index)];
-    const std::vector<LabelId>& labels = LabelsOf(graph, slot.value);
     double all = 1;
-    for (size_t d = 0; d < labels.size(); ++d) {
-      const int64_t shard =
-          sizes[AsIndex(labels[d])] / program.axes.Parts(slot.sharding.dims[d]);
-      all *= static_cast<double>(shard);
-      if (labels[d] == graph.common.query) tokens = static_cast<double>(shard);
-      if (Has(seen, labels[d])) continue;
-      seen.push_back(labels[d]);
-      out.combinations *= static_cast<double>(shard);
+    for (size_t d = 0; d < slot.sharding.rank; ++d) {
+      const LabelId label = graph.values[AsIndex(slot.value)].labels[d];
+      const int64_t size =
+          sizes[AsIndex(label)] / program.axes.Parts(slot.sharding.dims[d]);
+      const auto shard = static_cast<double>(size);
+      shards[AsIndex(dims[d])] = shard;
+      all *= shard;
     }
     return all;
   };
-  out.result = elements(instruction.out);
-  for (const int32_t slot : instruction.in) out.last_operand = elements(slot);
-  const CommonLabels& common = graph.common;
-  if (Has(seen, common.slot) && Has(seen, common.query)) {
-    out.combinations /= tokens;
-  }
+  OpExtent out;
   out.operands = static_cast<double>(instruction.in.size());
+  for (size_t i = 0; i < instruction.in.size(); ++i) {
+    out.last_operand = elements(instruction.in[i], labels.of[i]);
+  }
+  out.result = elements(instruction.out, labels.result);
+  double tokens = 1;
+  bool slots = false;
+  for (size_t i = 0; i < labels.count; ++i) {
+    out.combinations *= shards[i];
+    if (labels.labels[i].label == graph.common.query) tokens = shards[i];
+    slots = slots || labels.labels[i].label == graph.common.slot;
+  }
+  if (slots) out.combinations /= tokens;
   return out;
 }
 
@@ -61,18 +60,17 @@ double FlopsOf(const Graph& graph, const Program& program,
   if (instruction.kind != InstructionKind::kLocal) return 0;
   const Op& op = graph.ops[AsIndex(instruction.op)];
   const OpDef& def = DefOf(op.kind);
-  if (def.flops == nullptr) return 0;
-  return def.flops(op, ExtentOf(graph, program, instruction, sizes));
+  OpLabels labels;
+  if (def.flops == nullptr || !LabelsOf(graph, op, labels)) return 0;
+  return def.flops(op, ExtentOf(graph, program, instruction, labels, sizes));
 }
 
 bool IsMatrixProduct(const Graph& graph, const Op& op) {
-  if (op.kind != OpKind::kEinsum) return false;
-  const std::vector<LabelId>& result = LabelsOf(graph, op.out);
-  return std::any_of(op.in.begin(), op.in.end(), [&](ValueId operand) {
-    const std::vector<LabelId>& labels = LabelsOf(graph, operand);
-    return std::any_of(labels.begin(), labels.end(),
-                       [&](LabelId label) { return !Has(result, label); });
-  });
+  OpLabels labels;
+  if (op.kind != OpKind::kEinsum || !LabelsOf(graph, op, labels)) return false;
+  return std::any_of(
+      labels.labels.begin(), labels.labels.begin() + labels.count,
+      [](const RuleLabel& one) { return one.kind == LabelKind::kSum; });
 }
 
 }  // namespace shardc::step

@@ -6,6 +6,7 @@
 
 #include "audit/origin.h"
 #include "audit/table.h"
+#include "meshes.h"
 
 namespace shardc::audit {
 namespace {
@@ -20,13 +21,6 @@ std::string Module(const std::string& body, const std::string& before = "",
 
 constexpr const char* kParameter =
     "  %p = f32[8,4]{1,0} parameter(0), metadata={op_name=\"p[\\'w\\']\"}\n";
-
-Mesh MeshOf(std::vector<MeshAxis> axes) {
-  Mesh mesh;
-  for (const MeshAxis& axis : axes) mesh.devices *= axis.size;
-  mesh.axes = std::move(axes);
-  return mesh;
-}
 
 // The report, and the text that it points into.
 struct Audited {

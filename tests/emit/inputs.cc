@@ -28,7 +28,8 @@ Inputs::Inputs(const TableCase& given, const std::string& prefix) {
   };
   target.name = "small";
   target.project_dir = folder_.path();
-  // One line is a mesh string, several are a file.
+  // A part in one line is a mesh string such as `fsdp:8,tp:4`; a part of
+  // several lines is the text of a mesh file.
   if (const std::string mesh = part("mesh"); mesh.ends_with('\n')) {
     target.mesh.file = folder_.Write("mesh.yaml", mesh);
   } else {

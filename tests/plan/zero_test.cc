@@ -1,4 +1,5 @@
 #include "plan/zero.h"
+#include "meshes.h"
 
 #include <doctest/doctest.h>
 
@@ -6,14 +7,6 @@
 
 namespace shardc {
 namespace {
-
-Mesh MeshOf(std::vector<MeshAxis> axes) {
-  Mesh out;
-  out.devices = 1;
-  for (const MeshAxis& axis : axes) out.devices *= axis.size;
-  out.axes = std::move(axes);
-  return out;
-}
 
 // One parameter with these sizes.
 step::Graph GraphOf(size_t rank) {

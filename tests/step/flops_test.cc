@@ -7,24 +7,10 @@
 #include <vector>
 
 #include "source/index.h"
-#include "step/lower.h"
 #include "step/mlp_graph.h"
 
 namespace shardc::step {
 namespace {
-
-Program LoweredOn(const GraphMaker& make, const AxisSizes& axes,
-                  std::vector<Spec> parameters) {
-  const LowerRequest request{.graph = &make.graph,
-                             .mesh = MeshNamed(axes),
-                             .sizes = make.sizes,
-                             .parameters = std::move(parameters),
-                             .constraints = UsualConstraints()};
-  Unsupported why;
-  std::optional<Program> program = Lower(request, why);
-  REQUIRE_MESSAGE(program.has_value(), why.message);
-  return *program;
-}
 
 // Returns the operations of each op, inputs left out, in the order of the
 // program.

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "step/lower.h"
 #include "step/mlp_graph.h"
 
 namespace shardc::step {
@@ -33,19 +32,6 @@ struct Small {
     make.graph.logits = make.Sum({o, q}, {b, d});
   }
 };
-
-Program LoweredOn(const GraphMaker& make, const AxisSizes& axes,
-                  std::vector<Spec> parameters) {
-  const LowerRequest request{.graph = &make.graph,
-                             .mesh = MeshNamed(axes),
-                             .sizes = make.sizes,
-                             .parameters = std::move(parameters),
-                             .constraints = UsualConstraints()};
-  Unsupported why;
-  std::optional<Program> program = Lower(request, why);
-  REQUIRE_MESSAGE(program.has_value(), why.message);
-  return *program;
-}
 
 std::vector<int64_t> Totals(const GraphMaker& make, const Program& program) {
   std::vector<int64_t> out;

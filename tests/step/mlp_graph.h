@@ -2,7 +2,10 @@
 #ifndef SHARDC_TESTS_STEP_MLP_GRAPH_H_
 #define SHARDC_TESTS_STEP_MLP_GRAPH_H_
 
+#include <doctest/doctest.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +13,7 @@
 #include "model/mesh.h"
 #include "step/constraints.h"
 #include "step/graph_maker.h"
+#include "step/lower.h"
 
 namespace shardc::step {
 
@@ -42,6 +46,20 @@ inline ShardingConstraints UsualConstraints() {
   set("EXPERT", {"ep"});
   out.data = {"fsdp", "dp", "sp"};
   return out;
+}
+
+// Returns the program of a graph on a mesh, under the usual constraints.
+inline Program LoweredOn(const GraphMaker& make, const AxisSizes& axes,
+                         std::vector<Spec> parameters) {
+  const LowerRequest request{.graph = &make.graph,
+                             .mesh = MeshNamed(axes),
+                             .sizes = make.sizes,
+                             .parameters = std::move(parameters),
+                             .constraints = UsualConstraints()};
+  Unsupported why;
+  std::optional<Program> program = Lower(request, why);
+  REQUIRE_MESSAGE(program.has_value(), why.message);
+  return *program;
 }
 
 // An MLP between two residuals, with its backward as reverse mode has it.

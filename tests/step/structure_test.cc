@@ -114,7 +114,7 @@ std::string KindsText(const Described& model) {
   REQUIRE(roles.has_value());
   std::string out;
   for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
-    // Tensors of one shape are of one class.
+    // All tensors of one shape and dtype have one class of specs here.
     std::vector<uint32_t> class_of;
     for (const Tensor& tensor : model.manifest.tensors) {
       class_of.push_back(tensor.type);

@@ -13,6 +13,7 @@
 #include "emit/html_rows.h"
 #include "emit/inputs.h"
 #include "emit/report/search_page.h"
+#include "meshes.h"
 #include "tables.h"
 
 namespace shardc {
@@ -20,13 +21,6 @@ namespace {
 
 using search::Sharding;
 using search::Verdict;
-
-Mesh MeshOf(std::vector<MeshAxis> axes) {
-  Mesh out;
-  for (const MeshAxis& axis : axes) out.devices *= axis.size;
-  out.axes = std::move(axes);
-  return out;
-}
 
 // A sharding whose figures are made of `number`.
 Sharding Numbered(int64_t number, double seconds, int64_t bytes) {

@@ -16,6 +16,7 @@
 #include "emit/verify/report_text.h"
 #include "emit/verify/verify_json.h"
 #include "exec/operations/operation.h"
+#include "meshes.h"
 #include "tables.h"
 
 namespace shardc {
@@ -24,13 +25,6 @@ namespace {
 using verify::Case;
 using verify::CaseResult;
 using verify::Status;
-
-Mesh MeshOf(std::vector<MeshAxis> axes) {
-  Mesh out;
-  for (const MeshAxis& axis : axes) out.devices *= axis.size;
-  out.axes = std::move(axes);
-  return out;
-}
 
 Case CaseOf(std::string_view operation, Mode mode) {
   Case out;

@@ -1,5 +1,5 @@
-// Compares what is written of steps with testdata/tables/emit_steps.txt. The
-// reports are made by hand, so that every figure differs from all others.
+// Compares what is written of steps with testdata/tables/emit_steps.txt. Each
+// field of a report has a number of its own, so that two swapped fields show.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "emit/verify/step_dump.h"
 #include "emit/verify/step_json.h"
 #include "emit/verify/step_text.h"
+#include "meshes.h"
 #include "tables.h"
 
 namespace shardc {
@@ -18,13 +19,6 @@ namespace {
 
 using step::Phase;
 using verify::StepReport;
-
-Mesh MeshOf(std::vector<MeshAxis> axes) {
-  Mesh out;
-  for (const MeshAxis& axis : axes) out.devices *= axis.size;
-  out.axes = std::move(axes);
-  return out;
-}
 
 verify::StepRow RowOf(Phase phase, int32_t number) {
   verify::StepRow out;

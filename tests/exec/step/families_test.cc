@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshes.h"
 #include "step/lower.h"
 #include "step/mlp_graph.h"
 #include "step/optimizer.h"
@@ -23,13 +24,6 @@ namespace shardc::exec {
 namespace {
 
 using step::StepModel;
-
-Mesh MeshOf(const std::vector<MeshAxis>& axes) {
-  Mesh out;
-  out.axes = axes;
-  for (const MeshAxis& axis : axes) out.devices *= axis.size;
-  return out;
-}
 
 // Splits the first dimension of each parameter that an axis divides, over the
 // axes tp and fsdp.
