@@ -1,8 +1,10 @@
-// Digests by the names that every Python's hashlib has. OpenSSL's own way to
-// find a digest by its name links its whole library into the program, whose
-// tables are two thirds of what is relocated at each start: MD5, SHA-1 and
-// SHA-2 are called directly, which OpenSSL marks as deprecated, and the others
-// are in this room. Example: `abc` by sha256 -> ba7816bf8f01cfea...
+// Digests by the names that every Python's hashlib has. OpenSSL's functions
+// that find a digest by its name would link all of its algorithms into the
+// program, and the tables of these are two thirds of what the loader relocates
+// at each start. MD5, SHA-1 and SHA-2 are therefore called by functions of
+// their own, which OpenSSL marks as deprecated; it has none for SHA-3 and
+// BLAKE2, which are in this room. Example: `abc` by sha256 ->
+// ba7816bf8f01cfea...
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "source/digest.h"

@@ -197,9 +197,10 @@ size_t NumberedPrefix(std::string_view text) {
   return 0;
 }
 
-// Orders texts by groups, each with a prefix of its own. Such an order is the
-// order of the texts if no prefix begins with another one: two texts of
-// different groups then differ within their prefixes.
+// Sorts groups of texts by their prefixes, and texts within a group. The result
+// is in the order of the texts if no group's prefix begins with that of another
+// group, because two texts of different groups then differ before either prefix
+// ends.
 class GroupedOrder {
  public:
   explicit GroupedOrder(std::span<const std::string_view> texts)

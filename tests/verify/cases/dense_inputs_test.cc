@@ -37,16 +37,16 @@ exec::OperationOutcome TopLeft(exec::Machine& machine,
                                const exec::AttentionProblem& problem,
                                const exec::AttentionSpecs& specs,
                                const exec::OperationSettings& settings) {
-  exec::AttentionProblem told = problem;
+  exec::AttentionProblem given = problem;
   exec::OperationSettings custom = settings;
   custom.block_mask = BlockMask::kCustom;
-  told.blocks = Buffer::Zeros({1, 1, 2, 4}, Dtype::kBool);
+  given.blocks = Buffer::Zeros({1, 1, 2, 4}, Dtype::kBool);
   for (int64_t i = 0; i < 2; ++i) {
     for (int64_t j = 0; j <= i; ++j) {
-      told.blocks->integers[static_cast<size_t>(i * 4 + j)] = 1;
+      given.blocks->integers[static_cast<size_t>(i * 4 + j)] = 1;
     }
   }
-  return exec::kBlockSparse.run(machine, told, specs, custom);
+  return exec::kBlockSparse.run(machine, given, specs, custom);
 }
 
 TEST_CASE("the reference uses no table of the operation under test") {
