@@ -1,5 +1,7 @@
 // Times one case for each line of standard input. Prints `SECONDS WORK` of a
 // call, or `absent REASON`. The other workers of bench/ have the same protocol.
+// An argument names the kernel target to use, such as AVX3; without one the
+// best is used.
 
 #include <time.h>
 
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "attention_cases.h"
+#include "exec/kernels/kernels.h"
 #include "source/memory.h"
 
 namespace {
@@ -37,7 +40,11 @@ double Seconds(const shardc::bench::TimedCase& timed) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1 && !shardc::exec::UseKernelTarget(argv[1])) {
+    std::cerr << "this processor has no kernel target `" << argv[1] << "`\n";
+    return 2;
+  }
   shardc::KeepFreedMemory();
   shardc::bench::AttentionCases cases;
   std::string line;

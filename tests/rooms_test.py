@@ -139,6 +139,7 @@ THIRD_PARTY = {
     "dlfcn.h": {"cli"},
     "emmintrin.h": {"source"},
     "hwy": {"exec/kernels", "floats", "stored"},
+    "immintrin.h": {"exec/kernels"},
     "malloc.h": {"source"},
     "mpi.h": {"cli"},
     "nlohmann": {"source"},

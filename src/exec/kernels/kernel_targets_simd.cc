@@ -1,10 +1,11 @@
 // Selects the instruction sets that the kernels may use: those compiled in that
 // this processor has, for example AVX2 and below on a processor without
-// AVX-512.
+// AVX-512. AMX is used together with the best of these sets.
 
 #include <hwy/highway.h>
 
 #include "exec/kernels/kernels.h"
+#include "floats/bf16_tiles.h"
 #include "floats/targets_simd.h"
 
 namespace shardc::exec {
@@ -14,10 +15,13 @@ namespace {
 // Returns the compiled targets that this processor has.
 int64_t Usable() { return DetectedTargets() & HWY_TARGETS; }
 
+constexpr std::string_view kAmx = "AMX";
+
 }  // namespace
 
 std::vector<std::string> KernelTargets() {
   std::vector<std::string> names;
+  if (HasBf16Tiles()) names.emplace_back(kAmx);
   for (int64_t rest = Usable(); rest != 0; rest &= rest - 1) {
     names.emplace_back(hwy::TargetName(rest & -rest));
   }
@@ -25,12 +29,14 @@ std::vector<std::string> KernelTargets() {
 }
 
 bool UseKernelTarget(std::string_view name) {
+  const bool best = name.empty() || (name == kAmx && HasBf16Tiles());
   int64_t chosen = 0;
   for (int64_t rest = Usable(); rest != 0; rest &= rest - 1) {
     if (name == hwy::TargetName(rest & -rest)) chosen = rest & -rest;
   }
-  if (chosen == 0 && !name.empty()) return false;
+  if (chosen == 0 && !best) return false;
   UseTargets(chosen);
+  AllowBf16Tiles(best);
   return true;
 }
 

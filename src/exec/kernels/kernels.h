@@ -81,7 +81,10 @@ struct AttentionState {
 void ClearState(const AttentionSlice& slice, const AttentionState& state);
 
 // Adds the keys of a slice to the state in blocks, which is the fastest way for
-// many query rows.
+// many query rows. If query, key and value are BF16 and the processor has AMX,
+// the products are bfloat16, and the weights are rounded to it for the product
+// with the values: an output's error is then up to 2^-8 max |v|
+// (prefill_bf16_simd.cc). All other products are float32.
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch);
 
@@ -135,7 +138,8 @@ void Rotate(std::span<float> row, std::span<const float> cos,
             std::span<const float> sin, bool interleaved);
 
 // Returns the compiled instruction sets that this processor has, best first, by
-// names such as "AVX3". The last is portable code.
+// names such as "AVX3". The last is portable code. "AMX" is the best set
+// together with AMX; the sets after it are without.
 std::vector<std::string> KernelTargets();
 // Makes the kernels use the named set; "" selects the best again. Returns false
 // if there is no such set. For tests and measurements, while no kernel runs.

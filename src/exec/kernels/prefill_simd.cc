@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "exec/kernels/kernels.h"
+#include "exec/kernels/prefill_bf16.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/kernels/prefill_simd.cc"
@@ -482,6 +483,7 @@ SIMD_EXPORT(Prefill);
 
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch) {
+  if (MultipliesBf16(slice)) return PrefillBf16(slice, state, scratch);
   SIMD_DISPATCH(Prefill)(slice, state, scratch);
 }
 

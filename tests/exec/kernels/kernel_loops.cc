@@ -77,15 +77,18 @@ LoopResult LoopAttention(const AttentionSlice& in) {
         sum += x;
       }
       for (int64_t d = 0; d < in.value_dim; ++d) {
-        double out = 0;
+        double out = 0, magnitude = 0;
         for (size_t s = 0; s < w.size(); ++s) {
           const auto row = static_cast<int64_t>(s);
           if (w[s] == 0) continue;
-          out += w[s] *
-                 Element(in.value, in.kv_dtype, row * in.value_row_stride + d) *
-                 Scale(in.value_scale, row * in.scale_stride);
+          const double value =
+              Element(in.value, in.kv_dtype, row * in.value_row_stride + d) *
+              Scale(in.value_scale, row * in.scale_stride);
+          out += w[s] * value;
+          magnitude += w[s] * std::abs(value);
         }
         result.out.push_back(sum == 0 ? 0 : out / sum);
+        result.magnitude.push_back(sum == 0 ? 0 : magnitude / sum);
       }
       result.lse.push_back(std::log(sum) + max);
     }

@@ -12,6 +12,8 @@ namespace shardc::exec {
 struct LoopResult {
   std::vector<double> out;  // [G*T, Dv], divided
   std::vector<double> lse;  // [G*T]
+  // [G*T, Dv]: as `out`, of the magnitudes of the values.
+  std::vector<double> magnitude;
 };
 
 // Attention of the slice alone, from the definition.

@@ -1,0 +1,98 @@
+// Products of bfloat16 matrices with sums in float32, by the tiles of AMX, for
+// prefill attention.
+//
+//   left tile   16 rows of 32 numbers: [row][k]
+//   right tile  32 rows of 16 numbers, pairs of rows interleaved:
+//               [k / 2][column][k % 2]
+//
+// Both have 1 KiB. For the scores, left tiles are 16 query rows, and right
+// tiles are 16 keys, so keys are transposed by pairs of dims. For the output,
+// left tiles are weights of 32 keys, and right tiles are 16 dims of values.
+//
+// Each product of two bfloat16 numbers is exact before it is added in float32;
+// a subnormal number counts as 0. An element's sum depends on its row and its
+// column alone.
+//
+// All functions need HasBf16Tiles() of floats/bf16_tiles.h.
+#ifndef SHARDC_EXEC_KERNELS_BF16_TILES_H_
+#define SHARDC_EXEC_KERNELS_BF16_TILES_H_
+
+#include <cstdint>
+
+namespace shardc::exec {
+
+inline constexpr int64_t kTileRows = 16;
+inline constexpr int64_t kTileDepth = 32;
+inline constexpr int64_t kTileElements = kTileRows * kTileDepth;
+// MultiplyTiles computes 2 x 2 tiles at a time.
+inline constexpr int64_t kBlockRows = 2 * kTileRows;
+inline constexpr int64_t kBlockColumns = 32;
+
+// Rows of bfloat16 numbers in memory; the stride counts elements.
+struct Bf16Rows {
+  const uint16_t* data = nullptr;
+  int64_t stride = 0;
+  int64_t rows = 0;
+  int64_t dim = 0;
+};
+
+// Packs two left tiles for each 32 dims, [dims / 32][2][16][32], with
+// zeros after the last row, at most kBlockRows, and the last dim.
+void PackLeft(const Bf16Rows& from, uint16_t* to);
+// Packs rows as columns of right tiles, [rows / 16][dims / 32] tiles, with
+// zeros up to a multiple of 32 rows and after the last dim.
+void PackColumns(const Bf16Rows& from, uint16_t* to);
+// Packs rows as rows of right tiles, [dims / 16][steps] tiles of which the
+// first (rows + 31) / 32 are written, with zeros after the last row and up to a
+// multiple of 32 dims.
+void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to);
+
+// 32 x 32 float32 sums of products of 32 left rows and 32 right columns.
+struct TileBlock {
+  const uint16_t* left = nullptr;
+  int64_t left_row = 0;   // elements between rows of a tile
+  int64_t left_tile = 0;  // elements between the two tiles of a step
+  int64_t left_step = 0;  // elements between steps of 32 products
+  const uint16_t* right = nullptr;
+  int64_t right_tile = 0;  // elements between the two tiles of a step
+  int64_t steps = 0;
+  bool adds = false;  // to what `sums` holds; else from 0
+  float* sums = nullptr;
+  int64_t sums_row = 0;  // elements between rows
+};
+
+// The tile registers of this thread, which MultiplyTiles needs: they are
+// configured for the lifetime of an object.
+class TileRegisters {
+ public:
+  TileRegisters();
+  ~TileRegisters();
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+};
+
+void MultiplyTiles(const TileBlock& block);
+
+// One row of scores of a block of keys, and its online softmax.
+struct Bf16Weights {
+  const float* scores = nullptr;
+  float scale = 1;  // of the scores; positive
+  int64_t c0 = 0;   // multiples of 32: the weights to write
+  int64_t c1 = 0;
+  int64_t lo = 0;  // the visible keys, within [c0, c1)
+  int64_t hi = 0;
+  uint16_t* weights = nullptr;
+  float* max = nullptr;  // of the scaled scores so far
+  float* sum = nullptr;  // of the weights before they are rounded
+};
+// Writes exp(scale * score - max), rounded to bfloat16, for the visible keys
+// and 0 for the others. Updates max and sum; returns the factor for what was
+// accumulated before.
+float RoundWeights(const Bf16Weights& row);
+
+// row[i] *= factor for `count` elements, a multiple of 16.
+void ScaleFloats(float factor, int64_t count, float* row);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_KERNELS_BF16_TILES_H_

@@ -1,0 +1,296 @@
+// Highway has no AMX, so these are the intrinsics of x86-64, in functions that
+// are compiled for processors which have them. On other processors, and in
+// builds for others, nothing calls them (floats/bf16_tiles.h).
+//
+// VDPBF16PS of AVX512_BF16 is not used instead of tiles: on an Intel Xeon its
+// products took 1.5 times as long as those in float32.
+//
+// tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
+#include "exec/kernels/bf16_tiles.h"
+
+#if defined(__x86_64__)
+
+#include <hwy/base.h>
+
+// GCC 12 warns of uninitialised variables in its own intrinsics of AVX-512.
+HWY_DIAGNOSTICS(push)
+#if HWY_COMPILER_GCC && !HWY_COMPILER_CLANG
+HWY_DIAGNOSTICS_OFF(disable : 4701, ignored "-Wuninitialized")
+HWY_DIAGNOSTICS_OFF(disable : 4703, ignored "-Wmaybe-uninitialized")
+#endif
+#include <immintrin.h>
+HWY_DIAGNOSTICS(pop)
+
+#include <cstring>
+#include <limits>
+
+HWY_PUSH_ATTRIBUTES(
+    "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+
+namespace shardc::exec {
+namespace {
+
+// GCC's intrinsics of AMX do not declare that they read and write memory.
+inline void MemoryBarrier() { asm volatile("" ::: "memory"); }
+
+inline __mmask32 FirstHalves(int64_t count) {
+  if (count >= 32) return ~__mmask32{0};
+  return count <= 0 ? 0 : (__mmask32{1} << count) - 1;
+}
+
+// Loads dims [dim, dim + 32) of a row, with zeros for rows and dims that do not
+// exist.
+inline __m512i LoadDims(const Bf16Rows& from, int64_t row, int64_t dim) {
+  if (row >= from.rows) return _mm512_setzero_si512();
+  return _mm512_maskz_loadu_epi16(FirstHalves(from.dim - dim),
+                                  from.data + row * from.stride + dim);
+}
+
+// Interleaves 16 numbers of 16 bits with 16 others.
+inline __m512i Interleave(__m256i even, __m256i odd) {
+  return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
+                         _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+}
+
+// Transposes 16 x 16 numbers of 32 bits in place: first within the 4 x 4 blocks
+// of 128 bits, then the blocks.
+inline void Transpose(__m512i* r) {
+  __m512i t[16];
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    const __m512i a = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    const __m512i b = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    const __m512i c = _mm512_unpacklo_epi32(r[i + 2], r[i + 3]);
+    const __m512i d = _mm512_unpackhi_epi32(r[i + 2], r[i + 3]);
+    t[i] = _mm512_unpacklo_epi64(a, c);
+    t[i + 1] = _mm512_unpackhi_epi64(a, c);
+    t[i + 2] = _mm512_unpacklo_epi64(b, d);
+    t[i + 3] = _mm512_unpackhi_epi64(b, d);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512i a = _mm512_shuffle_i32x4(t[i], t[i + 4], 0x88);
+    const __m512i b = _mm512_shuffle_i32x4(t[i], t[i + 4], 0xdd);
+    const __m512i c = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], 0x88);
+    const __m512i d = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], 0xdd);
+    r[i] = _mm512_shuffle_i32x4(a, c, 0x88);
+    r[i + 4] = _mm512_shuffle_i32x4(b, d, 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    r[i + 12] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+}
+
+// A tile is loaded with all its rows of 64 bytes; all eight have this shape.
+void ConfigureTiles() {
+  struct alignas(64) {
+    uint8_t palette = 1;
+    uint8_t start_row = 0;
+    uint8_t reserved[14] = {};
+    uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } config;
+  MemoryBarrier();
+  _tile_loadconfig(&config);
+}
+
+// A function of its own, since GCC compiles destructors for any processor.
+void ReleaseTiles() { _tile_release(); }
+
+// Returns e^x for x <= 0, with a relative error below 1e-6, as 2^n * 2^r with
+// |r| <= 1/2. n is taken from the low bits of a sum with 1.5 * 2^23; 2^r is a
+// minimax polynomial of relative error 2^-23. Results below 2^-126.5 are 0, and
+// e^0 is 1.
+inline __m512 ExpNonPositive(__m512 x) {
+  const __m512 magic = _mm512_set1_ps(12582912.0f + 127.0f);
+  const __m512 t = _mm512_max_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)),
+                                 _mm512_set1_ps(-127.0f));
+  const __m512 biased = _mm512_add_ps(t, magic);
+  const __m512 r = _mm512_sub_ps(t, _mm512_sub_ps(biased, magic));
+  __m512 p = _mm512_set1_ps(1.326472730e-3f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.671512991e-3f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.550733581e-2f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.402224243e-1f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.931470037e-1f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+  const __m512i power = _mm512_slli_epi32(_mm512_castps_si512(biased), 23);
+  return _mm512_mul_ps(p, _mm512_castsi512_ps(power));
+}
+
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+// Loads scores [c, c + 32), minus infinity outside [lo, hi).
+struct TwoVectors {
+  __m512 first, second;
+};
+inline TwoVectors LoadScores(const Bf16Weights& row, int64_t c) {
+  if (c >= row.lo && c + 32 <= row.hi) {
+    return {_mm512_loadu_ps(row.scores + c),
+            _mm512_loadu_ps(row.scores + c + 16)};
+  }
+  const __mmask32 seen = FirstHalves(row.hi - c) & ~FirstHalves(row.lo - c);
+  const __m512 none = _mm512_set1_ps(kLowest);
+  return {
+      _mm512_mask_loadu_ps(none, static_cast<__mmask16>(seen), row.scores + c),
+      _mm512_mask_loadu_ps(none, static_cast<__mmask16>(seen >> 16),
+                           row.scores + c + 16)};
+}
+
+inline void ZeroWeights(int64_t c0, int64_t c1, uint16_t* weights) {
+  for (int64_t c = c0; c < c1; c += 32) {
+    _mm512_storeu_si512(weights + c, _mm512_setzero_si512());
+  }
+}
+
+}  // namespace
+
+void PackLeft(const Bf16Rows& from, uint16_t* to) {
+  for (int64_t dim = 0; dim < from.dim; dim += kTileDepth) {
+    for (int64_t row = 0; row < kBlockRows; ++row, to += kTileDepth) {
+      _mm512_storeu_si512(to, LoadDims(from, row, dim));
+    }
+  }
+}
+
+void PackColumns(const Bf16Rows& from, uint16_t* to) {
+  const int64_t rows = (from.rows + 31) / 32 * 32;
+  for (int64_t row = 0; row < rows; row += kTileRows) {
+    for (int64_t dim = 0; dim < from.dim; dim += kTileDepth) {
+      __m512i r[16];
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) r[i] = LoadDims(from, row + i, dim);
+      Transpose(r);
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * 32, r[i]);
+      to += kTileElements;
+    }
+  }
+}
+
+void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to) {
+  const int64_t rows = (from.rows + 31) / 32 * 32;
+  for (int64_t dim = 0; dim < from.dim; dim += 32) {
+    uint16_t* const low = to + dim / 16 * steps * kTileElements;
+    uint16_t* const high = low + steps * kTileElements;
+    for (int64_t row = 0; row < rows; row += 2) {
+      const __m512i a = LoadDims(from, row, dim);
+      const __m512i b = LoadDims(from, row + 1, dim);
+      _mm512_storeu_si512(
+          low + row * 16,
+          Interleave(_mm512_castsi512_si256(a), _mm512_castsi512_si256(b)));
+      _mm512_storeu_si512(high + row * 16,
+                          Interleave(_mm512_extracti64x4_epi64(a, 1),
+                                     _mm512_extracti64x4_epi64(b, 1)));
+    }
+  }
+}
+
+TileRegisters::TileRegisters() { ConfigureTiles(); }
+TileRegisters::~TileRegisters() { ReleaseTiles(); }
+
+// Tiles 0 to 3 are the sums, 4 and 5 left operands, 6 and 7 right operands.
+void MultiplyTiles(const TileBlock& in) {
+  const int64_t bytes = in.sums_row * 4;
+  float* const below = in.sums + kTileRows * in.sums_row;
+  MemoryBarrier();
+  if (in.adds) {
+    _tile_loadd(0, in.sums, bytes);
+    _tile_loadd(1, in.sums + 16, bytes);
+    _tile_loadd(2, below, bytes);
+    _tile_loadd(3, below + 16, bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  const uint16_t* left = in.left;
+  const uint16_t* right = in.right;
+  for (int64_t step = 0; step < in.steps; ++step) {
+    _tile_loadd(4, left, in.left_row * 2);
+    _tile_loadd(6, right, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, right + in.right_tile, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, left + in.left_tile, in.left_row * 2);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    left += in.left_step;
+    right += kTileElements;
+  }
+  _tile_stored(0, in.sums, bytes);
+  _tile_stored(1, in.sums + 16, bytes);
+  _tile_stored(2, below, bytes);
+  _tile_stored(3, below + 16, bytes);
+  MemoryBarrier();
+}
+
+float RoundWeights(const Bf16Weights& row) {
+  const int64_t first = row.lo / 32 * 32;
+  const int64_t last = (row.hi + 31) / 32 * 32;
+  __m512 m0 = _mm512_set1_ps(kLowest);
+  __m512 m1 = m0;
+  for (int64_t c = first; c < last; c += 32) {
+    const TwoVectors x = LoadScores(row, c);
+    m0 = _mm512_max_ps(m0, x.first);
+    m1 = _mm512_max_ps(m1, x.second);
+  }
+  const float before = *row.max;
+  const float most = _mm512_reduce_max_ps(_mm512_max_ps(m0, m1)) * row.scale;
+  const float now = most > before ? most : before;
+  if (now == kLowest) {
+    ZeroWeights(row.c0, row.c1, row.weights);
+    return 1;
+  }
+  const __m512 shift = _mm512_set1_ps(now);
+  const __m512 scale = _mm512_set1_ps(row.scale);
+  __m512 sum0 = _mm512_setzero_ps();
+  __m512 sum1 = sum0;
+  ZeroWeights(row.c0, first, row.weights);
+  for (int64_t c = first; c < last; c += 32) {
+    const TwoVectors x = LoadScores(row, c);
+    const __m512 p0 = ExpNonPositive(_mm512_fmsub_ps(x.first, scale, shift));
+    const __m512 p1 = ExpNonPositive(_mm512_fmsub_ps(x.second, scale, shift));
+    sum0 = _mm512_add_ps(sum0, p0);
+    sum1 = _mm512_add_ps(sum1, p1);
+    const __m512bh both = _mm512_cvtne2ps_pbh(p1, p0);
+    std::memcpy(row.weights + c, &both, sizeof(both));
+  }
+  ZeroWeights(last, row.c1, row.weights);
+  float alpha = 1;
+  if (before != now) {
+    alpha = _mm512_cvtss_f32(ExpNonPositive(_mm512_set1_ps(before - now)));
+  }
+  *row.max = now;
+  *row.sum = *row.sum * alpha + _mm512_reduce_add_ps(_mm512_add_ps(sum0, sum1));
+  return alpha;
+}
+
+void ScaleFloats(float factor, int64_t count, float* row) {
+  const __m512 f = _mm512_set1_ps(factor);
+  for (int64_t i = 0; i < count; i += 16) {
+    _mm512_storeu_ps(row + i, _mm512_mul_ps(f, _mm512_loadu_ps(row + i)));
+  }
+}
+
+}  // namespace shardc::exec
+
+HWY_POP_ATTRIBUTES
+
+#else
+
+#include <cstdlib>
+
+namespace shardc::exec {
+
+void PackLeft(const Bf16Rows&, uint16_t*) { std::abort(); }
+void PackColumns(const Bf16Rows&, uint16_t*) { std::abort(); }
+void PackPairs(const Bf16Rows&, int64_t, uint16_t*) { std::abort(); }
+TileRegisters::TileRegisters() { std::abort(); }
+TileRegisters::~TileRegisters() { std::abort(); }
+void MultiplyTiles(const TileBlock&) { std::abort(); }
+float RoundWeights(const Bf16Weights&) { std::abort(); }
+void ScaleFloats(float, int64_t, float*) { std::abort(); }
+
+}  // namespace shardc::exec
+
+#endif  // defined(__x86_64__)

@@ -1,0 +1,26 @@
+// Prefill attention of bfloat16 inputs with bfloat16 products, by AMX.
+#ifndef SHARDC_EXEC_KERNELS_PREFILL_BF16_H_
+#define SHARDC_EXEC_KERNELS_PREFILL_BF16_H_
+
+#include <cstdint>
+
+#include "exec/kernels/kernels.h"
+
+namespace shardc::exec {
+
+// Returns whether query, key and value are bfloat16, and AMX may be
+// used.
+bool MultipliesBf16(const AttentionSlice& slice);
+
+// PrefillAttention if MultipliesBf16.
+void PrefillBf16(const AttentionSlice& slice, const AttentionState& state,
+                 Scratch& scratch);
+
+// Applies cap, bias and mask of query row (g, t) to the scaled scores of key
+// rows [first, first + count). `scores` has room for 32 more.
+void AdjustRow(const AttentionSlice& slice, int64_t g, int64_t t, int64_t first,
+               int64_t count, float* scores);
+
+}  // namespace shardc::exec
+
+#endif  // SHARDC_EXEC_KERNELS_PREFILL_BF16_H_

@@ -1,0 +1,275 @@
+// Blocked attention for many query rows, as in prefill_simd.cc, with products
+// of bfloat16 numbers (bf16_tiles.h) instead of float32. It reads the same
+// blocks of kKeyBlock keys in the same order; a block is packed once and used
+// by all tiles of 32 query rows of the call.
+//
+// Error. Query, key and value are exact. A score is a float32 sum of D exact
+// products, so its error is at most that of the float32 kernel,
+// (D + 2) 2^-24 |scale| sum |q_d k_d|. What differs is a weight: it is rounded
+// to bfloat16, with a relative error of at most 2^-8, for the product with the
+// values; the sum of the weights stays float32. So an output differs from that
+// of the float32 kernel by at most
+//
+//   2^-8 sum_s p_s |v_s| <= 2^-8 max |v|    where the weights p add up to 1,
+//
+// and log-sum-exp does not differ beyond float32. The rounding of an output to
+// bfloat16 alone has an error of 2^-8 |out|. The proof of a layout never runs
+// this code: its buffers are float32.
+//
+// A score of 32 x 32 tiles is computed if any of the 32 rows attends to any of
+// the 32 keys. Masked weights are 0, and adding 0 times a value changes no sum,
+// so a row is independent of the other rows of its tile.
+//
+// tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
+
+#include "exec/kernels/prefill_bf16.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "exec/kernels/bf16_tiles.h"
+#include "floats/bf16_tiles.h"
+
+namespace shardc::exec {
+namespace {
+
+// Row strides, of which neither is a power of two: rows spread over cache sets.
+constexpr int64_t kScoreStride = kKeyBlock + 32;
+constexpr int64_t kWeightStride = kKeyBlock + 32;
+constexpr int64_t kKeySteps = kKeyBlock / kTileDepth;
+
+int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+// An interval of keys.
+struct Keys {
+  int64_t begin = 0, end = 0;
+};
+
+struct QueryTile {
+  int64_t head = 0;  // g
+  int64_t row = 0;   // first t
+  int64_t rows = 0;  // at most kBlockRows
+  Keys seen;         // that any of them sees
+};
+
+class Prefill {
+ public:
+  Prefill(const AttentionSlice& in, const AttentionState& state,
+          Scratch& scratch)
+      : in_(in),
+        state_(state),
+        depth_(RoundUp(in.head_dim, kTileDepth) / kTileDepth),
+        out_dim_(RoundUp(in.value_dim, kBlockColumns)),
+        tile_count_(in.heads *
+                    (RoundUp(in.query_rows, kBlockRows) / kBlockRows)) {
+    Take(scratch);
+  }
+
+  void Run() {
+    MakeTiles();
+    CopyIn();
+    for (int64_t first = 0; first < in_.key_rows; first += kKeyBlock) {
+      const int64_t count = std::min(kKeyBlock, in_.key_rows - first);
+      bool packed = false;
+      for (int64_t i = 0; i < tile_count_; ++i) {
+        const Keys seen = Within(tiles_[i].seen, first, count);
+        if (seen.begin >= seen.end) continue;
+        if (!packed) PackKeys(first, count);
+        packed = true;
+        AttendTile(i, first, count, seen);
+      }
+    }
+    CopyOut();
+  }
+
+ private:
+  void Take(Scratch& scratch) {
+    const auto size = [](int64_t x) { return static_cast<size_t>(x); };
+    const size_t query = size(tile_count_ * kBlockRows * depth_ * kTileDepth);
+    const size_t out = size(tile_count_ * kBlockRows * out_dim_);
+    const size_t key = size(kKeyBlock * depth_ * kTileDepth);
+    const size_t value = size(kKeyBlock * out_dim_);
+    const size_t scores = size(kBlockRows * kScoreStride);
+    const size_t weights = size(kBlockRows * kWeightStride);
+    scratch.Reset(
+        Scratch::Bytes<QueryTile>(size(tile_count_)) +
+        Scratch::Bytes<float>(out) + Scratch::Bytes<float>(scores) +
+        Scratch::Bytes<uint16_t>(query) + Scratch::Bytes<uint16_t>(key) +
+        Scratch::Bytes<uint16_t>(value) + Scratch::Bytes<uint16_t>(weights));
+    tiles_ = scratch.Take<QueryTile>(size(tile_count_));
+    out_ = scratch.Take<float>(out);
+    scores_ = scratch.Take<float>(scores);
+    query_ = scratch.Take<uint16_t>(query);
+    key_ = scratch.Take<uint16_t>(key);
+    value_ = scratch.Take<uint16_t>(value);
+    weights_ = scratch.Take<uint16_t>(weights);
+  }
+
+  Keys Seen(int64_t t) const {
+    const int64_t begin = in_.begin == nullptr ? 0 : in_.begin[t];
+    const int64_t end = in_.end == nullptr ? in_.key_rows : in_.end[t];
+    return {std::max<int64_t>(begin, 0), std::min(end, in_.key_rows)};
+  }
+
+  // Returns `keys` relative to the block at `first`.
+  static Keys Within(Keys keys, int64_t first, int64_t count) {
+    return {std::max<int64_t>(keys.begin - first, 0),
+            std::min(keys.end - first, count)};
+  }
+
+  void MakeTiles() {
+    QueryTile* tile = tiles_;
+    for (int64_t g = 0; g < in_.heads; ++g) {
+      for (int64_t t = 0; t < in_.query_rows; t += kBlockRows) {
+        *tile = {
+            g, t, std::min(kBlockRows, in_.query_rows - t), {in_.key_rows, 0}};
+        for (int64_t r = t; r < t + tile->rows; ++r) {
+          const Keys seen = Seen(r);
+          if (seen.begin >= seen.end) continue;
+          tile->seen.begin = std::min(tile->seen.begin, seen.begin);
+          tile->seen.end = std::max(tile->seen.end, seen.end);
+        }
+        ++tile;
+      }
+    }
+  }
+
+  int64_t QueryElements() const { return kBlockRows * depth_ * kTileDepth; }
+  int64_t RowOf(const QueryTile& tile) const {
+    return tile.head * in_.query_rows + tile.row;
+  }
+
+  // Packs the query, and copies what earlier calls accumulated. A tile's rows
+  // follow each other in the state.
+  void CopyIn() {
+    for (int64_t i = 0; i < tile_count_; ++i) {
+      const QueryTile& tile = tiles_[i];
+      const auto* const query = static_cast<const uint16_t*>(in_.query);
+      PackLeft({query + tile.head * in_.query_head_stride +
+                    tile.row * in_.query_row_stride,
+                in_.query_row_stride, tile.rows, in_.head_dim},
+               query_ + i * QueryElements());
+      float* const out = out_ + i * kBlockRows * out_dim_;
+      std::fill_n(out, kBlockRows * out_dim_, 0.0f);
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        const int64_t at = RowOf(tile) + r;
+        if (state_.max[at] == -std::numeric_limits<float>::infinity()) continue;
+        std::copy_n(state_.out + at * in_.value_dim, in_.value_dim,
+                    out + r * out_dim_);
+      }
+    }
+  }
+
+  void CopyOut() const {
+    for (int64_t i = 0; i < tile_count_; ++i) {
+      const QueryTile& tile = tiles_[i];
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        std::copy_n(out_ + (i * kBlockRows + r) * out_dim_, in_.value_dim,
+                    state_.out + (RowOf(tile) + r) * in_.value_dim);
+      }
+    }
+  }
+
+  void PackKeys(int64_t first, int64_t count) {
+    const auto* const key = static_cast<const uint16_t*>(in_.key);
+    const auto* const value = static_cast<const uint16_t*>(in_.value);
+    PackColumns({key + first * in_.key_row_stride, in_.key_row_stride, count,
+                 in_.head_dim},
+                key_);
+    PackPairs({value + first * in_.value_row_stride, in_.value_row_stride,
+               count, in_.value_dim},
+              kKeySteps, value_);
+  }
+
+  // Adds the keys of the block at `first`, of which the tile sees `seen`.
+  void AttendTile(int64_t i, int64_t first, int64_t count, Keys seen) {
+    const QueryTile& tile = tiles_[i];
+    const int64_t c0 = seen.begin / kBlockColumns * kBlockColumns;
+    const int64_t c1 = RoundUp(seen.end, kBlockColumns);
+    const int64_t step = 2 * kTileElements;
+    for (int64_t c = c0; c < c1; c += kBlockColumns) {
+      MultiplyTiles({.left = query_ + i * QueryElements(),
+                     .left_row = kTileDepth,
+                     .left_tile = kTileElements,
+                     .left_step = step,
+                     .right = key_ + c * depth_ * kTileDepth,
+                     .right_tile = depth_ * kTileElements,
+                     .steps = depth_,
+                     .sums = scores_ + c,
+                     .sums_row = kScoreStride});
+    }
+    float* const out = out_ + i * kBlockRows * out_dim_;
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      const float alpha = Weigh(tile, r, first, count, {c0, c1});
+      if (alpha != 1) ScaleFloats(alpha, out_dim_, out + r * out_dim_);
+    }
+    for (int64_t d = 0; d < out_dim_; d += kBlockColumns) {
+      MultiplyTiles({.left = weights_ + c0,
+                     .left_row = kWeightStride,
+                     .left_tile = kTileRows * kWeightStride,
+                     .left_step = kTileDepth,
+                     .right = value_ + (d / 16 * kKeySteps + c0 / kTileDepth) *
+                                           kTileElements,
+                     .right_tile = kKeySteps * kTileElements,
+                     .steps = (c1 - c0) / kTileDepth,
+                     .adds = true,
+                     .sums = out + d,
+                     .sums_row = out_dim_});
+    }
+  }
+
+  // Turns the scores of row `r` of the tile into weights of keys `written`;
+  // returns the factor for what was accumulated before.
+  float Weigh(const QueryTile& tile, int64_t r, int64_t first, int64_t count,
+              Keys written) {
+    Keys seen = Within(Seen(tile.row + r), first, count);
+    if (seen.begin >= seen.end) seen = {written.begin, written.begin};
+    float* const scores = scores_ + r * kScoreStride;
+    const bool adjusts = in_.soft_cap != 0 || in_.bias != nullptr ||
+                         in_.mask != nullptr || !(in_.scale > 0);
+    if (adjusts) {
+      const int64_t end = std::min(written.end, count);
+      for (int64_t c = written.begin; c < end; ++c) scores[c] *= in_.scale;
+      AdjustRow(in_, tile.head, tile.row + r, first + written.begin,
+                end - written.begin, scores + written.begin);
+    }
+    const int64_t at = RowOf(tile) + r;
+    return RoundWeights({.scores = scores,
+                         .scale = adjusts ? 1 : in_.scale,
+                         .c0 = written.begin,
+                         .c1 = written.end,
+                         .lo = seen.begin,
+                         .hi = seen.end,
+                         .weights = weights_ + r * kWeightStride,
+                         .max = state_.max + at,
+                         .sum = state_.sum + at});
+  }
+
+  const AttentionSlice& in_;
+  const AttentionState& state_;
+  TileRegisters registers_;
+  int64_t depth_;    // tiles that D needs
+  int64_t out_dim_;  // Dv, to a multiple of 32
+  int64_t tile_count_;
+  QueryTile* tiles_ = nullptr;
+  uint16_t* query_ = nullptr;    // [tiles][depth][2][16][32]
+  float* out_ = nullptr;         // [tiles][32][out_dim]
+  uint16_t* key_ = nullptr;      // [kKeyBlock / 16][depth] right tiles
+  uint16_t* value_ = nullptr;    // [out_dim / 16][kKeySteps] right tiles
+  float* scores_ = nullptr;      // [32][kScoreStride]
+  uint16_t* weights_ = nullptr;  // [32][kWeightStride]
+};
+
+}  // namespace
+
+bool MultipliesBf16(const AttentionSlice& slice) {
+  return slice.query_dtype == Dtype::kBF16 && slice.kv_dtype == Dtype::kBF16 &&
+         UsesBf16Tiles();
+}
+
+void PrefillBf16(const AttentionSlice& slice, const AttentionState& state,
+                 Scratch& scratch) {
+  Prefill(slice, state, scratch).Run();
+}
+
+}  // namespace shardc::exec
