@@ -23,6 +23,7 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace shardc {
@@ -60,7 +61,7 @@ uint64_t HeadOf(std::string_view text, size_t depth) {
 
 class Sorter {
  public:
-  explicit Sorter(std::span<const std::string_view> texts) : texts_(texts) {}
+  explicit Sorter(Texts texts) : texts_(texts) {}
 
   TextOrder Sort() {
     keys_.resize(texts_.size());
@@ -105,7 +106,7 @@ class Sorter {
     constexpr size_t kNear = 32;
     constexpr size_t kFar = 64;
     if (at + kFar >= keys.size()) return;
-    __builtin_prefetch(&texts_[keys[at + kFar].text]);
+    __builtin_prefetch(texts_.Address(keys[at + kFar].text));
     __builtin_prefetch(texts_[keys[at + kNear].text].data() + depth);
   }
 
@@ -163,7 +164,7 @@ class Sorter {
                      static_cast<uint32_t>(depth)});
   }
 
-  std::span<const std::string_view> texts_;
+  Texts texts_;
   std::vector<Key> keys_;
   std::vector<Key> scratch_;
   std::vector<Run> runs_;
@@ -203,8 +204,7 @@ size_t NumberedPrefix(std::string_view text) {
 // ends.
 class GroupedOrder {
  public:
-  explicit GroupedOrder(std::span<const std::string_view> texts)
-      : texts_(texts) {}
+  explicit GroupedOrder(Texts texts) : texts_(texts) {}
 
   // Returns nullopt if the texts do not form few groups.
   std::optional<TextOrder> Order() {
@@ -298,7 +298,7 @@ class GroupedOrder {
     return static_cast<uint32_t>(sorted_.size() - 1);
   }
 
-  std::span<const std::string_view> texts_;
+  Texts texts_;
   std::vector<Group> groups_;
   std::vector<Sorted> sorted_;
   std::vector<std::string_view> suffixes_;
@@ -317,7 +317,7 @@ uint64_t HashOf(std::string_view text) {
 
 // Open addressing: inserts each text at its hash or a few places after it.
 // Returns nullopt if that fails, as for texts chosen to collide.
-std::optional<bool> DistinctByHash(std::span<const std::string_view> texts) {
+std::optional<bool> DistinctByHash(Texts texts) {
   constexpr size_t kMostProbes = 64;
   constexpr uint32_t kFree = 0;
   std::vector<uint32_t> slots(std::bit_ceil(2 * texts.size() + 1), kFree);
@@ -334,16 +334,16 @@ std::optional<bool> DistinctByHash(std::span<const std::string_view> texts) {
   return true;
 }
 
-bool Ascend(std::span<const std::string_view> texts) {
-  return std::adjacent_find(texts.begin(), texts.end(),
-                            [](std::string_view a, std::string_view b) {
-                              return a >= b;
-                            }) == texts.end();
+bool Ascend(Texts texts) {
+  for (size_t i = 1; i < texts.size(); ++i) {
+    if (texts[i - 1] >= texts[i]) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-TextOrder OrderOf(std::span<const std::string_view> texts) {
+TextOrder OrderOf(Texts texts) {
   if (!Ascend(texts)) {
     if (auto grouped = GroupedOrder(texts).Order()) return *std::move(grouped);
     return Sorter(texts).Sort();
@@ -354,7 +354,7 @@ TextOrder OrderOf(std::span<const std::string_view> texts) {
   return out;
 }
 
-bool AreDistinct(std::span<const std::string_view> texts) {
+bool AreDistinct(Texts texts) {
   if (const auto distinct = DistinctByHash(texts)) return *distinct;
   return OrderOf(texts).distinct;
 }

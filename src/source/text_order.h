@@ -3,9 +3,9 @@
 #define SHARDC_SOURCE_TEXT_ORDER_H_
 
 #include <cstdint>
-#include <span>
-#include <string_view>
 #include <vector>
+
+#include "source/texts.h"
 
 namespace shardc {
 
@@ -17,9 +17,9 @@ struct TextOrder {
 
 // Time is linear in the bytes needed to distinguish the texts, for every choice
 // of texts.
-TextOrder OrderOf(std::span<const std::string_view> texts);
+TextOrder OrderOf(Texts texts);
 // Returns whether no text occurs twice. Faster than OrderOf.
-bool AreDistinct(std::span<const std::string_view> texts);
+bool AreDistinct(Texts texts);
 
 }  // namespace shardc
 
