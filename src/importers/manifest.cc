@@ -57,6 +57,13 @@ Kind KindOf(std::string_view first, const Name& name) {
   return Kind::kText;
 }
 
+// Whether a text file is large enough for reading it part by part to save time.
+bool IsStreamed(const InputFile& file, const Name& name) {
+  constexpr int64_t kLeastBytes = int64_t{1} << 20;
+  return !name.index && file.size() >= kLeastBytes &&
+         file.size() <= kTextLimitBytes;
+}
+
 Manifest FromHeader(const SafetensorsHeader& header, SourceRef source) {
   ManifestBuilder builder;
   for (const SafetensorsEntry& entry : header.entries) {
@@ -178,15 +185,17 @@ std::optional<Manifest> ReadManifest(const std::string& path,
     return FromSet(ReadSafetensorsSet(path, options.header_only, findings),
                    path);
   }
-  std::string first;
-  {
-    const auto file = InputFile::Open(path, findings);
-    if (!file) return std::nullopt;
-    auto head = file->Head(16, findings);
-    if (!head) return std::nullopt;
-    first = std::move(*head);
+  std::optional<InputFile> file = InputFile::Open(path, findings);
+  if (!file) return std::nullopt;
+  const auto first = file->Head(16, findings);
+  if (!first) return std::nullopt;
+  const bool gzip = IsGzip(*first);
+  const Kind kind = gzip ? Kind::kText : KindOf(*first, Name(path));
+  if (kind == Kind::kText && !gzip && options.streamed &&
+      IsStreamed(*file, Name(path))) {
+    if (auto manifest = options.streamed(*file)) return manifest;
   }
-  const Kind kind = IsGzip(first) ? Kind::kText : KindOf(first, Name(path));
+  file.reset();
   if (kind == Kind::kSafetensors) {
     if (RefuseMember(path, findings)) return std::nullopt;
     const auto header =

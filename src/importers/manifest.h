@@ -15,6 +15,7 @@
 
 #include "model/manifest.h"
 #include "source/finding.h"
+#include "source/input_file.h"
 #include "source/json.h"
 
 namespace shardc {
@@ -24,10 +25,14 @@ using JsonManifestParser =
 // Reads common manifests without a JsonDocument; returns nullopt for others.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
+// The same without the whole text in memory.
+using StreamedManifestReader =
+    std::function<std::optional<Manifest>(const InputFile&)>;
 
 struct ManifestOptions {
   bool header_only = false;  // header sizes are not checked against file sizes
-  PlainManifestReader plain = {};  // may be empty
+  PlainManifestReader plain = {};        // may be empty
+  StreamedManifestReader streamed = {};  // may be empty; for large files
   std::string stdin_name = "<stdin>";
 };
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "model/tensor_names.h"
 #include "source/text_order.h"
 
 namespace shardc {
@@ -23,11 +24,11 @@ bool TakeShape(PlainJson& json, FlatType& type) {
 void PlainLeaves::ReserveFor(size_t text_bytes) {
   // The shortest leaf: `"a":{"shape":[],"dtype":null}`.
   constexpr size_t kLeastBytes = 30;
-  names.reserve(text_bytes / kLeastBytes);
-  types.reserve(text_bytes / kLeastBytes);
+  tensors.reserve(text_bytes / kLeastBytes);
 }
 
-bool PlainLeaves::Fields(PlainJson& json, std::string_view* name) {
+bool PlainLeaves::Fields(PlainJson& json, std::string_view* name,
+                         uint32_t& number) {
   enum : unsigned { kName = 1, kShape = 2, kDtype = 4 };
   const unsigned wanted = (name == nullptr ? 0U : kName) | kShape | kDtype;
   FlatType type;
@@ -50,9 +51,9 @@ bool PlainLeaves::Fields(PlainJson& json, std::string_view* name) {
     seen |= field;
   } while (json.Take(','));
   if (seen != wanted || !json.Take('}')) return false;
-  const auto number = numbers.Of(type);
-  if (number) types.push_back(*number);
-  return number.has_value();
+  const auto known = numbers.Of(type);
+  number = known.value_or(0);
+  return known.has_value();
 }
 
 bool PlainLeaves::DtypeOf(PlainJson& json, FlatType& type) {
@@ -69,17 +70,13 @@ bool PlainLeaves::DtypeOf(PlainJson& json, FlatType& type) {
   return true;
 }
 
-bool TakeTensors(const PlainLeaves& leaves, Manifest& manifest) {
-  const auto& names = leaves.names;
-  TextOrder sorted = OrderOf(names);
+bool TakeTensors(PlainLeaves leaves, Manifest& manifest) {
+  manifest.tensors = std::move(leaves.tensors);
+  TextOrder sorted = OrderOf(NamesOf(manifest.tensors));
   if (!sorted.distinct) return false;
   manifest.by_name = std::move(sorted.order);
   manifest.plain_names = true;
   manifest.types = leaves.numbers.Take();
-  manifest.tensors.reserve(names.size());
-  for (size_t i = 0; i < names.size(); ++i) {
-    manifest.tensors.push_back({names[i], leaves.types[i]});
-  }
   return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,35 +16,36 @@
 
 namespace shardc {
 
-// Collects the names of parameters and their numbered types.
+// Collects the parameters of a manifest and their numbered types.
 class PlainLeaves {
  public:
   // Reserves space for as many parameters as a text of that many bytes can
   // hold. Memory that stays unused is never touched.
   void ReserveFor(size_t text_bytes);
 
-  // Reads the rest of an object after its opening brace and stores its type.
-  // Returns false for other or repeated members.
-  bool Take(PlainJson& json) { return Fields(json, nullptr); }
-  bool TakeNamed(PlainJson& json, std::string_view& name) {
-    return Fields(json, &name);
+  // Reads the rest of an object after its opening brace and sets `type` to the
+  // number of its type. Returns false for other or repeated members.
+  bool Take(PlainJson& json, uint32_t& type) {
+    return Fields(json, nullptr, type);
+  }
+  bool TakeNamed(PlainJson& json, std::string_view& name, uint32_t& type) {
+    return Fields(json, &name, type);
   }
 
-  std::vector<std::string_view> names;
-  std::vector<uint32_t> types;  // one per name
+  std::vector<Tensor> tensors;
   TypeNumbers numbers;
 
  private:
-  bool Fields(PlainJson& json, std::string_view* name);
+  bool Fields(PlainJson& json, std::string_view* name, uint32_t& type);
   bool DtypeOf(PlainJson& json, FlatType& type);
 
-  std::string_view last_dtype_;  // empty: none yet
+  std::string last_dtype_;  // a copy, as windows of text change; empty: none
   Dtype dtype_ = Dtype::kF32;
 };
 
-// Moves names and types into `manifest`, sorted. Returns false if a name occurs
-// twice.
-bool TakeTensors(const PlainLeaves& leaves, Manifest& manifest);
+// Moves tensors and types into `manifest` and sorts the names. Returns false if
+// a name occurs twice.
+bool TakeTensors(PlainLeaves leaves, Manifest& manifest);
 
 }  // namespace shardc
 

@@ -8,35 +8,149 @@
 //
 // Plain names are printable ASCII without `"` and `\`, which need no escape
 // when written as JSON.
+//
+// A large file is read through a window. If a parameter or a member ends behind
+// the window, the reader moves the window to its begin and reads it again.
+//
+// What follows a name, up to the next name, is mostly the same text as after
+// one of the names before, so the reader keeps the last few of these texts with
+// the type that each stands for, and compares before it parses:
+//
+//   ", "shape": [8, 4], "dtype": "F32"}, {"name": "   after a/b, c/d, e/f ...
 #include "parse/plain_manifest.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "parse/plain_leaf.h"
 #include "parse/plain_tree.h"
 #include "source/plain_json.h"
+#include "source/plain_text.h"
+#include "source/text_window.h"
 
 namespace shardc {
 namespace {
 
 constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 
+// The text between a name and the next name.
+struct Tail {
+  std::string text;
+  uint32_t type = 0;  // of the first of the two
+  size_t next = 0;    // the tail that followed this one the last time
+};
+
+// The last few distinct tails.
+class Tails {
+ public:
+  // Returns the tail that `text` begins with, or nullptr. The first comparison
+  // is with the tail that followed the last time, as layers repeat.
+  const Tail* Find(std::string_view text) {
+    size_t at = tails_[last_].next;
+    for (size_t i = 0; i < size_; ++i, at = at + 1 < size_ ? at + 1 : 0) {
+      if (text.starts_with(tails_[at].text)) {
+        tails_[last_].next = at;
+        last_ = at;
+        return &tails_[at];
+      }
+    }
+    return nullptr;
+  }
+  // Replaces the oldest tail when all are in use.
+  void Add(std::string_view text, uint32_t type) {
+    if (text.size() > kMostBytes) return;
+    Tail& tail = tails_[oldest_];
+    tail.text = text;
+    tail.type = type;
+    tails_[last_].next = oldest_;
+    last_ = oldest_;
+    oldest_ = (oldest_ + 1) % tails_.size();
+    size_ = std::min(size_ + 1, tails_.size());
+  }
+
+ private:
+  static constexpr size_t kMostBytes = 256;
+
+  std::array<Tail, 16> tails_;
+  size_t size_ = 0;
+  size_t oldest_ = 0;
+  size_t last_ = 0;
+};
+
+// How parameters are written.
+enum class Form : uint8_t {
+  kList,    // {"name": "a", "shape": ..., "dtype": ...} in an array
+  kObject,  // "a": {"shape": ..., "dtype": ...} in an object
+};
+
 class PlainManifest {
  public:
-  explicit PlainManifest(std::string_view text) : json_(text) {
-    leaves.ReserveFor(text.size());
+  // `bytes` is the size of the file. Names are stored in `names`, or, if that
+  // is null, are views into the text.
+  PlainManifest(TextWindow window, size_t bytes, TextStore* names)
+      : window_(std::move(window)),
+        json_(window_.text()),
+        bytes_(bytes),
+        names_(names) {
+    if (names_ == nullptr) leaves.ReserveFor(bytes);
   }
 
   bool Read(Manifest& manifest) {
     if (!json_.Take('{') || !Members(manifest)) return false;
-    return json_.End() && has_params_ && has_schema_;
+    do {
+      if (!json_.End()) return false;
+    } while (Advance(json_.at()));
+    return window_.AtEnd() && has_params_ && has_schema_;
   }
 
   PlainLeaves leaves;
 
  private:
+  // Moves the window to the byte `from` of its text and goes on reading there.
+  // Returns false if nothing more is read.
+  bool Advance(size_t from) {
+    if (!window_.Advance(from)) return false;
+    if (names_ != nullptr && !reserved_) Reserve();
+    json_ = PlainJson(window_.text());
+    return true;
+  }
+
+  // Reserves space for the parameters of the file, whose number follows from
+  // those of the first window.
+  void Reserve() {
+    constexpr double kMargin = 1.1;
+    const auto read =
+        static_cast<double>(std::max<int64_t>(window_.dropped(), 1));
+    const double windows = static_cast<double>(bytes_) / read;
+    leaves.tensors.reserve(static_cast<size_t>(
+        kMargin * windows * static_cast<double>(leaves.tensors.size())));
+    reserved_ = true;
+  }
+
   bool Members(Manifest& manifest) {
+    for (;;) {
+      const size_t begin = json_.at();
+      std::string_view key, value;
+      if (!json_.String(key) || !json_.Take(':') ||
+          (key != "params" && !json_.String(value))) {
+        if (!Advance(begin)) return false;
+        continue;
+      }
+      if (!Member(manifest, key, value)) return false;
+      while (!json_.Take(',')) {
+        if (json_.Take('}')) return true;
+        if (!Advance(json_.at())) return false;
+      }
+    }
+  }
+
+  bool Member(Manifest& manifest, std::string_view key,
+              std::string_view value) {
     enum : unsigned {
       kSchema = 1,
       kParams = 2,
@@ -44,81 +158,178 @@ class PlainManifest {
       kNaming = 8,
       kSeparator = 16
     };
-    unsigned seen = 0;
-    const auto first = [&](unsigned key) { return (seen ^= key) & key; };
-    std::string_view key, value;
-    do {
-      if (!json_.String(key) || !json_.Take(':')) return false;
-      bool good = false;
-      if (key == "params") {
-        good = first(kParams) && Params();
-      } else if (!json_.String(value)) {
-        return false;
-      } else if (key == "schema") {
-        good = first(kSchema) && value == kPlainSchema;
-        has_schema_ = true;
-      } else if (key == "model") {
-        good = first(kModel);
-        manifest.model = value;
-      } else if (key == "naming") {
-        good = first(kNaming);
-        manifest.naming = value;
-      } else if (key == "separator" && (value == "/" || value == ".")) {
-        good = first(kSeparator);
-        manifest.separator = value[0];
-      }
-      if (!good) return false;
-    } while (json_.Take(','));
-    return json_.Take('}');
+    const auto first = [&](unsigned member) {
+      return ((seen_ ^= member) & member) != 0;
+    };
+    if (key == "params") return first(kParams) && Params();
+    if (key == "schema") {
+      has_schema_ = true;
+      return first(kSchema) && value == kPlainSchema;
+    }
+    if (key == "model") {
+      manifest.model = value;
+      return first(kModel);
+    }
+    if (key == "naming") {
+      manifest.naming = value;
+      return first(kNaming);
+    }
+    if (key != "separator" || (value != "/" && value != ".")) return false;
+    manifest.separator = value[0];
+    return first(kSeparator);
   }
 
   bool Params() {
     has_params_ = true;
     if (json_.Take('[')) {
+      if (json_.Take(']')) return true;
       // Without a schema, the first item shows that the list is a manifest.
-      return json_.Take(']') || (Items() && json_.Take(']'));
+      has_schema_ = true;
+      return Parameters(Form::kList);
     }
-    return json_.Take('{') &&
-           (json_.Take('}') || (NamedItems() && json_.Take('}')));
+    return json_.Take('{') && (json_.Take('}') || Parameters(Form::kObject));
   }
 
-  bool Items() {
-    has_schema_ = true;
-    do {
-      std::string_view name;
-      if (!json_.Take('{') || !leaves.TakeNamed(json_, name) || name.empty()) {
+  // What follows what was read.
+  enum class Next : uint8_t {
+    kName,       // the first byte of a name
+    kParameter,  // a parameter
+    kEnd,        // nothing: the list or object was closed
+    kUnread,     // something else, or the end of the window
+  };
+
+  // Reads parameters up to the end of the list or object.
+  bool Parameters(Form form) {
+    Next next = Next::kParameter;
+    while (next != Next::kEnd) {
+      const size_t begin = json_.at();
+      const Next after = next == Next::kName ? FromName(form) : Parameter(form);
+      if (after != Next::kUnread) {
+        next = after;
+      } else if (!Advance(begin)) {
         return false;
       }
-      leaves.names.push_back(name);
-    } while (json_.Take(','));
+    }
     return true;
   }
 
-  bool NamedItems() {
-    do {
-      std::string_view name;
-      if (!json_.String(name) || name.empty() || !json_.Take(':') ||
-          !json_.Take('{') || !leaves.Take(json_)) {
-        return false;
-      }
-      leaves.names.push_back(name);
-    } while (json_.Take(','));
-    return true;
+  // Reads up to the name if the parameter begins with it, else all of the
+  // parameter.
+  Next Parameter(Form form) {
+    PlainJson ahead = json_;
+    if (TakeNameBegin(ahead, form)) {
+      json_ = ahead;
+      return Next::kName;
+    }
+    std::string_view name;
+    uint32_t type = 0;
+    if (form == Form::kObject || !json_.Take('{') ||
+        !leaves.TakeNamed(json_, name, type) || name.empty()) {
+      return Next::kUnread;
+    }
+    const Next next = Separator(form);
+    if (next != Next::kUnread) Keep(name, type);
+    return next;
   }
 
+  // Takes what precedes the first byte of a name.
+  static bool TakeNameBegin(PlainJson& json, Form form) {
+    return (form == Form::kObject ||
+            (json.Take('{') && json.Take('"') && json.TakeKey("name\""))) &&
+           json.Take('"');
+  }
+
+  Next Separator(Form form) {
+    if (json_.Take(',')) return Next::kParameter;
+    return json_.Take(form == Form::kList ? ']' : '}') ? Next::kEnd
+                                                       : Next::kUnread;
+  }
+
+  // Reads from the first byte of a name on: all parameters with known tails, or
+  // one other parameter.
+  Next FromName(Form form) {
+    const std::string_view text = window_.text();
+    size_t begin = json_.at();
+    size_t end = EndOfPlain(text, begin);
+    for (; end > begin; end = EndOfPlain(text, begin)) {
+      const Tail* tail = tails_.Find(text.substr(end));
+      if (tail == nullptr) break;
+      Keep(text.substr(begin, end - begin), tail->type);
+      begin = end + tail->text.size();
+    }
+    if (begin != json_.at()) {
+      json_ = PlainJson(text, begin);
+      return Next::kName;
+    }
+    return end > begin ? OtherParameter(form, begin, end) : Next::kUnread;
+  }
+
+  // Reads the rest of a parameter whose name is text() from `begin` to `end`.
+  Next OtherParameter(Form form, size_t begin, size_t end) {
+    const std::string_view text = window_.text();
+    uint32_t type = 0;
+    json_ = PlainJson(text, end);
+    const bool typed =
+        json_.TakeHere("\"") &&
+        (form == Form::kList ? json_.Take(',')
+                             : json_.Take(':') && json_.Take('{')) &&
+        leaves.Take(json_, type);
+    Next next = typed ? Separator(form) : Next::kUnread;
+    if (next == Next::kUnread) return next;
+    PlainJson ahead = json_;
+    if (next == Next::kParameter && TakeNameBegin(ahead, form)) {
+      tails_.Add(text.substr(end, ahead.at() - end), type);
+      json_ = ahead;
+      next = Next::kName;
+    }
+    Keep(text.substr(begin, end - begin), type);
+    return next;
+  }
+
+  void Keep(std::string_view name, uint32_t type) {
+    leaves.tensors.push_back(
+        {names_ == nullptr ? name : names_->Keep(name), type});
+  }
+
+  TextWindow window_;
   PlainJson json_;
+  size_t bytes_;
+  TextStore* names_;
+  Tails tails_;
+  unsigned seen_ = 0;  // members
+  bool reserved_ = false;
   bool has_params_ = false;
   bool has_schema_ = false;
 };
 
+std::optional<Manifest> ReadBy(PlainManifest reader) {
+  Manifest manifest;
+  if (!reader.Read(manifest) ||
+      !TakeTensors(std::move(reader.leaves), manifest)) {
+    return std::nullopt;
+  }
+  return manifest;
+}
+
 }  // namespace
 
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source) {
-  Manifest manifest;
-  PlainManifest reader(source->text());
-  if (!reader.Read(manifest)) return ReadPlainTree(source);
-  if (!TakeTensors(reader.leaves, manifest)) return std::nullopt;
-  manifest.source = source;
+  const std::string_view text = source->text();
+  auto manifest = ReadBy(PlainManifest(TextWindow(text), text.size(), nullptr));
+  if (!manifest) return ReadPlainTree(source);
+  manifest->source = source;
+  return manifest;
+}
+
+std::optional<Manifest> StreamPlainManifest(const InputFile& file,
+                                            size_t window_bytes) {
+  auto names = std::make_shared<TextStore>();
+  auto manifest =
+      ReadBy(PlainManifest(TextWindow(file, window_bytes),
+                           static_cast<size_t>(file.size()), names.get()));
+  if (!manifest) return std::nullopt;
+  manifest->texts = std::move(names);
+  manifest->source = MakeSource(file.path(), {});
   return manifest;
 }
 

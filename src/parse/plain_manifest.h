@@ -1,19 +1,30 @@
 // Reads common manifests in shardc's JSON, and trees (parse/plain_tree.h),
-// without building a JsonDocument. Names are views into the text if possible.
+// without building a JsonDocument.
 #ifndef SHARDC_PARSE_PLAIN_MANIFEST_H_
 #define SHARDC_PARSE_PLAIN_MANIFEST_H_
 
+#include <cstddef>
 #include <optional>
 
 #include "model/manifest.h"
+#include "source/input_file.h"
 #include "source/source.h"
 
 namespace shardc {
 
 // Returns what ParseManifest returns for such a text, or nullopt for any other
 // text, valid or not; the caller then runs ParseManifest, which also reports
-// errors.
+// errors. Names are views into the text if possible.
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
+
+// Returns the same for a manifest in shardc's JSON, but reads the file part by
+// part and keeps only the names, so that the memory does not depend on the
+// size of the file. The manifest's source has no text. Returns nullopt for any
+// other text, and if the file cannot be read. The default window stays in the
+// second-level cache; a parameter that is longer is left to ParseManifest.
+std::optional<Manifest> StreamPlainManifest(const InputFile& file,
+                                            size_t window_bytes = size_t{1}
+                                                                  << 18);
 
 }  // namespace shardc
 

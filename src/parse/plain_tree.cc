@@ -9,6 +9,7 @@
 #include "parse/plain_tree.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,7 +34,8 @@ class TreeReader {
   }
 
   bool Read() {
-    return json_.Take('{') && Branch(0) && json_.End() && !leaves.names.empty();
+    return json_.Take('{') && Branch(0) && json_.End() &&
+           !leaves.tensors.empty();
   }
 
   PlainLeaves leaves;
@@ -45,7 +47,7 @@ class TreeReader {
     if (depth == kDeepest) return false;
     if (json_.Take('}')) return true;
     const size_t first_key = keys_.size();
-    const size_t first_name = leaves.names.size();
+    const size_t first_name = leaves.tensors.size();
     const size_t prefix = path_.empty() ? 0 : path_.size() + 1;
     bool branches = false;
     do {
@@ -58,8 +60,9 @@ class TreeReader {
       if (!path_.empty()) path_ += '/';
       path_ += key;
       if (AtLeaf()) {
-        if (!leaves.Take(json_)) return false;
-        Name(key, depth);
+        uint32_t type = 0;
+        if (!leaves.Take(json_, type)) return false;
+        Add(key, depth, type);
       } else {
         if (!branches) KeepKeys(first_name, prefix);
         branches = true;
@@ -78,8 +81,8 @@ class TreeReader {
   // Stores the keys read so far at an object's first branch; until then all its
   // members were leaves.
   void KeepKeys(size_t first_name, size_t prefix) {
-    for (size_t i = first_name; i < leaves.names.size(); ++i) {
-      keys_.push_back(leaves.names[i].substr(prefix));
+    for (size_t i = first_name; i < leaves.tensors.size(); ++i) {
+      keys_.push_back(leaves.tensors[i].name.substr(prefix));
     }
   }
 
@@ -92,9 +95,9 @@ class TreeReader {
     return typed && !ahead.Next('{');
   }
 
-  void Name(std::string_view key, int depth) {
+  void Add(std::string_view key, int depth, uint32_t type) {
     joined = joined || depth > 0;
-    leaves.names.push_back(depth > 0 ? texts_.Keep(path_) : key);
+    leaves.tensors.push_back({depth > 0 ? texts_.Keep(path_) : key, type});
   }
 
   PlainJson json_;
@@ -111,7 +114,7 @@ std::optional<Manifest> ReadPlainTree(const SourceRef& source) {
   TreeReader reader(source->text(), *texts);
   if (!reader.Read()) return std::nullopt;
   Manifest manifest;
-  if (!TakeTensors(reader.leaves, manifest)) return std::nullopt;
+  if (!TakeTensors(std::move(reader.leaves), manifest)) return std::nullopt;
   if (reader.joined) {
     manifest.separator = '/';
     manifest.texts = std::move(texts);

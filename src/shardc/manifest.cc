@@ -76,8 +76,12 @@ Tensor Manifest::at(size_t index) const {
 std::optional<Manifest> ReadManifest(const std::string& path,
                                      Findings& findings) {
   shardc::Findings& all = findings.inside().all;
-  auto manifest = shardc::ReadManifest(path, ParseManifest,
-                                       {.plain = ReadPlainManifest}, all);
+  ManifestOptions options;
+  options.plain = ReadPlainManifest;
+  options.streamed = [](const InputFile& file) {
+    return StreamPlainManifest(file);
+  };
+  auto manifest = shardc::ReadManifest(path, ParseManifest, options, all);
   if (!manifest) return std::nullopt;
   return Settled(std::move(*manifest), all);
 }

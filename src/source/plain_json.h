@@ -3,6 +3,7 @@
 #ifndef SHARDC_SOURCE_PLAIN_JSON_H_
 #define SHARDC_SOURCE_PLAIN_JSON_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -15,7 +16,12 @@ namespace shardc {
 // and `\`, so that they can be views into the text.
 class PlainJson {
  public:
-  explicit PlainJson(std::string_view text) : text_(text) {}
+  // Reads the text from the byte `at` on.
+  explicit PlainJson(std::string_view text, size_t at = 0)
+      : text_(text), at_(at) {}
+
+  // Returns the offset of the next byte.
+  size_t at() const { return at_; }
 
   void SkipSpace() {
     while (at_ < text_.size() && IsSpace(text_[at_])) ++at_;

@@ -157,6 +157,11 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     alone = alone || read.has_value();
     return read;
   };
+  with_plain.streamed = [&](const InputFile& file) {
+    auto read = StreamPlainManifest(file);
+    alone = alone || read.has_value();
+    return read;
+  };
   const auto parse = [&](const JsonDocument& document, Findings& own) {
     alone = true;
     return ParseManifest(document, own);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "parse/manifest.h"
 #include "same_manifest.h"
 #include "source/plain_text.h"
+#include "temporary_folder.h"
 
 namespace shardc {
 namespace {
@@ -76,6 +78,15 @@ constexpr std::string_view kOther[] = {
     R"({"params": [{"name": "w", "shape": [1], "shape": [1], "dtype": "F32"}]})",
     "\xEF\xBB\xBF{\"schema\": \"shardc.manifest/v1\", \"params\": []}",
 };
+
+// Reads the text from a file, through a window of `bytes`.
+std::optional<Manifest> ReadThrough(const TemporaryFolder& folder,
+                                    std::string_view text, size_t bytes) {
+  Findings findings;
+  const auto file = InputFile::Open(folder.Write("m.json", text), findings);
+  REQUIRE(file.has_value());
+  return StreamPlainManifest(*file, bytes);
+}
 
 // Checks that the full reader reads the same, without a finding, if the plain
 // reader accepts the text. Returns whether it does.
@@ -146,6 +157,101 @@ TEST_CASE("changed manifests are read as the full reader reads them") {
     read += ReadsTheSame(text) ? 1 : 0;
   }
   CHECK(read > 5000);
+}
+
+// A list or an object of parameters of a few types in layers, with the white
+// space that `space` makes.
+std::string Layers(bool list, int layers, std::mt19937_64& random) {
+  const auto space = [&] { return std::string(random() % 3, ' '); };
+  const bool uneven = random() % 2 == 0;
+  std::string out = list ? R"({"params": [)"
+                         : R"({"schema": "shardc.manifest/v1", "params": {)";
+  for (int i = 0; i < layers * 3; ++i) {
+    const std::string name = "block/" + std::to_string(i / 3) + "/" +
+                             std::string(1, static_cast<char>('a' + i % 3));
+    const std::string type = R"("shape": [)" + std::to_string(i % 3 + 1) +
+                             "]," + (uneven ? space() : " ") +
+                             R"("dtype": "BF16")";
+    if (i > 0) out += uneven ? "," + space() : ", ";
+    if (!list) {
+      out += '"' + name + R"(": {)" + type + "}";
+    } else if (uneven && random() % 4 == 0) {
+      out += "{" + type + R"(, "name": ")" + name + "\"}";
+    } else {
+      out += R"({"name": ")" + name + "\", " + type + "}";
+    }
+  }
+  return out + (list ? "]" : "}") + R"(, "model": "m", "naming": "hf"})" +
+         space();
+}
+
+TEST_CASE("a file read through a window gives the same manifest") {
+  const TemporaryFolder folder;
+  std::mt19937_64 random(7);
+  int read = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::string text =
+        Layers(random() % 2 == 0, 1 + static_cast<int>(random() % 12), random);
+    CAPTURE(text);
+    const auto whole = ReadPlainManifest(MakeSource("m.json", text));
+    REQUIRE(whole.has_value());
+    CHECK(ReadsTheSame(text));
+    const size_t bytes = 40 + random() % 200;
+    CAPTURE(bytes);
+    // A parameter that is longer than the window is left to the full reader.
+    const auto streamed = ReadThrough(folder, text, bytes);
+    if (!streamed) {
+      CHECK(bytes < 160);
+      continue;
+    }
+    ++read;
+    CHECK(SameManifest(*streamed, *whole));
+    CHECK(streamed->by_name == whole->by_name);
+    CHECK(streamed->plain_names);
+    CHECK(streamed->source->name() == folder / "m.json");
+    CHECK(streamed->source->text().empty());
+  }
+  CHECK(read > 200);
+}
+
+TEST_CASE("a window accepts no text that the reader of whole texts refuses") {
+  const TemporaryFolder folder;
+  std::mt19937_64 random(11);
+  constexpr std::string_view kBytes = "{}[]\",:\\01an \n\x7f\xc3";
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = Layers(random() % 2 == 0, 4, random);
+    const size_t at = random() % text.size();
+    if (random() % 2 == 0) {
+      text[at] = kBytes[random() % kBytes.size()];
+    } else {
+      text.erase(at, 1 + random() % 40);
+    }
+    CAPTURE(text);
+    const auto streamed = ReadThrough(folder, text, 160 + random() % 80);
+    refused += streamed ? 0 : 1;
+    if (!streamed) continue;
+    const auto whole = ReadPlainManifest(MakeSource("m.json", text));
+    REQUIRE(whole.has_value());
+    CHECK(SameManifest(*streamed, *whole));
+  }
+  CHECK(refused > 500);
+}
+
+TEST_CASE("other texts are not read through a window") {
+  const TemporaryFolder folder;
+  for (const std::string_view text : kOther) {
+    CAPTURE(text);
+    CHECK_FALSE(ReadThrough(folder, text, 4096).has_value());
+  }
+}
+
+TEST_CASE("the size of a window does not limit white space at the end") {
+  const TemporaryFolder folder;
+  std::string text(kPlain[0]);
+  text += std::string(5000, '\n');
+  CHECK(ReadThrough(folder, text, 256).has_value());
+  CHECK_FALSE(ReadThrough(folder, text + "x", 256).has_value());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "source/file.h"
 #include "target/resolver.h"
 #include "temporary_folder.h"
 
@@ -46,6 +47,61 @@ TEST_CASE("a target compiles with the pack that its names select") {
   CHECK(compiled->plan.params.size() == 2);
   CHECK_FALSE(compiled->HasUnmatched());
   CHECK(compiled->mesh.devices == 8);
+}
+
+// A manifest of 20,000 parameters, longer than 1 MiB.
+std::string LargeManifest() {
+  std::string out = R"({"schema": "shardc.manifest/v1", "params": [)";
+  for (int i = 0; i < 20'000; ++i) {
+    out += std::string(i == 0 ? "" : ",") + "\n{\"name\": \"model.layers." +
+           std::to_string(i / 4) + ".part_" + std::to_string(i % 4) +
+           ".weight\", \"shape\": [" + std::to_string(64 << i % 4) +
+           ", 32], \"dtype\": \"F32\"}";
+  }
+  return out + "]}\n";
+}
+
+TEST_CASE("a large manifest is read without its text") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("m.json", LargeManifest());
+  Findings findings;
+  const auto manifest = OpenManifest(path, {}, findings);
+  REQUIRE(manifest);
+  CHECK(findings.empty());
+  REQUIRE(manifest->tensors.size() == 20'000);
+  CHECK(manifest->tensors[6].name == "model.layers.1.part_2.weight");
+  CHECK(manifest->TypeOf(manifest->tensors[6]).shape == Shape{256, 32});
+  CHECK(manifest->types.size() == 4);
+  CHECK(manifest->separator == '.');
+  CHECK(manifest->source->name() == path);
+  CHECK(manifest->source->text().empty());
+  CHECK(findings.WasRead(FileIdOf(path)));
+}
+
+TEST_CASE("an error behind the first megabyte has its line and column") {
+  const TemporaryFolder folder;
+  std::string text = LargeManifest();
+  const size_t last = text.rfind("[512, 32]");
+  REQUIRE(last > size_t{1} << 20);
+  text.replace(last, 9, "[512, -3]");
+  Findings findings;
+  CHECK_FALSE(OpenManifest(folder.Write("m.json", text), {}, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].place.ToString() == folder / "m.json:20001:60");
+  CHECK(findings.all()[0].message ==
+        "a dimension of `model.layers.4999.part_3.weight` is `-3`, less than "
+        "0");
+}
+
+TEST_CASE("a name given twice in a large manifest is reported") {
+  const TemporaryFolder folder;
+  std::string text = LargeManifest();
+  text.replace(text.rfind("part_3"), 6, "part_2");
+  Findings findings;
+  CHECK_FALSE(OpenManifest(folder.Write("m.json", text), {}, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].code->name == code::kDuplicateKey.name);
+  CHECK(findings.all()[0].place.ToString() == folder / "m.json:20001:10");
 }
 
 TEST_CASE("options win over the target") {
