@@ -44,6 +44,7 @@ class FileSink final : public Sink {
 
  private:
   void Drain(std::string_view bytes) override;
+  void StartWriteback();
   void OpenNew(unsigned mode);
   bool OpenNameless();
   int OpenTemporary();
@@ -61,7 +62,9 @@ class FileSink final : public Sink {
   unsigned mode_ = 0;  // permissions of the file to replace
   int fd_ = -1;
   bool in_place_ = true;
-  int error_ = 0;  // errno of the first error
+  int error_ = 0;        // errno of the first error
+  int64_t drained_ = 0;  // bytes passed to the system
+  int64_t started_ = 0;  // those of which the system began to write to disk
   std::array<char, size_t{1} << 16> buffer_;
 };
 
