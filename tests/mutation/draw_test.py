@@ -75,6 +75,19 @@ class Proposed(unittest.TestCase):
             self.assertNotIn("- {match:", mutant.line)
 
 
+    def test_arguments_of_symmetric_calls_stay_in_their_order(self):
+        for call in ("std::min", "std::max", "std::gcd", "std::swap"):
+            changed = [new for old, new in propose.changes(f"Use({call}(a, b));")
+                       if old == f"{call}(a, b)"]
+            self.assertNotIn(f"{call}(b, a)", changed)
+        self.assertIn(("Min(a, b)", "Min(b, a)"),
+                      list(propose.changes("return Min(a, b);")))
+
+    def test_extremes_with_a_named_type_keep_their_type(self):
+        self.assertIn(("std::min<int>(a, b)", "std::max<int>(a, b)"),
+                      list(propose.changes("return std::min<int>(a, b);")))
+
+
 class Tried(unittest.TestCase):
     def test_every_script_is_there(self):
         scripts = draw.scripts()

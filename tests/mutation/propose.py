@@ -30,6 +30,9 @@ EXTREME = re.compile(r"std::(min|max)(?:<\w+>)?\(")
 CALL = re.compile(r"^[A-Za-z_][\w.:>\[\]()-]*\([^;]*\);$")
 # A call with two arguments, and the first line of a longer one.
 TWO = re.compile(rf"(?<![\w.>:])([A-Za-z_][\w.:]*)\(({TERM}), ({TERM})\)")
+# Calls that return the same whichever argument is first: an exchange changes
+# nothing, up to the order of equal values and of signed zeros.
+SYMMETRIC = frozenset({"min", "max", "gcd", "lcm", "swap", "minmax"})
 OPENED = re.compile(r"^[A-Za-z_][\w.:]*(?:->\w+)?\((?:[^;{]*[,(])?$")
 NAMED = {"Reduce::kSum": "Reduce::kMax", "Reduce::kMax": "Reduce::kSum",
          "GroupMap::kNaive": "GroupMap::kGlobal",
@@ -85,7 +88,8 @@ def changes(line):
                     yield condition, condition.replace(op, new)
     for found in TWO.finditer(line):
         name, a, b = found.groups()
-        if a != b:
+        symmetric = name.startswith("std::") and name[5:] in SYMMETRIC
+        if a != b and not symmetric:
             yield found[0], f"{name}({b}, {a})"
     if CALL.match(line) and not line.startswith(("return", "co_")):
         yield line[:-1], ""
