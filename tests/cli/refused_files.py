@@ -8,7 +8,7 @@ import shutil
 import struct
 
 from checkpoint_case import make_plan, write_safetensors
-from refusals import BERT, INPUTS
+from refused_documents import BERT, INPUTS
 from stored_samples import SAMPLES
 from tree_writer import VALUES, ZARRAY, block, leaf, manifest, plain, put
 

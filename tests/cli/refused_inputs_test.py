@@ -15,7 +15,7 @@ import unittest
 from checkpoint_case import make_plan
 from driver import Case, run
 from gguf_test import gguf
-from refusals import BERT, INPUTS
+from refused_documents import BERT, INPUTS
 from refused_files import (BERT_STEP, CAST, CONFIG, F32, PLAN, PLANNED, PROJECT,
                            SHARD, at, both, chain, dcp_file, deep, large_sums,
                            linked, long_header, many_tiles, one_value,

@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
 from checkpoint_case import make_plan, write_safetensors  # noqa: E402
 from driver import Case, run  # noqa: E402
 from gguf_test import gguf  # noqa: E402
-from refusals import INPUTS  # noqa: E402
+from refused_documents import INPUTS  # noqa: E402
 from stored_samples import SAMPLES  # noqa: E402
 from tree_writer import VALUES, plain, put  # noqa: E402
 

@@ -6,8 +6,8 @@ its room, or else a test of commands.
                            [--threads N]
 
 NUMBER changes are drawn from those that propose.py proposes, of all rooms
-together or, with `--each`, of each room; changes that mutants.py or
-room_mutants.py list are left out. As in trial.py they are compiled into one
+together or, with `--each`, of each room; changes that changes/
+lists are left out. As in trial.py they are compiled into one
 program, in which a variable selects one. Then
 
 1. the test program of each changed room runs once without a change and records
@@ -44,11 +44,12 @@ import tempfile
 import time
 import zlib
 
-import trial
-from mutants import MUTANTS
+import compiling
+from changes import MUTANTS, ROOM_MUTANTS
+from compiling import (BUILD, ROOT, Broken, Compiler, Mutant, Place,
+                       overlapping)
+from judges import RoomTests, own_test
 from propose import proposals
-from room_mutants import ROOM_MUTANTS
-from trial import BUILD, ROOT, Compiler, Mutant, Place, RoomTests, overlapping
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
 MOST = 4096  # changes of one draw
@@ -78,7 +79,7 @@ inline bool Mutant(int number) {{
   return kChosenMutant == number;
 }}
 """
-trial.HEADER = HEADER
+compiling.HEADER = HEADER
 # Scripts that need a program which may be missing, that count instructions, or
 # whose files are written by others.
 LEFT_OUT = ("growth", "lsp_neovim", "lsp_vscode", "compilers")
@@ -185,7 +186,7 @@ class Record:
         sources = [word if os.path.isabs(word) else os.path.join(BUILD, word)
                    for word in words if not word.endswith(":")]
         sources = [name for name in sources
-                   if not name.startswith(trial.TRIAL)]
+                   if not name.startswith(compiling.TRIAL)]
         Compiler.write(self.path, json.dumps({
             "of": self.of, "sources": [source, *sources],
             "compiled": [dataclasses.astuple(m) for m in left]}))
@@ -200,7 +201,7 @@ class Draw(Compiler):
 
     def compile(self):
         if len(self.mutants) >= MOST:
-            raise trial.Broken(f"at most {MOST - 1} changes at a time")
+            raise Broken(f"at most {MOST - 1} changes at a time")
         out = []
         for path, left in in_order(self.threads, self.compile_file,
                                    self.files()):
@@ -211,7 +212,7 @@ class Draw(Compiler):
     def compile_file(self, path):
         left = [m for m in self.mutants if m.file == path]
         record = Record(
-            os.path.join(trial.TRIAL, path.replace("/", "_") + ".o"),
+            os.path.join(compiling.TRIAL, path.replace("/", "_") + ".o"),
             [(self.numbers[m], m) for m in left])
         before = record.read()
         if before is not None:
@@ -232,7 +233,7 @@ class Draw(Compiler):
             fewer = [m for m in left
                      if place.stripped.index(m.line) + 1 not in lines]
             if len(fewer) == len(left) or not left:
-                raise trial.Broken(f"{target}: {errors[:2000]}")
+                raise Broken(f"{target}: {errors[:2000]}")
             left = fewer
 
     def build(self, programs):
@@ -240,7 +241,7 @@ class Draw(Compiler):
         program of commands has those of src/cli."""
         every = self.mutants
         self.compiled = lambda path, _: (
-            os.path.join(trial.TRIAL, path.replace("/", "_") + ".o"), "")
+            os.path.join(compiling.TRIAL, path.replace("/", "_") + ".o"), "")
         for program in programs:
             if not program.startswith("src/"):
                 self.mutants = [m for m in every
@@ -253,7 +254,7 @@ class Draw(Compiler):
 def reached_by(work):
     """Runs `work(path)` and returns the changes that its processes evaluated,
     to which it gives the path."""
-    with tempfile.NamedTemporaryFile(dir=trial.TRIAL) as file:
+    with tempfile.NamedTemporaryFile(dir=compiling.TRIAL) as file:
         file.truncate(MOST)
         work(file.name)
         file.seek(0)
@@ -283,7 +284,7 @@ class Transcripts:
 
     def __init__(self):
         # Both are read of the environment when the modules are loaded.
-        os.environ["SHARDC_BIN"] = os.path.join(trial.TRIAL, "shardc")
+        os.environ["SHARDC_BIN"] = os.path.join(compiling.TRIAL, "shardc")
         os.environ["SHARDC_SOURCE_ROOT"] = ROOT
         import golden_test  # pylint: disable=import-outside-toplevel
         import transcript  # pylint: disable=import-outside-toplevel
@@ -310,7 +311,7 @@ class Transcripts:
         """What it evaluates; Broken if it differs without a change."""
         def work(path):
             if self.differs(name, SHARDC_MUTANTS_REACHED=path):
-                raise trial.Broken("it is not as written")
+                raise Broken("it is not as written")
         return reached_by(work)
 
 
@@ -324,13 +325,13 @@ class Verdict:
 
 
 def own_tests(mutants):
-    return sorted({trial.own_test(m) for m in mutants} - {"cli_test"})
+    return sorted({own_test(m) for m in mutants} - {"cli_test"})
 
 
 def try_own(verdicts, numbers, tests, threads, last):
     """Tries changes with the rooms' own tests, which may be the last ones."""
     for test in own_tests(verdicts):
-        own = [m for m in verdicts if trial.own_test(m) == test]
+        own = [m for m in verdicts if own_test(m) == test]
         reached = tests.reach(test)
         print(f"{test}: evaluates {sum(numbers[m] in reached for m in own)} of "
               f"{len(own)}", file=sys.stderr, flush=True)
@@ -351,7 +352,7 @@ def record(name, seconds, reach):
     started = time.monotonic()
     try:
         reached = reach(name)
-    except trial.Broken as broken:
+    except Broken as broken:
         print(f"{name} is left out: {str(broken)[-300:]}", file=sys.stderr)
         return None
     seconds[name] = time.monotonic() - started
@@ -476,7 +477,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, stop)
     signal.alarm(args.limit)
-    trial.TRIAL = os.path.join(BUILD, f"trial_draw{args.seed}")
+    compiling.TRIAL = os.path.join(BUILD, f"trial_draw{args.seed}")
     verdicts = {}
     try:
         run(args, verdicts)
@@ -495,5 +496,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except trial.Broken as error:
+    except Broken as error:
         sys.exit(str(error))

@@ -12,11 +12,11 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import changes  # pylint: disable=wrong-import-position
 import draw  # pylint: disable=wrong-import-position
 import propose  # pylint: disable=wrong-import-position
-from mutants import MUTANTS  # pylint: disable=wrong-import-position
-from room_mutants import ROOM_MUTANTS  # pylint: disable=wrong-import-position
-from trial import ROOT, Place  # pylint: disable=wrong-import-position
+from changes import MUTANTS, ROOM_MUTANTS  # pylint: disable=wrong-import-position
+from compiling import ROOT, Place  # pylint: disable=wrong-import-position
 
 
 def drawn(number, seed=7, each=False, rooms="comm,model", rows=""):
@@ -77,7 +77,8 @@ class Proposed(unittest.TestCase):
 
     def test_arguments_of_symmetric_calls_stay_in_their_order(self):
         for call in ("std::min", "std::max", "std::gcd", "std::swap"):
-            changed = [new for old, new in propose.changes(f"Use({call}(a, b));")
+            line = f"Use({call}(a, b));"
+            changed = [new for old, new in propose.changes(line)
                        if old == f"{call}(a, b)"]
             self.assertNotIn(f"{call}(b, a)", changed)
         self.assertIn(("Min(a, b)", "Min(b, a)"),
@@ -86,6 +87,18 @@ class Proposed(unittest.TestCase):
     def test_extremes_with_a_named_type_keep_their_type(self):
         self.assertIn(("std::min<int>(a, b)", "std::max<int>(a, b)"),
                       list(propose.changes("return std::min<int>(a, b);")))
+
+
+class Listed(unittest.TestCase):
+    def test_a_file_lists_changes_of_its_room_alone(self):
+        for name in changes.files():
+            rooms = {row[0].split("/")[0] for row in changes.rows([name])}
+            self.assertEqual(rooms, {name.split("_")[0]})
+
+    def test_every_file_belongs_to_one_trial(self):
+        self.assertLess(set(changes.OF_VERIFY), set(changes.files()))
+        self.assertEqual(len(changes.rows(changes.files())),
+                         len(MUTANTS) + len(ROOM_MUTANTS))
 
 
 class Tried(unittest.TestCase):

@@ -1,5 +1,4 @@
-"""Proposes small changes of single expressions, for the lists in mutants.py and,
-with `--rooms`, room_mutants.py.
+"""Proposes small changes of single expressions, for the lists in changes/.
 
     tests/mutation/propose.py NUMBER [--seed N] [--only TEXT] [--rooms A,B]
 
@@ -16,7 +15,7 @@ import random
 import re
 import sys
 
-from trial import ROOMS, ROOT, Compiler, Mutant, sources
+from compiling import ROOMS, ROOT, Compiler, Mutant, sources
 
 TERM = (r"(?:[A-Za-z_]\w*|\d+)(?:::\w+)*"
         r"(?:\.\w+|->\w+|\[[^\[\]]*\]|\([^()]*\))*")

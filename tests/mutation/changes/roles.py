@@ -1,0 +1,28 @@
+"""Small changes to src/roles."""
+
+ROWS = [
+    ('roles/classify.cc',
+     'if (role == Role::kOther) continue;',
+     'role == Role::kOther', '!(role == Role::kOther)', ''),
+    ('roles/layer_stacks.cc',
+     '!path.counted && one.size >= 2 && one.size <= kMostUndecided &&',
+     'one.size >= 2', 'one.size > 2', ''),
+    ('roles/layer_stacks.cc',
+     'for (size_t i = 0; i < members_.size(); ++i) {',
+     '0', '1', ''),
+    ('roles/layer_stacks.cc',
+     'return a.dim < b.dim;',
+     'a.dim < b.dim', 'a.dim <= b.dim', 'no dimension of a parameter is found twice'),
+    ('roles/orientation.cc',
+     'if (!own.empty()) {',
+     '!own.empty()', '!(!own.empty())', ''),
+    ('roles/orientation.cc',
+     'if (GivesWidth(role) || role == Role::kEmbedding) return sides.last == width;',
+     'role == Role::kEmbedding', 'role != Role::kEmbedding', ''),
+    ('roles/orientation.cc',
+     'return at == std::string_view::npos ? std::string_view() : name.substr(0, at);',
+     '0', '1', ''),
+    ('roles/orientation.cc',
+     'return {shape[shape.size() - 2], shape[shape.size() - 1]};',
+     '2', '3', ''),
+]
