@@ -36,6 +36,8 @@ namespace {
 // Row strides, of which neither is a power of two: rows spread over cache sets.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 constexpr int64_t kWeightStride = kKeyBlock + 32;
+// Rows whose weights are computed between two products.
+constexpr int64_t kRowsPerPanel = kBlockRows / (kKeyBlock / kBlockColumns);
 constexpr int64_t kKeySteps = kKeyBlock / kTileDepth;
 
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -46,10 +48,20 @@ struct Keys {
 };
 
 struct QueryTile {
-  int64_t head = 0;  // g
-  int64_t row = 0;   // first t
-  int64_t rows = 0;  // at most kBlockRows
-  Keys seen;         // that any of them sees
+  int64_t head = 0;      // g
+  int64_t row = 0;       // first t
+  int64_t rows = 0;      // at most kBlockRows
+  Keys seen;             // that any of them sees
+  float* out = nullptr;  // [32] rows of out_dim floats
+};
+
+// The scores of a tile and a block of keys: keys [c0, c1) of the block, in
+// whole tiles, of which those below `scored` are computed.
+struct TileKeys {
+  int64_t tile = 0;
+  int64_t c0 = 0, c1 = 0;
+  int64_t scored = 0;
+  float* scores = nullptr;  // [32][kScoreStride]
 };
 
 class Prefill {
@@ -70,13 +82,19 @@ class Prefill {
     CopyIn();
     for (int64_t first = 0; first < in_.key_rows; first += kKeyBlock) {
       const int64_t count = std::min(kKeyBlock, in_.key_rows - first);
-      bool packed = false;
-      for (int64_t i = 0; i < tile_count_; ++i) {
-        const Keys seen = Within(tiles_[i].seen, first, count);
-        if (seen.begin >= seen.end) continue;
-        if (!packed) PackKeys(first, count);
-        packed = true;
-        AttendTile(i, first, count, seen);
+      TileKeys next = NextTile(0, first, count);
+      if (next.tile == tile_count_) continue;
+      PackKeys(first, count);
+      next.scores = scores_;
+      while (ScoreKeys(next)) {
+      }
+      while (next.tile < tile_count_) {
+        TileKeys tile = next;
+        next = NextTile(tile.tile + 1, first, count);
+        next.scores = tile.scores == scores_
+                          ? scores_ + kBlockRows * kScoreStride
+                          : scores_;
+        AttendTile(tile, first, count, next);
       }
     }
     CopyOut();
@@ -89,7 +107,7 @@ class Prefill {
     const size_t out = size(tile_count_ * kBlockRows * out_dim_);
     const size_t key = size(kKeyBlock * depth_ * kTileDepth);
     const size_t value = size(kKeyBlock * out_dim_);
-    const size_t scores = size(kBlockRows * kScoreStride);
+    const size_t scores = size(2 * kBlockRows * kScoreStride);
     const size_t weights = size(kBlockRows * kWeightStride);
     scratch.Reset(
         Scratch::Bytes<QueryTile>(size(tile_count_)) +
@@ -139,23 +157,32 @@ class Prefill {
     return tile.head * in_.query_rows + tile.row;
   }
 
-  // Packs the query, and copies what earlier calls accumulated. A tile's rows
-  // follow each other in the state.
+  // Returns whether the outputs of a tile can be accumulated in the state,
+  // where a tile's rows follow each other: all 32 of them exist, and no dim
+  // needs padding. Other tiles have a copy.
+  bool InPlace(const QueryTile& tile) const {
+    return tile.rows == kBlockRows && out_dim_ == in_.value_dim;
+  }
+
+  // Packs the query, and copies what earlier calls accumulated.
   void CopyIn() {
     for (int64_t i = 0; i < tile_count_; ++i) {
-      const QueryTile& tile = tiles_[i];
+      QueryTile& tile = tiles_[i];
       const auto* const query = static_cast<const uint16_t*>(in_.query);
       PackLeft({query + tile.head * in_.query_head_stride +
                     tile.row * in_.query_row_stride,
                 in_.query_row_stride, tile.rows, in_.head_dim},
                query_ + i * QueryElements());
-      float* const out = out_ + i * kBlockRows * out_dim_;
-      std::fill_n(out, kBlockRows * out_dim_, 0.0f);
+      float* const state = state_.out + RowOf(tile) * in_.value_dim;
+      if (InPlace(tile)) {
+        tile.out = state;
+        continue;
+      }
+      tile.out = out_ + i * kBlockRows * out_dim_;
+      std::fill_n(tile.out, kBlockRows * out_dim_, 0.0f);
       for (int64_t r = 0; r < tile.rows; ++r) {
-        const int64_t at = RowOf(tile) + r;
-        if (state_.max[at] == -std::numeric_limits<float>::infinity()) continue;
-        std::copy_n(state_.out + at * in_.value_dim, in_.value_dim,
-                    out + r * out_dim_);
+        std::copy_n(state + r * in_.value_dim, in_.value_dim,
+                    tile.out + r * out_dim_);
       }
     }
   }
@@ -163,8 +190,9 @@ class Prefill {
   void CopyOut() const {
     for (int64_t i = 0; i < tile_count_; ++i) {
       const QueryTile& tile = tiles_[i];
+      if (InPlace(tile)) continue;
       for (int64_t r = 0; r < tile.rows; ++r) {
-        std::copy_n(out_ + (i * kBlockRows + r) * out_dim_, in_.value_dim,
+        std::copy_n(tile.out + r * out_dim_, in_.value_dim,
                     state_.out + (RowOf(tile) + r) * in_.value_dim);
       }
     }
@@ -181,27 +209,49 @@ class Prefill {
               kKeySteps, value_);
   }
 
-  // Adds the keys of the block at `first`, of which the tile sees `seen`.
-  void AttendTile(int64_t i, int64_t first, int64_t count, Keys seen) {
-    const QueryTile& tile = tiles_[i];
-    const int64_t c0 = seen.begin / kBlockColumns * kBlockColumns;
-    const int64_t c1 = RoundUp(seen.end, kBlockColumns);
-    const int64_t step = 2 * kTileElements;
-    for (int64_t c = c0; c < c1; c += kBlockColumns) {
-      MultiplyTiles({.left = query_ + i * QueryElements(),
-                     .left_row = kTileDepth,
-                     .left_tile = kTileElements,
-                     .left_step = step,
-                     .right = key_ + c * depth_ * kTileDepth,
-                     .right_tile = depth_ * kTileElements,
-                     .steps = depth_,
-                     .sums = scores_ + c,
-                     .sums_row = kScoreStride});
+  // Returns the first tile from `from` on that sees keys of the block at
+  // `first`, or tile_count_.
+  TileKeys NextTile(int64_t from, int64_t first, int64_t count) const {
+    for (int64_t i = from; i < tile_count_; ++i) {
+      const Keys seen = Within(tiles_[i].seen, first, count);
+      if (seen.begin >= seen.end) continue;
+      const int64_t c0 = seen.begin / kBlockColumns * kBlockColumns;
+      return {i, c0, RoundUp(seen.end, kBlockColumns), c0};
     }
-    float* const out = out_ + i * kBlockRows * out_dim_;
+    return {.tile = tile_count_};
+  }
+
+  // Computes the next 32 x 32 scores of the tile, if any are left.
+  bool ScoreKeys(TileKeys& tile) const {
+    if (tile.scored == tile.c1) return false;
+    MultiplyTiles({.left = query_ + tile.tile * QueryElements(),
+                   .left_row = kTileDepth,
+                   .left_tile = kTileElements,
+                   .left_step = 2 * kTileElements,
+                   .right = key_ + tile.scored * depth_ * kTileDepth,
+                   .right_tile = depth_ * kTileElements,
+                   .steps = depth_,
+                   .sums = tile.scores + tile.scored,
+                   .sums_row = kScoreStride});
+    tile.scored += kBlockColumns;
+    return true;
+  }
+
+  // Adds the keys of the block at `first` to a tile whose scores are computed,
+  // and computes the scores of the `next` one: the processor multiplies tiles
+  // while it computes the weights of the rows between them.
+  void AttendTile(const TileKeys& keys, int64_t first, int64_t count,
+                  TileKeys& next) {
+    const QueryTile& tile = tiles_[keys.tile];
+    const int64_t c0 = keys.c0, c1 = keys.c1;
+    float* const out = tile.out;
     for (int64_t r = 0; r < tile.rows; ++r) {
-      const float alpha = Weigh(tile, r, first, count, {c0, c1});
+      if (r % kRowsPerPanel == 0) ScoreKeys(next);
+      const float alpha = Weigh(tile, keys.scores + r * kScoreStride, r, first,
+                                count, {c0, c1});
       if (alpha != 1) ScaleFloats(alpha, out_dim_, out + r * out_dim_);
+    }
+    while (ScoreKeys(next)) {
     }
     for (int64_t d = 0; d < out_dim_; d += kBlockColumns) {
       MultiplyTiles({.left = weights_ + c0,
@@ -220,11 +270,10 @@ class Prefill {
 
   // Turns the scores of row `r` of the tile into weights of keys `written`;
   // returns the factor for what was accumulated before.
-  float Weigh(const QueryTile& tile, int64_t r, int64_t first, int64_t count,
-              Keys written) {
+  float Weigh(const QueryTile& tile, float* scores, int64_t r, int64_t first,
+              int64_t count, Keys written) {
     Keys seen = Within(Seen(tile.row + r), first, count);
     if (seen.begin >= seen.end) seen = {written.begin, written.begin};
-    float* const scores = scores_ + r * kScoreStride;
     const bool adjusts = in_.soft_cap != 0 || in_.bias != nullptr ||
                          in_.mask != nullptr || !(in_.scale > 0);
     if (adjusts) {
