@@ -192,6 +192,12 @@ class Compiler:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             return [m for part in pool.map(work, self.files()) for m in part]
 
+    def replaced(self):
+        """The build's own objects of the changed sources."""
+        commands = [self.commands[os.path.join(ROOT, "src", path)]
+                    for path in self.files()]
+        return {command[command.index("-o") + 1] for command in commands}
+
     def build(self, programs):
         """Links each program of the build's with the changed objects."""
         def work(path):
@@ -212,6 +218,8 @@ class Compiler:
             link[at + 1] = os.path.join(TRIAL, os.path.basename(program))
             first = next(i for i, word in enumerate(link)
                          if word.endswith(".o") and i > at + 1)
+            # A program's own source, such as main.cc, is in no library.
+            link = [word for word in link if word not in self.replaced()]
             link[first:first] = objects
             done = subprocess.run(link, cwd=BUILD, check=False,
                                   stdout=subprocess.PIPE,
