@@ -96,9 +96,12 @@ TEST_CASE("groups of one name are separated by a counter that is not shared") {
                        {"layers.1.expert.0.weight", {4}},
                        {"layers.1.expert.1.weight", {8}}}) ==
         Texts{"3 counter 1", "3 counter 1"});
-  // A counter inside a part counts from that part on.
+  // A counter inside a part counts from that part on. Such numbers are a
+  // counter once there are four of them.
   CHECK(FirstSuffixes({{"stack.layer_0.gate.weight", {4}},
-                       {"stack.layer_1.gate.weight", {8}}}) ==
+                       {"stack.layer_1.gate.weight", {8}},
+                       {"stack.layer_2.gate.weight", {8}},
+                       {"stack.layer_3.gate.weight", {4}}}) ==
         Texts{"3 counter 0", "3 counter 0"});
   // A counter that begins the name has no part before it.
   CHECK(FirstSuffixes({{"0.gate.weight", {4}}, {"1.gate.weight", {8}}}) ==

@@ -1,13 +1,17 @@
 // Compares the rules that are suggested for public configurations, and the
-// order of meshes, with testdata/tables/suggest.txt.
+// order of meshes, with testdata/tables/suggest.txt, and those of small trees
+// with suggest_trees.txt.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
@@ -17,6 +21,7 @@
 #include "suggest/mesh.h"
 #include "suggest/objective.h"
 #include "suggest/suggest.h"
+#include "suggest/tree.h"
 #include "tables.h"
 
 namespace shardc::suggest {
@@ -106,6 +111,41 @@ std::string Result(const TableCase& given) {
 
 TEST_CASE("rules and meshes for public configurations") {
   CheckTable("suggest.txt", Result);
+}
+
+// Returns the tensor of a line such as "a.weight 8 4 BF16".
+NamedShape TensorOf(const std::string& line) {
+  std::istringstream words(line);
+  NamedShape out;
+  words >> out.name;
+  std::vector<std::string> rest{std::istream_iterator<std::string>(words), {}};
+  REQUIRE_FALSE(rest.empty());
+  const auto dtype = ParseDtype(rest.back());
+  REQUIRE_MESSAGE(dtype.has_value(), line);
+  out.dtype = *dtype;
+  rest.pop_back();
+  for (const std::string& size : rest) out.shape.push_back(std::stoll(size));
+  return out;
+}
+
+TEST_CASE("rules for trees that store their matrices in many ways") {
+  CheckTable("suggest_trees.txt", [](const TableCase& given) {
+    std::vector<NamedShape> tensors;
+    std::istringstream lines(given.Text("tensors"));
+    for (std::string line; std::getline(lines, line);) {
+      tensors.push_back(TensorOf(line));
+    }
+    const Manifest manifest =
+        ManifestOf(tensors, given.Text("separator").front());
+    Findings findings;
+    const auto mesh = ReadMesh(given.Text("mesh"), {}, findings);
+    REQUIRE(mesh.has_value());
+    const Suggestion made = Suggest({&manifest, &*mesh, nullptr, {}});
+    std::string out = ImportedFileYaml(made.file) + CostsText(made);
+    out += DimsText(made);
+    if (!made.misfit.empty()) out += "# misfit: " + made.misfit + "\n";
+    return out;
+  });
 }
 
 }  // namespace
