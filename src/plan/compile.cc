@@ -87,6 +87,9 @@ class Compiler {
   std::array<Known, 1024> last_layouts_;
   std::vector<bool> scalar_;    // by type
   std::vector<bool> has_like_;  // by rule
+  // By rule: whether its parameters may have a coordinate, of their own rule's
+  // `place` or of that of the rule whose spec they take by `like`.
+  std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
   std::vector<Regex> decay_exclusions_;
@@ -139,6 +142,7 @@ void Compiler::ResolveRules() {
     }
   }
   for (size_t i = 0; i < rules.size(); ++i) {
+    may_place_.push_back(rules[i].placement || has_like_[i]);
     if (rules[i].placement) {
       CheckPlacedSpecs(*rules[i].placement, resolved_[i], findings_);
     }
@@ -266,7 +270,7 @@ void Compiler::PlanParams() {
     PlannedParam param;
     param.tensor = i;
     param.layout = LayoutFor(i, rule);
-    if (rule != kNoRule) {
+    if (rule != kNoRule && may_place_[AsIndex(rule)]) {
       param.coordinate = CoordinateOf(i, rule);
     }
     plan.params.push_back(param);
@@ -301,9 +305,11 @@ void Compiler::PlanRules() {
     plan.rules.push_back(std::move(planned));
     plan.placement_axes.push_back(rule.placement ? rule.placement->axis : "");
   }
-  for (const PlannedParam& param : plan.params) {
-    const int32_t rule = plan.layouts[param.layout].rule;
-    if (rule != kNoRule) ++plan.rules[AsIndex(rule)].params;
+  std::vector<int64_t> counts(plan.layouts.size());
+  for (const PlannedParam& param : plan.params) ++counts[param.layout];
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const int32_t rule = plan.layouts[i].rule;
+    if (rule != kNoRule) plan.rules[AsIndex(rule)].params += counts[i];
   }
 }
 

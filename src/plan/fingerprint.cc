@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include "comm/memory.h"
 #include "plan/placement.h"
@@ -147,18 +148,24 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
 }
 
 // Returns the bytes of the fullest device, or nothing if a parameter's bytes
-// are unknown.
-std::optional<int64_t> FullestDevice(const Plan& plan) {
+// are unknown. `counts` has the number of parameters of each layout.
+std::optional<int64_t> FullestDevice(const Plan& plan,
+                                     std::span<const int64_t> counts) {
   HeldBytes held;
+  std::vector<int64_t> everywhere(counts.begin(), counts.end());
   for (const PlannedParam& param : plan.params) {
+    if (!param.coordinate) continue;
+    --everywhere[param.layout];
     const ParamLayout& layout = plan.layouts[param.layout];
-    const auto bytes = layout.modes[0].bytes_per_device;
-    if (!bytes) return std::nullopt;
-    if (!param.coordinate) {
-      held.Add(*bytes);
-      continue;
-    }
-    held.AddAt(PlacementAxis(plan, layout), *param.coordinate, *bytes);
+    held.AddAt(PlacementAxis(plan, layout), *param.coordinate,
+               layout.modes[0].bytes_per_device.value_or(0));
+  }
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    const auto bytes = plan.layouts[i].modes[0].bytes_per_device;
+    const auto all = bytes ? CheckedMul(*bytes, everywhere[i]) : bytes;
+    if (!all) return std::nullopt;
+    held.Add(*all);
   }
   return held.Fullest();
 }
@@ -218,7 +225,7 @@ PlanSummary Summarize(const Plan& plan) {
     if (corrected) summary.corrected += counts[i];
     if (illegal) summary.illegal += counts[i];
   }
-  summary.bytes_per_device = FullestDevice(plan);
+  summary.bytes_per_device = FullestDevice(plan, counts);
   return summary;
 }
 

@@ -105,7 +105,13 @@ void JsonWriter::NewLine() {
   out_.Put('\n');
   const int indent = break_ >= 0 ? break_ : indent_;
   break_ = -1;
-  out_.Fill(static_cast<size_t>(indent), ' ');
+  constexpr std::string_view kSpaces = "                ";
+  const auto spaces = static_cast<size_t>(indent);
+  if (spaces <= kSpaces.size()) {
+    out_.Append(kSpaces.substr(0, spaces));
+  } else {
+    out_.Fill(spaces, ' ');
+  }
 }
 
 void JsonWriter::Separate() {
