@@ -41,12 +41,16 @@ constexpr int64_t kHalf = kDecodeBlock / 2;
 // ahead of a row memory is prefetched, in bytes; 0: it is not.
 //
 // Two positions at a time, with far prefetching: narrow elements need more
-// instructions a line, so fewer loads are in flight without it.
+// instructions a line, so fewer loads are in flight without it. A position of
+// int8 is half as long as one of bfloat16, and half as far ahead was 1.08 times
+// as fast on an Intel Xeon.
 template <class E>
 struct TwoStreams {
   static constexpr bool kOneKey = false;
-  static constexpr int64_t kKeysAhead =
-      sizeof(typename E::T) >= 4 ? 1536 : 4096;
+  static constexpr int64_t kSize = sizeof(typename E::T);
+  static constexpr int64_t kKeysAhead = kSize >= 4   ? 1536
+                                        : kSize == 2 ? 4096
+                                                     : 2048;
   static constexpr int64_t kValuesAhead = kKeysAhead;
 };
 // One key at a time for all rows. Values are read as above, so that outputs are
