@@ -171,6 +171,30 @@ TEST_CASE("sizes correct the role that a name gives") {
       {Role::kQuery,
        {.first = 32000, .last = 4096, .width = 4096, .vocabulary = true},
        Role::kQuery},
+      // A square is no table; other roles may be square.
+      {Role::kHead, {.first = 64, .last = 64, .width = 64}, Role::kOther},
+      {Role::kQuery, {.first = 64, .last = 64, .width = 64}, Role::kQuery},
+      {Role::kOther,
+       {.first = 64, .last = 64, .width = 64, .in_layers = true},
+       Role::kOther},
+      {Role::kEmbedding,
+       {.first = 65, .last = 64, .width = 64},
+       Role::kEmbedding},
+      // A side that is no width of the model says nothing.
+      {Role::kOther,
+       {.first = 65, .last = 64, .vocabulary = true},
+       Role::kOther},
+      // The most outputs of a router, and the least ratio of its sides.
+      {Role::kRouter,
+       {.first = 1024, .last = 8192, .width = 8192},
+       Role::kRouter},
+      {Role::kRouter, {.first = 1025, .last = 8192, .width = 8192}, Role::kUp},
+      {Role::kRouter, {.first = 16, .last = 64, .width = 64}, Role::kRouter},
+      {Role::kRouter, {.first = 64, .last = 16, .width = 64}, Role::kRouter},
+      {Role::kRouter, {.first = 17, .last = 64, .width = 64}, Role::kUp},
+      {Role::kRouter,
+       {.first = 17, .last = 64, .in_layers = true},
+       Role::kOther},
   };
   for (const SizedCase& one : cases) {
     CAPTURE(&one - std::begin(cases));

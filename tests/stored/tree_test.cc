@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "source/index.h"
+#include "stored/format.h"
+#include "temporary_folder.h"
 
 namespace shardc::stored {
 namespace {
@@ -132,6 +134,43 @@ TEST_CASE("tree: an array that cannot be read states why") {
   CHECK_FALSE(ReadBox(tree, 0, FullBox(array.shape), out, findings));
   REQUIRE(findings.all().size() == 1);
   CHECK(findings.all()[0].message == array.unreadable);
+}
+
+TEST_CASE("tree: a folder is a tree if it has the files of a format") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path().string();
+  const auto opened = [&] {
+    Findings findings;
+    CHECK_FALSE(OpenTree(path, findings));
+    REQUIRE(findings.all().size() == 1);
+    return findings.all()[0].message;
+  };
+  CHECK_FALSE(IsTree(path));
+  CHECK(opened() == "the folder holds no checkpoint of a known format");
+  CHECK_FALSE(IsTree(path + "/absent"));
+  folder.Write("_METADATA", "[]");
+  CHECK(IsTree(path));
+  CHECK(opened() == "the file must hold a JSON object");
+  // A file is no folder.
+  CHECK_FALSE(IsTree(path + "/_METADATA"));
+}
+
+TEST_CASE("tree: names of saves that have not finished are known") {
+  for (const std::string name :
+       {"100.orbax-checkpoint-tmp", "100.orbax-checkpoint-tmp-17",
+        "a.dcp-tmp-shardc", ".dcp-tmp-shardc"}) {
+    CHECK(IsUnfinishedName(name));
+  }
+  for (const std::string name : {"", "100", "orbax-checkpoint-tmp", "tmp"}) {
+    CHECK_FALSE(IsUnfinishedName(name));
+  }
+}
+
+TEST_CASE("tree: keys are joined in their order") {
+  const std::vector<std::string> keys = {"a", "0", "b.c"};
+  CHECK(JoinKeys(keys, '/') == "a/0/b.c");
+  CHECK(JoinKeys({}, '/').empty());
+  CHECK(StorageName(keys) == "a.0.b.c");
 }
 
 }  // namespace

@@ -1,0 +1,95 @@
+#include "cost/stage_cost.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "cost/memory.h"
+#include "cost/models.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr int64_t kLayers = 32;
+
+// Returns the cost of units of a model of 32 layers: unit 0 has the embedding,
+// unit 33 the head. The inputs are always those of the complete model.
+StageCost CostOfUnits(int64_t begin, int64_t end, Settings settings = {}) {
+  static const CostInputs kWork = BundledWork(
+      "llama-3-8b.hf.manifest.json", "llama-3-8b", "fsdp:8", Mode::kTrain);
+  settings.batch = 64;
+  settings.length = 1024;
+  StageUnits units{};
+  units.layers = kLayers;
+  return StageCostOf(kWork, settings, units, begin, end);
+}
+
+TEST_CASE("only stages with layers keep activations") {
+  // The first layer is unit 1, the last one unit 32.
+  CHECK(CostOfUnits(0, 1).kept == 0);
+  CHECK(CostOfUnits(0, 2).kept > 0);
+  CHECK(CostOfUnits(1, 2).kept > 0);
+  CHECK(CostOfUnits(32, 34).kept > 0);
+  CHECK(CostOfUnits(32, 33).kept > 0);
+  CHECK(CostOfUnits(33, 34).kept == 0);
+  // What is kept for certain does not depend on the units.
+  CHECK(CostOfUnits(33, 34).least_kept > 0);
+  CHECK(CostOfUnits(0, 34).begin == 0);
+  CHECK(CostOfUnits(0, 34).end == 34);
+}
+
+TEST_CASE("only the stage with the last unit has logits") {
+  CHECK(CostOfUnits(33, 34).logits > 0);
+  CHECK(CostOfUnits(0, 34).logits == CostOfUnits(33, 34).logits);
+  CHECK(CostOfUnits(0, 33).logits == 0);
+  CHECK(CostOfUnits(1, 32).logits == 0);
+}
+
+TEST_CASE("recomputation keeps less and works in a layer") {
+  Settings settings;
+  const StageCost plain = CostOfUnits(0, 34, settings);
+  CHECK(plain.working == 0);
+  std::string why;
+  settings.remat = step::ParseRemat("nothing_saveable", why).value();
+  const StageCost remat = CostOfUnits(0, 34, settings);
+  CHECK(remat.kept < plain.kept);
+  CHECK(remat.kept == remat.least_kept);
+  CHECK(remat.working > 0);
+  CHECK(CostOfUnits(33, 34, settings).working == 0);
+}
+
+TEST_CASE("the parts of a task add up to all of its operations") {
+  // Without a profile a task has a third of the floating-point operations.
+  Settings settings;
+  settings.microbatches = 2;
+  const StageCost cost = CostOfUnits(0, 34, settings);
+  CHECK_FALSE(cost.timed);
+  CHECK(cost.times.forward == cost.times.input);
+  CHECK(cost.times.forward == cost.times.weight);
+  CHECK(cost.after == 0);
+  settings.microbatches = 4;
+  const StageCost more = CostOfUnits(0, 34, settings);
+  CHECK(std::abs(more.times.forward / cost.times.forward - 0.5) < 1e-9);
+}
+
+TEST_CASE("states are unknown if one of them is") {
+  StageCost cost;
+  cost.parameters = 1;
+  cost.gradients = 2;
+  CHECK_FALSE(cost.States());
+  cost.optimizer = 4;
+  CHECK(cost.States() == 7);
+  cost.optimizer = INT64_MAX;
+  CHECK_FALSE(cost.States());
+  cost.optimizer = 4;
+  cost.parameters.reset();
+  CHECK_FALSE(cost.States());
+  cost.parameters = 1;
+  cost.gradients.reset();
+  CHECK_FALSE(cost.States());
+}
+
+}  // namespace
+}  // namespace shardc::cost
