@@ -85,8 +85,9 @@ class Compiler {
   };
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
   std::array<Known, 1024> last_layouts_;
-  std::vector<bool> scalar_;    // by type
-  std::vector<bool> has_like_;  // by rule
+  std::vector<int64_t> counts_;  // of parameters, by layout
+  std::vector<bool> scalar_;     // by type
+  std::vector<bool> has_like_;   // by rule
   // By rule: whether its parameters may have a coordinate, of their own rule's
   // `place` or of that of the rule whose spec they take by `like`.
   std::vector<bool> may_place_;
@@ -270,6 +271,8 @@ void Compiler::PlanParams() {
     PlannedParam param;
     param.tensor = i;
     param.layout = LayoutFor(i, rule);
+    if (param.layout >= counts_.size()) counts_.resize(param.layout + 1);
+    ++counts_[param.layout];
     if (rule != kNoRule && may_place_[AsIndex(rule)]) {
       param.coordinate = CoordinateOf(i, rule);
     }
@@ -305,11 +308,9 @@ void Compiler::PlanRules() {
     plan.rules.push_back(std::move(planned));
     plan.placement_axes.push_back(rule.placement ? rule.placement->axis : "");
   }
-  std::vector<int64_t> counts(plan.layouts.size());
-  for (const PlannedParam& param : plan.params) ++counts[param.layout];
-  for (size_t i = 0; i < counts.size(); ++i) {
+  for (size_t i = 0; i < counts_.size(); ++i) {
     const int32_t rule = plan.layouts[i].rule;
-    if (rule != kNoRule) plan.rules[AsIndex(rule)].params += counts[i];
+    if (rule != kNoRule) plan.rules[AsIndex(rule)].params += counts_[i];
   }
 }
 

@@ -147,23 +147,39 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   __builtin_prefetch(near.data() + near.size());
 }
 
-// Returns the bytes of the fullest device, or nothing if a parameter's bytes
-// are unknown. `counts` has the number of parameters of each layout.
-std::optional<int64_t> FullestDevice(const Plan& plan,
-                                     std::span<const int64_t> counts) {
-  HeldBytes held;
-  std::vector<int64_t> everywhere(counts.begin(), counts.end());
+// The parameters of a plan, counted in one pass over them.
+struct ParamCounts {
+  std::vector<int64_t> of_layout;
+  std::vector<int64_t> placed;  // by layout: those at one coordinate
+  HeldBytes placed_bytes;       // 0 for those of unknown size
+};
+
+ParamCounts CountParams(const Plan& plan) {
+  ParamCounts out;
+  out.of_layout.resize(plan.layouts.size());
+  out.placed.resize(plan.layouts.size());
   for (const PlannedParam& param : plan.params) {
+    ++out.of_layout[param.layout];
     if (!param.coordinate) continue;
-    --everywhere[param.layout];
+    ++out.placed[param.layout];
     const ParamLayout& layout = plan.layouts[param.layout];
-    held.AddAt(PlacementAxis(plan, layout), *param.coordinate,
-               layout.modes[0].bytes_per_device.value_or(0));
+    out.placed_bytes.AddAt(PlacementAxis(plan, layout), *param.coordinate,
+                           layout.modes[0].bytes_per_device.value_or(0));
   }
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) continue;
+  return out;
+}
+
+// Returns the bytes of the fullest device, or nothing if a parameter's bytes
+// are unknown.
+std::optional<int64_t> FullestDevice(const Plan& plan,
+                                     const ParamCounts& counts) {
+  HeldBytes held = counts.placed_bytes;
+  for (size_t i = 0; i < plan.layouts.size(); ++i) {
+    if (counts.of_layout[i] == 0) continue;
     const auto bytes = plan.layouts[i].modes[0].bytes_per_device;
-    const auto all = bytes ? CheckedMul(*bytes, everywhere[i]) : bytes;
+    const auto all =
+        bytes ? CheckedMul(*bytes, counts.of_layout[i] - counts.placed[i])
+              : std::nullopt;
     if (!all) return std::nullopt;
     held.Add(*all);
   }
@@ -207,9 +223,8 @@ PlanSummary Summarize(const Plan& plan) {
   summary.params = static_cast<int64_t>(plan.params.size());
   summary.elements = 0;
   summary.bytes = 0;
-  std::vector<int64_t> counts(
-      plan.layouts.size());  // number of parameters by layout
-  for (const PlannedParam& param : plan.params) ++counts[param.layout];
+  const ParamCounts params = CountParams(plan);
+  const std::vector<int64_t>& counts = params.of_layout;
   for (size_t i = 0; i < plan.layouts.size(); ++i) {
     const ParamLayout& layout = plan.layouts[i];
     const TensorType& type = plan.types[layout.type];
@@ -225,7 +240,7 @@ PlanSummary Summarize(const Plan& plan) {
     if (corrected) summary.corrected += counts[i];
     if (illegal) summary.illegal += counts[i];
   }
-  summary.bytes_per_device = FullestDevice(plan, counts);
+  summary.bytes_per_device = FullestDevice(plan, params);
   return summary;
 }
 

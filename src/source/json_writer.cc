@@ -158,7 +158,8 @@ void JsonWriter::Key(std::string_view key, bool plain) {
   } else {
     PutString(out_, key, style_ == JsonStyle::kCanonical);
   }
-  out_.Append(style_ == JsonStyle::kSpaced ? ": " : ":");
+  out_.Put(':');
+  if (style_ == JsonStyle::kSpaced) out_.Put(' ');
   after_key_ = true;
 }
 
