@@ -76,7 +76,8 @@ class Proposed(unittest.TestCase):
 
 
     def test_arguments_of_symmetric_calls_stay_in_their_order(self):
-        for call in ("std::min", "std::max", "std::gcd", "std::swap"):
+        for call in ("std::min", "std::max", "std::gcd", "std::swap",
+                     "CheckedAdd"):
             line = f"Use({call}(a, b));"
             changed = [new for old, new in propose.changes(line)
                        if old == f"{call}(a, b)"]

@@ -31,7 +31,8 @@ CALL = re.compile(r"^[A-Za-z_][\w.:>\[\]()-]*\([^;]*\);$")
 TWO = re.compile(rf"(?<![\w.>:])([A-Za-z_][\w.:]*)\(({TERM}), ({TERM})\)")
 # Calls that return the same whichever argument is first: an exchange changes
 # nothing, up to the order of equal values and of signed zeros.
-SYMMETRIC = frozenset({"min", "max", "gcd", "lcm", "swap", "minmax"})
+SYMMETRIC = frozenset({"std::min", "std::max", "std::gcd", "std::lcm",
+                       "std::swap", "CheckedAdd", "CheckedMul"})
 OPENED = re.compile(r"^[A-Za-z_][\w.:]*(?:->\w+)?\((?:[^;{]*[,(])?$")
 NAMED = {"Reduce::kSum": "Reduce::kMax", "Reduce::kMax": "Reduce::kSum",
          "GroupMap::kNaive": "GroupMap::kGlobal",
@@ -87,8 +88,7 @@ def changes(line):
                     yield condition, condition.replace(op, new)
     for found in TWO.finditer(line):
         name, a, b = found.groups()
-        symmetric = name.startswith("std::") and name[5:] in SYMMETRIC
-        if a != b and not symmetric:
+        if a != b and name not in SYMMETRIC:
             yield found[0], f"{name}({b}, {a})"
     if CALL.match(line) and not line.startswith(("return", "co_")):
         yield line[:-1], ""
