@@ -42,6 +42,15 @@ class Pipeline {
         exposed_(exposed),
         findings_(findings) {
     settings_.microbatches = planned.table.microbatches;
+    // Pipelines of PyTorch (torch/distributed/pipelining/stage.py,
+    // backward_maybe_with_nosync) and of Megatron-LM add the gradients of a
+    // stage's micro-batches and reduce the sum after the last one, under ZeRO
+    // stage 2 too.
+    if (settings_.zero == 2 &&
+        settings_.reduction == step::Reduction::kSharded) {
+      settings_.reduction = step::Reduction::kOnce;
+      reduces_once_ = true;
+    }
     if (settings_.profile == nullptr && work.mesh.device) {
       settings_.profile = FindDeviceProfile(work.mesh.device->profile);
     }
@@ -368,6 +377,11 @@ class Pipeline {
     out.emplace_back(
         "a rank keeps a message that it received and one that it "
         "sends");
+    if (reduces_once_) {
+      out.emplace_back(
+          "gradients are reduced after the last micro-batch, so that ZeRO "
+          "stage 2 does not shard them until then");
+    }
     const Stack& stack = StackOf(work_, settings_);
     out.push_back("memory as the software " + std::string(stack.name) +
                   " takes it" +
@@ -396,6 +410,7 @@ class Pipeline {
   Findings& findings_;
   PipelineCost out_;
   bool timed_ = false;
+  bool reduces_once_ = false;  // ZeRO stage 2, without a requested reduction
 };
 
 }  // namespace

@@ -84,15 +84,19 @@ MaybeBytes In(MaybeBytes elements, Dtype dtype, int64_t parts) {
   return elements ? BytesOf(ShareOf(*elements, parts), dtype) : std::nullopt;
 }
 
+// Returns whether partial gradients are added over several micro-batches and
+// reduced at the end, so that no axis of the reduction shards their sum.
+bool SumsArePartial(const Settings& settings) {
+  return settings.microbatches > 1 &&
+         settings.reduction == step::Reduction::kOnce;
+}
+
 // Returns the elements on a device of a gradient that is summed over
 // micro-batches. If the gradient is reduced only at the end, it is not sharded
 // over the axes over which the weight is gathered.
 MaybeBytes SumElements(const CostInputs& work, const ParamClass& param,
                        const Settings& settings, int64_t elements) {
-  if (settings.microbatches == 1 ||
-      settings.reduction != step::Reduction::kOnce) {
-    return elements;
-  }
+  if (!SumsArePartial(settings)) return elements;
   Spec kept = param.spec;
   for (AxisGroup& axes : kept) axes = work.Kept(axes);
   return CheckedProduct(ShardShape(work.mesh, *param.type.shape, kept));
@@ -132,7 +136,8 @@ StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
   out.gradient = out.optimizer = 0;
   if (!train || !IsTrained(param)) return out;
   out.gradient = In(SumElements(work, param, settings, *elements),
-                    settings.gradients.value_or(dtype), parts(2));
+                    settings.gradients.value_or(dtype),
+                    SumsArePartial(settings) ? 1 : parts(2));
   const MomentCounts slots =
       SlotsOf(settings.optimizer, param, shard, *elements);
   const Dtype first = settings.first_moment.value_or(Dtype::kF32);

@@ -34,6 +34,23 @@ TEST_CASE("ZeRO's table") {
   CHECK(states(3) == 1'875'000'000);
 }
 
+TEST_CASE("gradients that are reduced at the end are unsharded until then") {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 64}}), {"dp"});
+  work.params = {ClassOf("w.weight", {75000, 100000}, Dtype::kBF16, {})};
+  Settings settings;
+  settings.zero = 2;
+  const auto gradients = [&] {
+    return *MemoryOf(work, settings).most.Of(Component::kGradients);
+  };
+  settings.reduction = step::Reduction::kOnce;
+  // One micro-batch has no sum.
+  CHECK(gradients() == 15'000'000'000 / 64);
+  settings.microbatches = 4;
+  CHECK(gradients() == 15'000'000'000);
+  settings.reduction = step::Reduction::kSharded;
+  CHECK(gradients() == 15'000'000'000 / 64);
+}
+
 // Megatron Core's documentation of its distributed optimizer: bytes a
 // parameter over d replicas.
 TEST_CASE("Megatron's distributed optimizer") {
