@@ -123,19 +123,20 @@ pack that knows the model's names, and those that shardc-suggest(1) would write
 for each mesh; both also with the hidden states sharded over the tensor axis or
 not, and with the batch over the experts' axis. What `--remat`,
 `--microbatches` and `--zero` give is fixed; `--keep mesh` and `--keep rules`
-fix those. Pipelines of data and tensor parallelism are in the front, the ties and
-the alternatives, but the winner has none, because no time of one is calibrated.
-The fastest pipeline that fits is listed next to it; if it is more than 5 %
-faster, the report has a line that it would win, and `-o` writes it as a second
-target, with its stages.
+fix those. Pipelines of data, fully sharded data, expert and tensor parallelism
+are in the front, the ties and the alternatives, but the winner has none,
+because no time of one is calibrated. The fastest pipeline that fits is listed
+next to it; if it is more than 5 % faster, the report has a line that it would
+win, and `-o` writes it as a second target, with its stages.
 
 Choices that no measured run supports can only win with `--unmeasured`, which
-also searches, one of these at a time, orders of the axes, KV heads replicated
-over the tensor axis, and weights of attention, or of the embedding and of the
-head, that data axes do not shard. Without it they are among the alternatives,
-which name the run that is missing. On GPUs a tensor group inside a host, and a
-divided sequence of 32,768 tokens (in two parts 8,192 with `--stack megatron`),
-are measured; on TPUs one micro-batch a step.
+also searches pipelines under zero-bubble schedules and DualPipe, and, one of
+these at a time, orders of the axes, KV heads replicated over the tensor axis,
+and weights of attention, or of the embedding and of the head, that data axes do
+not shard. Without it these three are among the alternatives, which name the run
+that is missing. On GPUs a tensor group inside a host, and a divided sequence of
+32,768 tokens (in two parts 8,192 with `--stack megatron`), are measured; on
+TPUs one micro-batch a step.
 
 Times that differ by less than 2 % between meshes of the same axes, or 5 %
 between others, are ties: the winner is then the mesh of fewer axes and less

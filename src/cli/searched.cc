@@ -26,6 +26,7 @@
 #include "plan/compile.h"
 #include "plan/planned_stages.h"
 #include "plan/stages.h"
+#include "schedule/schedules.h"
 #include "source/file.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -169,6 +170,19 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
                                planned->table, one.layers};
 }
 
+// Returns the number of micro-batches for the proof of a pipeline: the one
+// nearest to its ranks, which fills it, that the schedule accepts.
+int64_t MicrobatchesOf(const search::Pipeline& one) {
+  const int64_t given = one.settings.microbatches;
+  if (given <= one.Ranks()) return given;
+  const schedule::Schedule* const own = schedule::FindSchedule(one.schedule);
+  if (own == nullptr) return given;
+  const auto nearest = schedule::NearestMicrobatches(
+      *own, {static_cast<int32_t>(one.Ranks()), one.virtual_stages,
+             static_cast<int32_t>(one.Ranks())});
+  return nearest.value_or(given);
+}
+
 std::string UnprovedText(const Findings& findings) {
   return "not proved: " + (findings.all().empty()
                                ? std::string("no step can be built")
@@ -199,10 +213,11 @@ SearchProof VerdictOf(const std::optional<verify::StepReport>& report, int zero,
   return out;
 }
 
-// Proves the step at reduced sizes, in stages if `divide` is not empty.
+// Proves the step at reduced sizes; if `divide` is not empty, in stages with so
+// many micro-batches.
 SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
                   const cost::Settings& settings, const SearchInputs& inputs,
-                  const Divide& divide) {
+                  int64_t staged_microbatches, const Divide& divide) {
   SearchProof out;
   out.status = SearchProof::Status::kUnsupported;
   const search::Request& request = inputs.request;
@@ -232,10 +247,7 @@ SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
   step.most_devices = kMostProofDevices;
   std::optional<verify::StageSettings> stages;
   if (divide) {
-    // The first axis has the ranks. As many micro-batches fill the pipeline,
-    // and every schedule of the search accepts their number.
-    const int64_t ranks = mesh.axes.front().size;
-    if (settings.microbatches % ranks == 0) step.microbatches = ranks;
+    step.microbatches = staged_microbatches;
     stages = divide(*compiled, step.microbatches, findings);
     if (!stages) {
       out.text = UnprovedText(findings);
@@ -249,7 +261,7 @@ SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
 }  // namespace
 
 SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs) {
-  return Proof(one.mesh, one.file, one.report.settings, inputs, {});
+  return Proof(one.mesh, one.file, one.report.settings, inputs, 1, {});
 }
 
 SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs) {
@@ -257,7 +269,8 @@ SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs) {
                           Findings& findings) {
     return StagesOf(one, inputs, compiled, microbatches, findings);
   };
-  return Proof(one.mesh, one.file, one.settings, inputs, divide);
+  return Proof(one.mesh, one.file, one.settings, inputs, MicrobatchesOf(one),
+               divide);
 }
 
 bool WriteSearched(const search::Sharding& one,

@@ -72,7 +72,7 @@ class Step {
         repeats_(settings.microbatches),
         bytes_(DtypeBits(settings.activations) / 8) {}
 
-  Communication Take() {
+  Communication Take(bool with_attention) {
     for (const ParamClass& param : work_.params) Parameter(param);
     const auto tokens = TokensOf(work_, settings_);
     const auto hidden = work_.Hidden();
@@ -87,7 +87,7 @@ class Step {
     Blocks();
     Experts();
     Ends();
-    Attention();
+    if (with_attention) Attention();
     return Joined();
   }
 
@@ -426,7 +426,12 @@ int64_t Communication::Sent(bool backward) const {
 
 Communication CommunicationOf(const CostInputs& work,
                               const Settings& settings) {
-  return Step(work, settings).Take();
+  return Step(work, settings).Take(true);
+}
+
+Communication CommunicationWithoutAttention(const CostInputs& work,
+                                            const Settings& settings) {
+  return Step(work, settings).Take(false);
 }
 
 }  // namespace shardc::cost

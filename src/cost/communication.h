@@ -39,6 +39,10 @@ struct Communication {
 };
 
 Communication CommunicationOf(const CostInputs& work, const Settings& settings);
+// The same without what attention sends between its operands, which takes much
+// longer to compute on many devices than all of the rest.
+Communication CommunicationWithoutAttention(const CostInputs& work,
+                                            const Settings& settings);
 
 // Sizes of one attention operation over all devices.
 struct AttentionSizes {

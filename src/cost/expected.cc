@@ -393,6 +393,24 @@ std::optional<double> ExpectedSecondsOf(const CostInputs& work,
       step->PartsAt(ExpectedRates(work, settings, StackOf(work, settings))));
 }
 
+std::optional<StepSeconds> ExpectedStepSecondsOf(
+    const CostInputs& work, const Settings& settings, const Memory& memory,
+    const Communication& communication) {
+  const auto step = StepOf(work, settings, memory, communication);
+  if (!step) return std::nullopt;
+  StepSeconds out;
+  double scale = 0;
+  for (const TimePart& part :
+       step->PartsAt(ExpectedRates(work, settings, StackOf(work, settings)))) {
+    const bool after = part.name == "gradients" || part.name == "optimizer";
+    double& sum = part.name == "scale" ? scale : after ? out.after : out.tasks;
+    sum += part.seconds;
+  }
+  // The scale is in proportion to each part.
+  const double factor = 1 + scale / std::max(1e-30, out.tasks + out.after);
+  return StepSeconds{out.tasks * factor, out.after * factor};
+}
+
 std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
                                            const Settings& settings,
                                            const Memory& memory,

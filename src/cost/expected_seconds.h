@@ -19,6 +19,17 @@ std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Memory& memory,
                                         const Communication& communication);
 
+// The expected seconds of a step: of all that its micro-batches do, and of what
+// follows the last one, which is the reduction of gradients over replicas and
+// the optimizer's update.
+struct StepSeconds {
+  double tasks = 0, after = 0;
+};
+// Returns nullopt where ExpectedTimeOf does.
+std::optional<StepSeconds> ExpectedStepSecondsOf(
+    const CostInputs& work, const Settings& settings, const Memory& memory,
+    const Communication& communication);
+
 }  // namespace shardc::cost
 
 #endif  // SHARDC_COST_EXPECTED_SECONDS_H_

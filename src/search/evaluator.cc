@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "comm/memory.h"
-#include "cost/expected_seconds.h"
 #include "cost/fit.h"
 #include "cost/states.h"
 #include "source/checked.h"
@@ -25,6 +24,15 @@ constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 // The share of the communication of one setting that every other has.
 constexpr int64_t kLeastParts = 97, kParts = 100;
+
+// What the communication by formulas depends on besides the mesh.
+std::tuple<int, bool, int64_t> FormulaKey(const cost::Settings& settings) {
+  const step::Candidate projected{"out_proj", "out_proj", step::Made::kDot,
+                                  true, false};
+  const bool again =
+      settings.remat.Recomputes() && !step::Keeps(settings.remat, projected);
+  return {settings.zero, again, settings.microbatches};
+}
 
 }  // namespace
 
@@ -131,12 +139,7 @@ cost::Communication Evaluator::MovesOf(Prepared& on, size_t setting,
                                        int worker) {
   if (auto program = ProgramOf(on, setting, worker)) return std::move(*program);
   const cost::Settings& settings = grid_[setting];
-  const step::Candidate projected{"out_proj", "out_proj", step::Made::kDot,
-                                  true, false};
-  const bool again =
-      settings.remat.Recomputes() && !step::Keeps(settings.remat, projected);
-  const auto [at, fresh] =
-      on.formulas.try_emplace({settings.zero, again, settings.microbatches});
+  const auto [at, fresh] = on.formulas.try_emplace(FormulaKey(settings));
   if (fresh) at->second = cost::CommunicationOf(on.work, settings);
   return at->second;
 }
@@ -175,6 +178,16 @@ double Evaluator::SecondsWith(const Prepared& on, size_t setting,
                               const cost::Communication& moves) const {
   return cost::ExpectedSecondsOf(on.work, grid_[setting], memory, moves)
       .value_or(kForever);
+}
+
+std::optional<cost::StepSeconds> Evaluator::StagedSeconds(
+    Prepared& on, size_t setting, const cost::Memory& memory) const {
+  const cost::Settings& settings = grid_[setting];
+  const auto [at, fresh] = on.staged.try_emplace(FormulaKey(settings));
+  if (fresh) {
+    at->second = cost::CommunicationWithoutAttention(on.work, settings);
+  }
+  return cost::ExpectedStepSecondsOf(on.work, settings, memory, at->second);
 }
 
 cost::Report Evaluator::ReportOf(const Prepared& on, size_t setting,

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cost/expected_seconds.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/program.h"
@@ -32,6 +33,8 @@ struct Prepared {
   // attention is rematerialised (the policy matters in no other way), and the
   // number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
+  // The same without what attention sends.
+  std::map<std::tuple<int, bool, int64_t>, cost::Communication> staged = {};
 };
 
 // The bytes that a step is expected to take of a device, and whether they fit.
@@ -81,6 +84,11 @@ class Evaluator {
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,
                      const cost::Communication& moves) const;
+  // The seconds of the tasks of all micro-batches and of what follows them,
+  // with the communication by formulas, as a stage of a pipeline has it, but
+  // without what attention sends.
+  std::optional<cost::StepSeconds> StagedSeconds(
+      Prepared& on, size_t setting, const cost::Memory& memory) const;
   // The complete report, as `cost` makes it.
   cost::Report ReportOf(const Prepared& on, size_t setting, int worker);
 

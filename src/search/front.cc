@@ -81,16 +81,17 @@ size_t KneeOf(const std::vector<Point>& front,
   return knee;
 }
 
-std::string KindOf(const Candidate& candidate, int zero) {
+std::string KindOf(int64_t ranks, const AxisSizes& sizes, int zero) {
   std::string out;
   const auto add = [&](int64_t size, const char* name) {
     if (size > 1) out += (out.empty() ? "" : "+") + std::string(name);
   };
-  add(candidate.sizes.data, "dp");
-  add(candidate.sizes.sharded, "fsdp");
-  add(candidate.sizes.experts, "ep");
-  add(candidate.sizes.sequence, "sp");
-  add(candidate.sizes.tensor, "tp");
+  add(ranks, "pp");
+  add(sizes.data, "dp");
+  add(sizes.sharded, "fsdp");
+  add(sizes.experts, "ep");
+  add(sizes.sequence, "sp");
+  add(sizes.tensor, "tp");
   if (out.empty()) out = "one device";
   return zero > 0 ? out + ", ZeRO " + std::to_string(zero) : out;
 }

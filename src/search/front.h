@@ -41,8 +41,12 @@ std::vector<size_t> Thinned(const std::vector<Point>& front, int64_t capacity);
 size_t KneeOf(const std::vector<Point>& front,
               const std::vector<size_t>& thinned);
 
-// The axes in use and the ZeRO stage: "dp+fsdp, ZeRO 1".
-std::string KindOf(const Candidate& candidate, int zero);
+// Returns the axes in use and the ZeRO stage: "dp+fsdp, ZeRO 1", or with
+// several ranks of a pipeline "pp+dp, ZeRO 1".
+std::string KindOf(int64_t ranks, const AxisSizes& sizes, int zero);
+inline std::string KindOf(const Candidate& candidate, int zero) {
+  return KindOf(1, candidate.sizes, zero);
+}
 
 // What ties and the winner depend on: of two points of one group, the one that
 // is faster and has no more bytes is always taken.

@@ -12,6 +12,7 @@
 #include "model/mesh.h"
 #include "model/stages.h"
 #include "search/deadline.h"
+#include "search/evidence.h"
 #include "search/request.h"
 #include "search/rule_options.h"
 #include "search/settings_grid.h"
@@ -21,6 +22,7 @@ namespace shardc::search {
 // A mesh with an axis of stages, and the figures that `cost --stages` prints.
 struct Pipeline {
   Mesh mesh;
+  AxisSizes sizes;  // of the mesh without the axis of stages
   std::string axis;
   std::string schedule;
   int32_t virtual_stages = 1;   // on each rank
@@ -29,6 +31,7 @@ struct Pipeline {
   Base base = Base::kGiven;
   std::string rules;
   RulesFile file;
+  double bound = 0;    // the seconds that a step takes at least
   double seconds = 0;  // of a step
   double bubble = 0;   // the fraction of the step
   double after = 0;    // seconds after the tasks: gradients and the update
@@ -57,14 +60,15 @@ struct Pipelines {
   bool finished = true;   // false: the deadline passed before
 };
 
-// Evaluates pipelines in the order of a lower bound of their time: data and
-// tensor parallelism on each rank, 1f1b or interleaved, ZeRO stages 0 and 1;
-// with Request::unmeasured also zb-h1 and interleaved-zb. Stops where the bound
-// of the next one is above the fastest, at the deadline, or after a fixed
-// number of pipelines. Of each other number of ranks the one of the lowest
-// bound is evaluated as well, for comparison. The layers are divided by the
-// sizes of the weights, and those of the fastest by the times of its stages, if
-// that is faster.
+// Evaluates pipelines in the order of a lower bound of their time: data, fully
+// sharded data, expert and tensor parallelism on each rank, 1f1b or
+// interleaved, ZeRO stages 0, 1 and 3; with Request::unmeasured also
+// zero-bubble schedules and DualPipe. Stops where the bound of
+// the next one is above the fastest, at the deadline, or after a fixed number
+// of pipelines. Of each other number of ranks and rematerialisation
+// policy the first one is evaluated as well, for the front. The layers are
+// divided by the sizes of the weights, and those of the fastest by the times of
+// its stages, if that is faster.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);
 

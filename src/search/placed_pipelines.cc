@@ -44,16 +44,29 @@ std::vector<cost::TimePart> PartsBeyond(const Sharding& winner,
   return out;
 }
 
+// Returns what of a pipeline no measured run has: "no time of a pipeline is
+// calibrated, and no measured run has the schedule".
+std::string UnmeasuredText(const Pipeline& one) {
+  std::string out(kUncalibratedPipeline);
+  if (!IsMeasuredSchedule(one.schedule)) {
+    out += ", and no measured run has the schedule";
+  }
+  if (one.sizes.sharded > 1 || one.settings.zero > 2) {
+    out += ", and no measured run gathers the weights of a stage";
+  }
+  if (one.sizes.experts > 1) {
+    out += ", and no time of experts is calibrated";
+  }
+  return out;
+}
+
 Sharding ShardingOf(const Pipeline& one, std::optional<int64_t> capacity) {
   Sharding out;
   out.base = one.base;
   out.mesh = one.mesh;
   out.rules = one.rules;
   out.file = one.file;
-  out.unmeasured = kUncalibratedPipeline;
-  if (!IsMeasuredSchedule(one.schedule)) {
-    out.unmeasured += ", and no measured run has the schedule";
-  }
+  out.unmeasured = UnmeasuredText(one);
   out.stages = static_cast<int64_t>(one.layers.size());
   out.schedule = one.schedule;
   if (one.virtual_stages > 1) {
@@ -71,15 +84,6 @@ Sharding ShardingOf(const Pipeline& one, std::optional<int64_t> capacity) {
   time.seconds = time.least = time.most = one.seconds;
   time.parts = PartsOf(one);
   return out;
-}
-
-std::string KindOf(const Pipeline& one) {
-  std::string out;
-  for (const MeshAxis& axis : one.mesh.axes) {
-    out += (out.empty() ? "" : "+") + axis.name;
-  }
-  const int zero = one.settings.zero;
-  return zero > 0 ? out + ", ZeRO " + std::to_string(zero) : out;
 }
 
 class Placer {
@@ -145,7 +149,8 @@ class Placer {
     for (const Pipeline& one : found_.pipelines.fitting) {
       const bool ties =
           VerdictOf(one.seconds / fastest_, kTieOther) == Verdict::kTie;
-      const std::string kind = KindOf(one);
+      const std::string kind =
+          KindOf(one.Ranks(), one.sizes, one.settings.zero);
       if (!ties || !seen.try_emplace(kind, true).second) continue;
       found_.ties.push_back({kind, ShardingOf(one, capacity_)});
     }

@@ -2,7 +2,7 @@
 // mesh, its rules, what is rematerialised, the number of micro-batches and the
 // ZeRO stage. Every figure is that of the room cost, so that `cost` prints the
 // same for what is found.
-// Includes: source, model, roles, comm, plan, cost, suggest.
+// Includes: source, model, roles, comm, schedule, plan, cost, suggest.
 //
 // This file holds what is searched: the model, the devices, and what the user
 // has fixed.

@@ -24,6 +24,10 @@ class SettingsGrid {
   size_t ZeroOf(size_t index) const {
     return index / (remats_.size() * micros_.size());
   }
+  // The index of a setting's rematerialisation policy.
+  size_t RematOf(size_t index) const {
+    return index / micros_.size() % remats_.size();
+  }
   const cost::Settings& operator[](size_t index) const { return all_[index]; }
   size_t size() const { return all_.size(); }
 

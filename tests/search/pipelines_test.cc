@@ -7,9 +7,12 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "devices/profiles.h"
+#include "search/pipeline_drafts.h"
 #include "search/requests.h"
 
 namespace shardc::search {
@@ -40,7 +43,6 @@ TEST_CASE("the fastest pipeline has all layers and devices, and fits") {
   CHECK(one.mesh.axes.front().name == one.axis);
   CHECK(one.bytes < int64_t{40} << 30);
   CHECK(one.seconds > 0);
-  CHECK(one.settings.zero <= 1);
   CHECK((one.virtual_stages > 1) == (one.schedule == "interleaved"));
   CHECK(found.evaluated > 0);
   CHECK(found.evaluated <= found.bounded);
@@ -67,14 +69,67 @@ TEST_CASE("pipelines that no run supports are not evaluated") {
   request = Small();
   request->mesh = Mesh{};
   CHECK_FALSE(Find(*request).why_not.empty());
-  request = RequestFor({.layers = 8, .experts = 4}, 16, "h100-sxm", 64, 2048,
-                       int64_t{40} << 30);
-  const Pipelines found = Find(*request);
-  CHECK(found.why_not.find("experts") != std::string::npos);
-  CHECK(found.evaluated == 0);
 }
 
-TEST_CASE("zero-bubble schedules are evaluated only if they are allowed") {
+TEST_CASE("experts are divided over the devices of a rank") {
+  const auto request = RequestFor({.layers = 8, .experts = 4}, 16, "h100-sxm",
+                                  64, 2048, int64_t{40} << 30);
+  const SettingsGrid grid(*request);
+  RuleOptions options(*request, grid);
+  const PipelineDrafts drafts =
+      DraftPipelines(*request, grid, options, options.bases().front(), "pp",
+                     Deadline(std::nullopt));
+  const auto divides = [](const PipelineDrafts::StagedMesh& one) {
+    return one.sizes.experts > 1;
+  };
+  CHECK(std::any_of(drafts.meshes.begin(), drafts.meshes.end(), divides));
+  CHECK(Find(*request).fastest.has_value());
+}
+
+TEST_CASE("fully sharded data and ZeRO stage 3 are drafted on each rank") {
+  auto request = Small();
+  request->settings.memory = int64_t{5} << 30;
+  const SettingsGrid grid(*request);
+  RuleOptions options(*request, grid);
+  const PipelineDrafts drafts =
+      DraftPipelines(*request, grid, options, options.bases().front(), "pp",
+                     Deadline(std::nullopt));
+  std::set<int> zeros;
+  bool shards = false;
+  for (const PipelineDraft& one : drafts.all) {
+    zeros.insert(grid[one.setting].zero);
+    shards = shards || drafts.meshes[one.mesh].sizes.sharded > 1;
+  }
+  CHECK(shards);
+  CHECK(zeros == std::set<int>{0, 1, 3});
+  CHECK(std::is_sorted(drafts.all.begin(), drafts.all.end(),
+                       [](const PipelineDraft& a, const PipelineDraft& b) {
+                         return a.expected < b.expected;
+                       }));
+}
+
+TEST_CASE("no pipeline is faster than its bound, or fits without its ranks") {
+  for (const int64_t experts : {0, 4}) {
+    auto request = RequestFor({.layers = 8, .experts = experts}, 16, "h100-sxm",
+                              64, 2048, int64_t{40} << 30);
+    request->unmeasured = true;
+    const Pipelines found = Find(*request);
+    CHECK_FALSE(found.fitting.empty());
+    for (const Pipeline& one : found.fitting) {
+      CAPTURE(MeshText(one.mesh));
+      CAPTURE(one.schedule);
+      CAPTURE(one.virtual_stages);
+      CAPTURE(one.settings.zero);
+      CAPTURE(one.settings.microbatches);
+      CHECK(one.bound <= one.seconds);
+      CHECK(one.bytes <= one.taken);
+      CHECK(one.taken <= one.most_taken);
+      CHECK(one.most_taken <= int64_t{40} << 30);
+    }
+  }
+}
+
+TEST_CASE("other schedules are evaluated only if they are allowed") {
   auto request = Small();
   const auto is_measured = [](const Pipeline& one) {
     return one.schedule == "1f1b" || one.schedule == "interleaved";
@@ -85,6 +140,20 @@ TEST_CASE("zero-bubble schedules are evaluated only if they are allowed") {
   request->unmeasured = true;
   const Pipelines all = Find(*request);
   CHECK_FALSE(std::all_of(all.fitting.begin(), all.fitting.end(), is_measured));
+  const SettingsGrid grid(*request);
+  RuleOptions options(*request, grid);
+  std::set<std::string_view> schedules;
+  const PipelineDrafts drafts =
+      DraftPipelines(*request, grid, options, options.bases().front(), "pp",
+                     Deadline(std::nullopt));
+  for (const PipelineDraft& one : drafts.all) {
+    schedules.insert(ScheduleBounds()[one.schedule].name);
+  }
+  for (const char* const name :
+       {"zb-h1", "interleaved-zb", "zb-h2", "zbv", "dualpipe", "dualpipev"}) {
+    CAPTURE(name);
+    CHECK(schedules.contains(name));
+  }
   REQUIRE(all.fastest.has_value());
   CHECK(all.fastest->seconds <= measured.fastest->seconds);
 }

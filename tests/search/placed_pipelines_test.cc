@@ -25,6 +25,7 @@ Sharding MeshOf(double seconds, int64_t bytes) {
 Pipeline PipelineOf(int64_t ranks, double seconds, int64_t bytes) {
   Pipeline out;
   out.mesh.axes = {{"pp", ranks, AxisType::kAuto}, {"dp", 2, AxisType::kAuto}};
+  out.sizes.data = 2;
   out.axis = "pp";
   out.schedule = "interleaved";
   out.virtual_stages = 2;

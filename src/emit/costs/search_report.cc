@@ -30,9 +30,9 @@ constexpr std::array<std::string_view, 4> kProofs = {"not_run", "pass", "fail",
                                                      "unsupported"};
 // What the space lacks.
 constexpr std::string_view kNotSearched =
-    "pipelines with fully sharded data, sequence or expert parallelism on a "
-    "rank, and schedules other than 1f1b and interleaved, and with "
-    "`--unmeasured` zb-h1 and interleaved-zb";
+    "pipelines with sequence parallelism on a rank, and schedules other than "
+    "1f1b and interleaved, and with `--unmeasured` zb-h1, zb-h2, "
+    "interleaved-zb, zbv, dualpipe and dualpipev";
 constexpr double kFar = 1.5;
 
 std::string MemoryText(const Sharding& one) {

@@ -1,0 +1,264 @@
+// The bound of a pipeline is the time that its ranks compute and communicate,
+// if the layers were divided evenly and nothing was sent between stages, and
+// the least bubble of the schedule:
+//
+//   32 layers on pp:4, 8 micro-batches, interleaved with 2 stages a rank
+//     ->  a quarter of the model's tasks times 1 + 3 / (2 * 8), and a quarter
+//         of the gradients and the update after them
+//
+// Pipelines whose states and activations exceed a device even then are left
+// out.
+#include "search/pipeline_drafts.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cost/stack.h"
+#include "schedule/schedules.h"
+#include "search/candidates.h"
+
+namespace shardc::search {
+namespace {
+
+constexpr int32_t kChunks[] = {1, 2, 3, 4, 5, 6, 8, 10};
+constexpr int32_t kMostChunks = 10;
+// The least part of a stage's time that is its forward task. A backward task
+// takes at most four times as long: attention 2.5 times, and what is
+// rematerialised once.
+constexpr double kLeastForward = 0.2;
+// zb-h1 fills the bubble of 1f1b with gradients of weights, which are at most a
+// third of a stage's tasks, twice.
+constexpr double kFilled = 1.0 / 3;
+
+int64_t AllOthers(int64_t ranks) { return ranks - 1; }
+int64_t HalfOfOthers(int64_t ranks) { return ranks / 2 - 1; }
+
+// Sources of the chunks: the tables, whose memory schedule::HeldByRank counts.
+constexpr std::array kBounds = {
+    ScheduleBound{.name = "1f1b",
+                  .measured = true,
+                  .waits_for = AllOthers,
+                  .kept = [](int64_t ranks, int64_t,
+                             int64_t micro) { return std::min(micro, ranks); }},
+    ScheduleBound{.name = "interleaved",
+                  .least_chunks = 2,
+                  .most_chunks = kMostChunks,
+                  .measured = true,
+                  .waits_for = AllOthers,
+                  .kept =
+                      [](int64_t ranks, int64_t chunks, int64_t micro) {
+                        return std::min(micro * chunks,
+                                        (chunks + 1) * ranks - 1);
+                      }},
+    ScheduleBound{.name = "zb-h1",
+                  .bubble = kFilled,
+                  .waits_for = AllOthers,
+                  .kept = [](int64_t ranks, int64_t,
+                             int64_t micro) { return std::min(micro, ranks); }},
+    ScheduleBound{.name = "interleaved-zb",
+                  .least_chunks = 2,
+                  .most_chunks = kMostChunks,
+                  .bubble = kFilled,
+                  .waits_for = AllOthers,
+                  .kept =
+                      [](int64_t ranks, int64_t chunks, int64_t micro) {
+                        return std::min(micro * chunks, chunks * ranks);
+                      }},
+    ScheduleBound{
+        .name = "zb-h2",
+        .bubble = kLeastForward,
+        .waits_for = AllOthers,
+        .kept = [](int64_t ranks, int64_t,
+                   int64_t micro) { return std::min(micro, 2 * ranks - 1); }},
+    ScheduleBound{
+        .name = "zbv",
+        .least_chunks = 2,
+        .most_chunks = 2,
+        .bubble = kLeastForward,
+        .waits_for = AllOthers,
+        .kept = [](int64_t ranks, int64_t,
+                   int64_t micro) { return 2 * std::min(micro, ranks); }},
+    ScheduleBound{
+        .name = "dualpipe",
+        .bubble = kLeastForward,
+        .waits_for = HalfOfOthers,
+        .kept = [](int64_t ranks, int64_t, int64_t) { return ranks + 1; },
+        .copies = 2},
+    ScheduleBound{
+        .name = "dualpipev",
+        .least_chunks = 2,
+        .most_chunks = 2,
+        .bubble = kLeastForward,
+        .waits_for = AllOthers,
+        .kept = [](int64_t ranks, int64_t, int64_t) { return 2 * ranks + 1; }},
+};
+
+class Drafter {
+ public:
+  Drafter(const Request& request, const SettingsGrid& grid,
+          RuleOptions& options, Base base, const std::string& axis,
+          const Deadline& deadline)
+      : request_(request),
+        grid_(grid),
+        options_(options),
+        base_(base),
+        axis_(axis),
+        deadline_(deadline),
+        layers_(request.model->layers.value_or(0)) {}
+
+  PipelineDrafts Draft() {
+    for (int64_t ranks = 2; ranks <= layers_ && ranks <= request_.devices;
+         ++ranks) {
+      if (request_.devices % ranks == 0) DraftRanks(ranks);
+    }
+    std::stable_sort(out_.all.begin(), out_.all.end(),
+                     [](const PipelineDraft& a, const PipelineDraft& b) {
+                       return a.expected < b.expected;
+                     });
+    return std::move(out_);
+  }
+
+ private:
+  void DraftRanks(int64_t ranks) {
+    Request own = request_;
+    own.devices = request_.devices / ranks;
+    for (const Mesh& mesh : MeshesOf(own, options_, base_)) {
+      for (const bool over_experts : {false, true}) {
+        RuleChanges changes;
+        changes.batch_over_experts = over_experts;
+        const auto candidate =
+            MakeCandidate(request_, options_, base_, mesh, changes);
+        if (!candidate || !candidate->unmeasured.empty()) break;
+        const AxisSizes& sizes = candidate->sizes;
+        // A divided sequence shards the weights too, and gathering them for
+        // each micro-batch is not what published runs do.
+        if (sizes.sequence > 1) break;
+        if (over_experts && (sizes.experts == 1 || request_.keep_rules)) break;
+        if (deadline_.IsOver()) {
+          out_.finished = false;
+          return;
+        }
+        DraftSettings(*candidate, ranks);
+      }
+    }
+  }
+
+  void DraftSettings(const Candidate& candidate, int64_t ranks) {
+    const Evaluator& evaluator = *options_[candidate.option].evaluator;
+    auto on = evaluator.On(candidate.mesh);
+    if (!on || !evaluator.ReasonsAgainst(*on).empty()) return;
+    Mesh mesh = candidate.mesh;
+    mesh.axes.insert(mesh.axes.begin(), {axis_, ranks, AxisType::kAuto});
+    mesh.devices = request_.devices;
+    out_.meshes.push_back({std::move(mesh), candidate.sizes});
+    const bool has_replicas = evaluator.HasReplicas(*on);
+    for (size_t setting = 0; setting < grid_.size(); ++setting) {
+      const int zero = grid_[setting].zero;
+      if (zero > 0 && !has_replicas) break;
+      // In a pipeline stage 2 holds the same as stage 1.
+      if (zero == 2 && !request_.zero_fixed) continue;
+      if (!evaluator.DividesAt(*on, setting)) continue;
+      DraftSchedules(evaluator, *on, candidate.option, setting, ranks);
+    }
+  }
+
+  void DraftSchedules(const Evaluator& evaluator, Prepared& on, uint32_t option,
+                      size_t setting, int64_t ranks) {
+    const cost::Memory memory = evaluator.MemoryOf(on, setting);
+    if (!memory.capacity || !memory.activations) return;
+    const int64_t micro = grid_[setting].microbatches;
+    std::optional<cost::StepSeconds> seconds;  // found for the first that fits
+    for (size_t i = 0; i < kBounds.size(); ++i) {
+      const ScheduleBound& bound = kBounds[i];
+      if (!bound.measured && !request_.unmeasured) continue;
+      for (const int32_t chunks : kChunks) {
+        if (ranks * chunks > layers_) break;
+        if (chunks < bound.least_chunks || chunks > bound.most_chunks ||
+            !Accepts(bound, ranks, chunks, micro) ||
+            !MayFit(bound, on.work, grid_[setting], memory, ranks, chunks)) {
+          continue;
+        }
+        if (!seconds) seconds = evaluator.StagedSeconds(on, setting, memory);
+        if (!seconds) return;
+        const double bubble = bound.bubble *
+                              cost::Real(bound.waits_for(ranks)) /
+                              cost::Real(chunks * micro);
+        const int64_t stages = ranks * chunks;
+        const double longest = cost::Real((layers_ + stages - 1) / stages) *
+                               cost::Real(stages) / cost::Real(layers_);
+        const auto step = [&](double idle) {
+          return (seconds->tasks * (1 + idle) + seconds->after) /
+                 cost::Real(ranks);
+        };
+        out_.all.push_back(
+            {.bound = step(bubble),
+             .expected = step(bubble * longest),
+             .option = option,
+             .mesh = static_cast<uint32_t>(out_.meshes.size() - 1),
+             .schedule = static_cast<uint32_t>(i),
+             .chunks = chunks,
+             .setting = setting});
+      }
+    }
+  }
+
+  static bool Accepts(const ScheduleBound& bound, int64_t ranks, int32_t chunks,
+                      int64_t micro) {
+    const schedule::Schedule* const own = schedule::FindSchedule(bound.name);
+    return own != nullptr &&
+           !schedule::Refusal(*own, {static_cast<int32_t>(ranks), chunks,
+                                     static_cast<int32_t>(micro)});
+  }
+
+  // Whether two ranks fit that have an equal part of the states, as memory is
+  // expected to be taken: one that keeps as much as the schedule's fullest
+  // rank, and the last one, with the logits and the activations of one
+  // micro-batch.
+  bool MayFit(const ScheduleBound& bound, const cost::CostInputs& work,
+              const cost::Settings& settings, const cost::Memory& memory,
+              int64_t ranks, int64_t chunks) const {
+    double bytes = 0;
+    for (const cost::Component one :
+         {cost::Component::kParameters, cost::Component::kGradients,
+          cost::Component::kOptimizer}) {
+      bytes += cost::Real(bound.copies) *
+               cost::Real(memory.most.Of(one).value_or(0)) / cost::Real(ranks);
+    }
+    const cost::Stack& stack = cost::StackOf(work, settings);
+    const cost::Activations& own = *memory.activations;
+    const double factor = settings.remat.Recomputes() ? 1 : stack.memory.kept;
+    const double chunk =
+        cost::Real(own.kept) * factor / cost::Real(ranks * chunks);
+    const double held =
+        chunk * cost::Real(bound.kept(ranks, chunks, settings.microbatches));
+    const double logits = cost::Real(own.logits.value_or(0)) *
+                          cost::LossCopies(settings, stack.memory);
+    bytes += cost::Real(own.working) + std::max(held, chunk + logits);
+    return bytes * stack.memory.allocator +
+               cost::Real(cost::ContextBytes(work, stack)) <=
+           cost::Real(*memory.capacity);
+  }
+
+  const Request& request_;
+  const SettingsGrid& grid_;
+  RuleOptions& options_;
+  const Base base_;
+  const std::string& axis_;
+  const Deadline& deadline_;
+  const int64_t layers_;
+  PipelineDrafts out_;
+};
+
+}  // namespace
+
+std::span<const ScheduleBound> ScheduleBounds() { return kBounds; }
+
+PipelineDrafts DraftPipelines(const Request& request, const SettingsGrid& grid,
+                              RuleOptions& options, Base base,
+                              const std::string& axis,
+                              const Deadline& deadline) {
+  return Drafter(request, grid, options, base, axis, deadline).Draft();
+}
+
+}  // namespace shardc::search

@@ -1,0 +1,75 @@
+// Lower bounds of the times of pipelines, which decide the order in which
+// pipelines are evaluated.
+#ifndef SHARDC_SEARCH_PIPELINE_DRAFTS_H_
+#define SHARDC_SEARCH_PIPELINE_DRAFTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/mesh.h"
+#include "search/deadline.h"
+#include "search/evidence.h"
+#include "search/request.h"
+#include "search/rule_options.h"
+#include "search/settings_grid.h"
+
+namespace shardc::search {
+
+// What a schedule takes at least: the most chunks that a rank keeps, and the
+// part of the bubble of 1f1b that it has.
+struct ScheduleBound {
+  std::string_view name;
+  int32_t least_chunks = 1, most_chunks = 1;  // on a rank
+  bool measured = false;                      // whether published runs have it
+  double bubble = 1;
+  // The ranks that the last one to begin waits for, of `ranks`.
+  int64_t (*waits_for)(int64_t ranks) = nullptr;
+  // The most chunks whose activations a rank keeps at the same time.
+  int64_t (*kept)(int64_t ranks, int64_t chunks, int64_t micro) = nullptr;
+  int64_t copies = 1;  // of the parameters, over all ranks
+};
+
+// The schedules that are searched: those of published runs first.
+std::span<const ScheduleBound> ScheduleBounds();
+
+struct PipelineDraft {
+  double bound = 0;  // the seconds that a step takes at least
+  // The same with the bubble of chunks as long as the one of the most layers.
+  double expected = 0;
+  uint32_t option = 0;    // of RuleOptions
+  uint32_t mesh = 0;      // of PipelineDrafts
+  uint32_t schedule = 0;  // of ScheduleBounds
+  int32_t chunks = 1;     // stages on a rank
+  size_t setting = 0;     // of the grid
+};
+
+struct PipelineDrafts {
+  struct StagedMesh {
+    Mesh mesh;  // with the axis of stages, which is the first
+    AxisSizes sizes;
+  };
+  std::vector<StagedMesh> meshes;
+  std::vector<PipelineDraft> all;  // in ascending order of `expected`
+  bool finished = true;            // false: the deadline passed before
+
+  int64_t RanksOf(const PipelineDraft& one) const {
+    return meshes[one.mesh].mesh.axes.front().size;
+  }
+};
+
+// Drafts the pipelines of a base that may fit, in every number of ranks above
+// one that divides the devices, of the axis of stages `axis`. The model of the
+// request has a number of layers. Schedules that no published run has are
+// drafted if Request::unmeasured is set.
+PipelineDrafts DraftPipelines(const Request& request, const SettingsGrid& grid,
+                              RuleOptions& options, Base base,
+                              const std::string& axis,
+                              const Deadline& deadline);
+
+}  // namespace shardc::search
+
+#endif  // SHARDC_SEARCH_PIPELINE_DRAFTS_H_
