@@ -180,7 +180,7 @@ TEST_CASE("sizes correct the role that a name gives") {
       {Role::kEmbedding,
        {.first = 65, .last = 64, .width = 64},
        Role::kEmbedding},
-      // A side that is no width of the model says nothing.
+      // Without a side that is the width, the role is unknown.
       {Role::kOther,
        {.first = 65, .last = 64, .vocabulary = true},
        Role::kOther},
