@@ -154,4 +154,7 @@ ROWS = [
     ('cost/time.cc',
      'out.domains = std::max<int64_t>(1, out.members / out.near);',
      '1', '2', ''),
+    ('cost/stage_cost.cc',
+     'std::min(end, units.layers + 1) > std::max<int64_t>(begin, 1);',
+     'std::min(end, units.layers + 1)', 'std::max(end, units.layers + 1)', ''),
 ]

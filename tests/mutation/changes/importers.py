@@ -202,4 +202,7 @@ ROWS = [
     ('importers/rules/python_literal.cc',
      "out = out * 10 + (c - '0');",
      '10', '11', ''),
+    ('importers/rules/exact.cc',
+     'if (list == nullptr) return false;',
+     'list == nullptr', '!(list == nullptr)', ''),
 ]

@@ -25,4 +25,7 @@ ROWS = [
     ('roles/orientation.cc',
      'return {shape[shape.size() - 2], shape[shape.size() - 1]};',
      '2', '3', ''),
+    ('roles/classify.cc',
+     'if (table && least == most) role = Role::kOther;',
+     'table && least == most', 'table || least == most', ''),
 ]

@@ -67,4 +67,10 @@ ROWS = [
     ('stored/write_chunks.cc',
      'std::clamp<int64_t>(out[i], 1, std::max<int64_t>(array.shape[i], 1));',
      'std::max<int64_t>(array.shape[i], 1)', 'std::min<int64_t>(array.shape[i], 1)', ''),
+    ('stored/tree.cc',
+     'return folder && FormatOf(*folder) != nullptr;',
+     'FormatOf(*folder) != nullptr', 'FormatOf(*folder) == nullptr', ''),
+    ('stored/zarr.cc',
+     'text.remove_prefix(1);',
+     'text.remove_prefix(1)', '', ''),
 ]

@@ -157,4 +157,7 @@ ROWS = [
     ('suggest/write.cc',
      'if (suggestion.choices.heads_unsharded) {',
      'suggestion.choices.heads_unsharded', '!(suggestion.choices.heads_unsharded)', ''),
+    ('suggest/suffixes.cc',
+     'while (suffix.parts < parts.size() &&',
+     'suffix.parts < parts.size()', 'suffix.parts <= parts.size()', ''),
 ]

@@ -1,0 +1,7 @@
+"""Small changes to src/search."""
+
+ROWS = [
+    ('search/candidates.cc',
+     'if (!applies) return;',
+     '!applies', '!(!applies)', ''),
+]
