@@ -73,7 +73,8 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   if (opened->stages) {
     PrintMessage(common,
                  "the declared stages are left out: every device is given all "
-                 "layers; `shardc search` compares meshes with pipelines\n");
+                 "layers; `shardc cost` prints whether each rank of the stages "
+                 "fits, and `shardc search` compares meshes with pipelines\n");
   }
   cost::FitInputs out;
   out.rules = std::move(opened->rules);

@@ -56,6 +56,7 @@ class Stages(Case):
         done = run("fit", *self.inputs("{axis: pp}"), "--devices", "8",
                    "--axes", "fsdp,tp")
         self.assertIn("the declared stages are left out", done.err)
+        self.assertIn("`shardc cost` prints whether each rank", done.err)
         done = run("fit", *LLAMA, "--rules", "builtin:llama/hf", "--devices",
                    "8", "--axes", "fsdp,tp", "--no-project")
         self.assertNotIn("stages", done.err)
