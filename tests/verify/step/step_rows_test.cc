@@ -1,0 +1,82 @@
+#include "verify/step/step_rows.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verify/step/step_report.h"
+
+namespace shardc::verify {
+namespace {
+
+StepRow RowOf(std::string part, std::string op,
+              std::optional<double> error = std::nullopt) {
+  StepRow out;
+  out.part = std::move(part);
+  out.op = std::move(op);
+  out.error = error;
+  if (error) out.allowed = 2 * *error;
+  return out;
+}
+
+// Such as "layer 0-1 q 2": part, op and the number of layers.
+std::vector<std::string> Folded(std::vector<StepRow> rows) {
+  FoldLayers(rows);
+  std::vector<std::string> out;
+  for (const StepRow& row : rows) {
+    out.push_back(row.part + " " + row.op + " " + std::to_string(row.layers));
+  }
+  return out;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST_CASE("rows of equal layers one after the other become one") {
+  CHECK(Folded({RowOf("embed", "e"), RowOf("layer 0", "q"),
+                RowOf("layer 0", "k"), RowOf("layer 1", "q"),
+                RowOf("layer 1", "k"), RowOf("head", "h")}) ==
+        Texts{"embed e 1", "layer 0-1 q 2", "layer 0-1 k 2", "head h 1"});
+  // Backward the last layer comes first.
+  CHECK(Folded({RowOf("layer 2", "q"), RowOf("layer 1", "q"),
+                RowOf("layer 0", "q")}) == Texts{"layer 0-2 q 3"});
+  CHECK(Folded({}).empty());
+}
+
+TEST_CASE("layers with other rows and other parts stay apart") {
+  CHECK(Folded({RowOf("layer 0", "q"), RowOf("layer 1", "k"),
+                RowOf("layer 2", "k")}) ==
+        Texts{"layer 0 q 1", "layer 1-2 k 2"});
+  CHECK(Folded({RowOf("layer 0", "q"), RowOf("layer 0", "k"),
+                RowOf("layer 1", "q")}) ==
+        Texts{"layer 0 q 1", "layer 0 k 1", "layer 1 q 1"});
+  CHECK(Folded({RowOf("embed", "e"), RowOf("head", "e")}) ==
+        Texts{"embed e 1", "head e 1"});
+  StepRow other = RowOf("layer 1", "q");
+  other.bytes = 8;
+  CHECK(Folded({RowOf("layer 0", "q"), other}).size() == 2);
+}
+
+TEST_CASE("a folded row has the largest error of its layers") {
+  std::vector<StepRow> rows = {RowOf("layer 0", "q", 1), RowOf("layer 1", "q"),
+                               RowOf("layer 2", "q", 3),
+                               RowOf("layer 3", "q", 2)};
+  FoldLayers(rows);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].error == 3);
+  CHECK(rows[0].allowed == 6);
+  rows = {RowOf("layer 0", "q"), RowOf("layer 1", "q", 5)};
+  FoldLayers(rows);
+  CHECK(rows[0].error == 5);
+}
+
+TEST_CASE("parts of layers have their number in the name") {
+  CHECK(IsLayerPart("layer 12"));
+  CHECK_FALSE(IsLayerPart("embed"));
+  CHECK(LayerNumber("layer 12") == 12);
+}
+
+}  // namespace
+}  // namespace shardc::verify
