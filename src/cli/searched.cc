@@ -167,7 +167,7 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
       DivideIntoStages(compiled, model ? &*model : nullptr, *request, findings);
   if (!planned) return std::nullopt;
   return verify::StageSettings{one.axis, StageMesh(compiled.mesh, one.axis),
-                               planned->table, one.layers};
+                               compiled.mesh, planned->table, one.layers};
 }
 
 // Returns the number of micro-batches for the proof of a pipeline: the one

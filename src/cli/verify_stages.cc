@@ -71,6 +71,7 @@ std::optional<verify::StageSettings> StagesToVerify(
   verify::StageSettings out;
   out.axis = planned.axis;
   out.mesh = StageMesh(compiled.mesh, planned.axis);
+  out.all_mesh = compiled.mesh;
   out.table = divided->table;
   for (const cost::StageCost& stage : divided->stages) {
     out.layers.push_back(stage.LayersOf(divided->layers).count());

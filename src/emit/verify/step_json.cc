@@ -129,6 +129,8 @@ void WriteStages(JsonWriter& json, const verify::StageProof& of) {
   json.Key("stages");
   json.BeginObject(JsonLayout::kLines);
   json.Member("axis", of.axis);
+  json.Key("mesh");
+  WriteMesh(json, of.all_mesh, MeshDetail::kSizes);
   json.Member("schedule", of.schedule);
   json.Member("ranks", int64_t{of.ranks});
   json.Member("virtual_stages", int64_t{of.virtual_stages});

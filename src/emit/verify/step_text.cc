@@ -53,11 +53,18 @@ void AppendTable(const std::vector<std::vector<std::string>>& rows,
   }
 }
 
+// Returns the mesh of the step, and that of a stage if it has stages.
+std::string StepMeshText(const StepReport& report) {
+  if (!report.stages) return MeshText(report.mesh);
+  return MeshText(report.stages->all_mesh) + ", each stage on " +
+         MeshText(report.mesh);
+}
+
 std::string HeadText(const StepReport& report) {
   std::string out =
       "step " + std::string(ModeName(report.mode)) + "  " +
-      MeshText(report.mesh) + "  batch " + std::to_string(report.batch) +
-      " x " + std::to_string(report.length) + "  " +
+      StepMeshText(report) + "  batch " + std::to_string(report.batch) + " x " +
+      std::to_string(report.length) + "  " +
       std::to_string(report.element_bytes) + " bytes per element  policy " +
       std::string(StepPolicyName(report.policy));
   if (!report.operation.empty()) out += "  operation " + report.operation;

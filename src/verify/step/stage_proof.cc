@@ -44,6 +44,7 @@ StageProof ProveTable(const StageSettings& stages,
   const Table& table = stages.table;
   StageProof out;
   out.axis = stages.axis;
+  out.all_mesh = stages.all_mesh;
   out.schedule = table.name;
   out.ranks = table.ranks();
   out.virtual_stages = table.stages / table.ranks();

@@ -18,13 +18,15 @@ namespace shardc::verify {
 // The stages of a step that is verified.
 struct StageSettings {
   std::string axis;
-  Mesh mesh;  // of one stage: without the axis
+  Mesh mesh;      // of one stage: without the axis
+  Mesh all_mesh;  // of all stages: with it
   schedule::Table table;
   std::vector<int64_t> layers;  // of each stage
 };
 
 struct StageProof {
   std::string axis, schedule;
+  Mesh all_mesh;  // of all stages
   int32_t ranks = 0, virtual_stages = 0, microbatches = 0;
   std::vector<int64_t> layers;  // of each stage
   int64_t tasks = 0;

@@ -126,6 +126,7 @@ StepReport Staged() {
   out.microbatches = 27;
   verify::StageProof stages;
   stages.axis = "pp";
+  stages.all_mesh = MeshOf({{"pp", 41}, {"dp", 2}, {"tp", 8}});
   stages.schedule = "interleaved";
   stages.ranks = 41;
   stages.virtual_stages = 42;
