@@ -55,6 +55,13 @@ class Finder {
     });
     for (uint32_t i = 0; request_.unmeasured && i < schedules.size(); ++i) {
       if (schedules[i].measured) continue;
+      // The fastest pipeline of a published schedule under this one.
+      if (const PipelineDraft* const like = fastest_) {
+        EvaluateSome(kMostUnmeasured, [&](const PipelineDraft& one) {
+          return one.schedule == i && one.mesh == like->mesh &&
+                 one.setting == like->setting && one.chunks == like->chunks;
+        });
+      }
       EvaluateSome(kMostUnmeasured,
                    [&](const PipelineDraft& one) { return one.schedule == i; });
     }
