@@ -22,7 +22,7 @@
 namespace shardc::audit {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestValue = 64;
 constexpr size_t kMostElements = 1 << 16;  // of a table that is read
 
 bool IsSame(std::string_view opcode) {
@@ -145,7 +145,7 @@ const DeviceNumbers::Number& DeviceNumbers::Of(Value value) {
   value = tracer_.ResultOf(std::move(value));
   const auto [found, added] = known_.try_emplace({value.node, value.path});
   steps_left_ -= mesh_.devices;
-  if (added && depth_ < kDeepest && steps_left_ > 0) {
+  if (added && depth_ < kDeepestValue && steps_left_ > 0) {
     ++depth_;
     found->second = Compute(value);
     --depth_;

@@ -29,7 +29,7 @@
 namespace shardc::audit {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kLongestChain = 64;
 
 // Instructions whose result is the same elements in another order or shape.
 bool IsView(std::string_view opcode) {
@@ -171,7 +171,7 @@ class Rewriter {
   // Goes back through instructions that only change the order or shape. Returns
   // the value before them.
   Value Shown(Value value) {
-    for (int i = 0; i < kDeepest; ++i) {
+    for (int i = 0; i < kLongestChain; ++i) {
       value = tracer_.ResultOf(std::move(value));
       if (!value.path.empty() || !IsView(graph_.At(value.node).opcode)) break;
       const auto operand = graph_.Operand(value.node, 0);
@@ -182,7 +182,7 @@ class Rewriter {
   }
 
   bool OnlySorted(std::span<const Uses::Consumer> consumers, int depth) {
-    if (consumers.empty() || depth > kDeepest) return false;
+    if (consumers.empty() || depth > kLongestChain) return false;
     return std::ranges::all_of(consumers, [&](const Uses::Consumer& one) {
       const hlo::Instruction at = graph_.At(one.user);
       if (at.opcode == "sort" || at.opcode == "topk" ||
@@ -384,7 +384,7 @@ class Rewriter {
   std::optional<AxisGroup> OnlySliced(const std::vector<Point>& copies,
                                       const AxisGroup& axes, int depth) {
     const auto all = ConsumersOf({nullptr, {}, {}, false, 0, copies});
-    if (!all || depth > kDeepest) return std::nullopt;
+    if (!all || depth > kLongestChain) return std::nullopt;
     std::optional<AxisGroup> out;
     for (const Uses::Consumer& one : *all) {
       const std::string_view opcode = graph_.At(one.user).opcode;

@@ -22,23 +22,23 @@ namespace {
 
 // Instructions whose result is operand 0 in another shape, dtype, order or
 // memory, or a part of it.
-constexpr std::string_view kMoves[] = {"bitcast",
-                                       "convert",
-                                       "copy",
-                                       "copy-done",
-                                       "dynamic-slice",
-                                       "reshape",
-                                       "slice",
-                                       "async-done",
-                                       "async-update",
-                                       "transpose",
-                                       "optimization-barrier",
-                                       "opt-barrier",
-                                       "reduce-precision"};
-constexpr int kDeepest = 64;  // loops inside loops
+constexpr std::string_view kForwarding[] = {"bitcast",
+                                            "convert",
+                                            "copy",
+                                            "copy-done",
+                                            "dynamic-slice",
+                                            "reshape",
+                                            "slice",
+                                            "async-done",
+                                            "async-update",
+                                            "transpose",
+                                            "optimization-barrier",
+                                            "opt-barrier",
+                                            "reduce-precision"};
+constexpr int kDeepestLoop = 64;  // loops inside loops
 
-bool IsMove(std::string_view opcode) {
-  return std::ranges::find(kMoves, opcode) != std::end(kMoves);
+bool IsForwarding(std::string_view opcode) {
+  return std::ranges::find(kForwarding, opcode) != std::end(kForwarding);
 }
 
 std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
@@ -100,10 +100,10 @@ std::optional<Value> Tracer::Step(const Value& value,
   const hlo::Instruction at = graph_.At(value.node);
   std::vector<int64_t> path = value.path;
   if (at.opcode == "parameter") return FromParameter(value, stop);
-  if (IsMove(at.opcode)) return OperandOf(value, 0, std::move(path));
+  if (IsForwarding(at.opcode)) return OperandOf(value, 0, std::move(path));
   if (at.opcode == "get-tuple-element") {
     const auto index = IndexOf(at);
-    if (!index || path.size() > AsIndex(kDeepest)) return std::nullopt;
+    if (!index || path.size() > AsIndex(kDeepestLoop)) return std::nullopt;
     path.push_back(*index);
     return OperandOf(value, 0, std::move(path));
   }
@@ -169,7 +169,7 @@ Value Tracer::ResultOf(Value value) {
 
 bool Tracer::LeavesUnchanged(Block body, const std::vector<int64_t>& path) {
   const auto [found, added] = unchanged_.try_emplace({body, path}, false);
-  if (!added || depth_ >= kDeepest || graph_.BlockAt(body).empty()) {
+  if (!added || depth_ >= kDeepestLoop || graph_.BlockAt(body).empty()) {
     return found->second;
   }
   ++depth_;

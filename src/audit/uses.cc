@@ -17,7 +17,7 @@
 namespace shardc::audit {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestUse = 64;
 // Instructions whose result is their operand in another shape, order or memory.
 constexpr std::string_view kMoves[] = {
     "bitcast", "copy",        "copy-start",        "copy-done",
@@ -113,7 +113,7 @@ bool Uses::AllOf(const Use& use, const Judge& judge, int depth) {
 
 bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
                int depth) {
-  if (depth > kDeepest) return false;
+  if (depth > kDeepestUse) return false;
   const Block block = graph_.BlockOf(node);
   const bool is_root = graph_.BlockAt(block).root == node;
   bool any = false;
@@ -167,7 +167,7 @@ bool Uses::CollectUse(const Use& use, std::optional<int64_t> element, int depth,
 
 bool Uses::Collect(Node node, std::optional<int64_t> element, int depth,
                    std::vector<Consumer>& out) {
-  if (depth > kDeepest) return false;
+  if (depth > kDeepestUse) return false;
   const Block block = graph_.BlockOf(node);
   for (const User& one : UsersOf(node)) {
     if (--steps_left_ < 0 ||
@@ -234,11 +234,12 @@ bool Uses::ReachOutput(Node node) {
 bool Uses::ReachLoop(Node node, int depth) {
   // Fusions of TPU programs hold a collective and others what comes after it.
   const Call* call = graph_.CallOf(graph_.BlockOf(node));
-  if (call != nullptr && call->kind == CallKind::kOnce && depth <= kDeepest) {
+  if (call != nullptr && call->kind == CallKind::kOnce &&
+      depth <= kDeepestUse) {
     return ReachLoop(call->from, depth + 1);
   }
   for (const User& one : UsersOf(node)) {
-    if (--steps_left_ < 0 || depth > kDeepest) return false;
+    if (--steps_left_ < 0 || depth > kDeepestUse) return false;
     const std::string_view opcode = graph_.At(one.node).opcode;
     if (opcode == "while") return true;
     const bool follows = IsMove(opcode) || opcode == "fusion";

@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
 constexpr size_t kKeptBack = 4096;
-constexpr size_t kChunk = size_t{1} << 20;
+constexpr size_t kFoldBytes = size_t{1} << 20;
 // Journals are read in pieces of this size. It is small because most journals
 // are short, and the buffer is cleared before each read.
 constexpr size_t kReadAtOnce = size_t{1} << 16;
@@ -40,7 +40,7 @@ class Hash {
  public:
   void Add(int64_t number) {
     text_.append(reinterpret_cast<const char*>(&number), sizeof(number));
-    if (text_.size() >= kChunk) Fold();
+    if (text_.size() >= kFoldBytes) Fold();
   }
   void Add(std::string_view text) {
     Add(static_cast<int64_t>(text.size()));

@@ -25,7 +25,7 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kChunk = int64_t{1} << 20;
+constexpr int64_t kReadBytes = int64_t{1} << 20;
 
 bool Exists(const std::string& path) {
   struct stat status = {};
@@ -37,7 +37,7 @@ std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
   Findings findings;
   uint32_t crc = 0;
   while (bytes > 0) {
-    const auto count = AsIndex(std::min(bytes, kChunk));
+    const auto count = AsIndex(std::min(bytes, kReadBytes));
     buffer.resize(count);
     if (!file.ReadAt(offset, buffer.data(), count, findings)) {
       return std::nullopt;

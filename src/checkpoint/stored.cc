@@ -27,7 +27,7 @@
 namespace shardc {
 namespace {
 
-constexpr int64_t kChunk = int64_t{1} << 20;
+constexpr int64_t kCopyBytes = int64_t{1} << 20;
 
 std::optional<SourceFile> Describe(const std::string& path,
                                    int64_t header_bytes, Findings& findings) {
@@ -252,7 +252,7 @@ bool VerifyStored(const Stored& stored, const ProcessShare& share,
       uint32_t crc = 0;
       int64_t left = piece.box.Elements() * DtypeBits(tensor.dtype) / 8;
       for (int64_t at = piece.offset; left > 0;) {
-        const int64_t count = std::min(left, kChunk);
+        const int64_t count = std::min(left, kCopyBytes);
         buffer.resize(AsIndex(count));
         if (!files[piece.file].ReadAt(at, buffer.data(), buffer.size(),
                                       findings)) {

@@ -72,7 +72,7 @@ std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
   return out;
 }
 
-bool CheckFlags(const AuditFlags& flags, Findings& findings) {
+bool CheckAuditFlags(const AuditFlags& flags, Findings& findings) {
   const bool has_mesh = !flags.inputs.asked.mesh.empty();
   if (has_mesh && !flags.plan.empty()) {
     findings.Add(code::kUsage, FlagPlace("--mesh", flags.inputs.asked.mesh),
@@ -140,7 +140,7 @@ int RunAudit(const AuditFlags& flags, const Common& common,
   const auto by = audit::ParseBy(flags.by);
   const auto mode = ParseModeFlag(flags.mode, findings);
   const auto selection = SelectionOf(flags, findings);
-  if (!by || !mode || !selection || !CheckFlags(flags, findings)) {
+  if (!by || !mode || !selection || !CheckAuditFlags(flags, findings)) {
     return kFailed;
   }
   const SourceRef source = ReadSource(flags.program, findings);

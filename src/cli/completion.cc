@@ -18,7 +18,7 @@ int RunCompletion(const std::string& shell, const Common&, Findings& findings) {
   return kFailed;
 }
 
-Options OptionsOf(std::string& shell) {
+Options CompletionOptions(std::string& shell) {
   return {{.name = "SHELL",
            .to = &shell,
            .help = "bash, fish or zsh",
@@ -33,7 +33,7 @@ const Command kCompletion = {
     .summary = "print a completion script for a shell",
     .about = "Prints a completion script for bash, fish or zsh.",
     .example = "shardc completion bash > /etc/bash_completion.d/shardc",
-    .declare = [] { return Declare(OptionsOf, RunCompletion); },
+    .declare = [] { return Declare(CompletionOptions, RunCompletion); },
 };
 
 }  // namespace shardc::cli

@@ -15,6 +15,9 @@
 
 namespace shardc::cli {
 
+// The most devices for which meshes are listed.
+inline constexpr int64_t kMostDevices = 1 << 20;
+
 struct CostFlags {
   InputFlags inputs;
   std::string mode = "train";

@@ -25,7 +25,7 @@ Strings FunctionNames() {
   return names;
 }
 
-std::string ListText() {
+std::string FunctionsText() {
   std::string out;
   for (const eval::Function* function : eval::Functions()) {
     out +=
@@ -34,7 +34,7 @@ std::string ListText() {
   return out;
 }
 
-std::string ListJson() {
+std::string FunctionsJson() {
   return JsonText([](JsonWriter& json) {
            json.BeginObject(JsonLayout::kLines);
            for (const eval::Function* function : eval::Functions()) {
@@ -55,7 +55,8 @@ bool Save(const eval::Returned& arrays, const std::string& path,
 int RunEval(const EvalFlags& flags, const Common& common, Findings& findings) {
   if (flags.name.empty()) {
     const bool json = common.format == "json";
-    return PutResult(json ? ListJson() : ListText(), flags.output, findings)
+    return PutResult(json ? FunctionsJson() : FunctionsText(), flags.output,
+                     findings)
                ? kDone
                : kFailed;
   }

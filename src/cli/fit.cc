@@ -22,7 +22,6 @@ namespace {
 // The limit on the number of meshes that are compiled. A device count that
 // needs more is an error.
 constexpr size_t kMostMeshes = 2000;
-constexpr int64_t kMostDevices = 1 << 20;
 constexpr int64_t kLargestAlone = 64;
 
 struct FitCommand {

@@ -44,19 +44,19 @@ struct ReportCommand {
 
 // Returns the file name of a path (`llama.plan.json`): the page must not
 // contain directories.
-std::string NameOf(const std::string& path) {
+std::string FileName(const std::string& path) {
   return std::string(AfterLast(path, '/'));
 }
 
 std::string TitleOf(const ReportCommand& command, const Target& target,
                     const Planned& planned) {
   if (!target.name.empty()) return target.name;
-  if (planned.compiled == nullptr) return NameOf(command.plan);
+  if (planned.compiled == nullptr) return FileName(command.plan);
   const std::string& model = planned.compiled->manifest.model;
   const std::string mesh =
       std::to_string(planned.mesh().devices) +
       (planned.mesh().devices == 1 ? " device" : " devices");
-  return (model.empty() ? NameOf(target.manifest) : model) + " on " + mesh;
+  return (model.empty() ? FileName(target.manifest) : model) + " on " + mesh;
 }
 
 // The objects to which the page's input refers.
@@ -92,7 +92,7 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
   to.diff = CompareWithBase(to, findings);
   if (!to.diff) return false;
   to.page.base =
-      report::Base{NameOf(command.base), &*to.base_folded, &*to.diff};
+      report::Base{FileName(command.base), &*to.base_folded, &*to.diff};
   return true;
 }
 
@@ -228,7 +228,7 @@ int RunReport(const ReportCommand& command, const Common& common,
   all.folded.emplace(all.planned->table);
   all.page.plan = &*all.folded;
   all.page.title = TitleOf(command, *target, *all.planned);
-  all.page.made_from = NameOf(command.plan);
+  all.page.made_from = FileName(command.plan);
   all.page.version = kVersion;
   all.page.coverage = CoverageIn(*all.planned, *all.folded);
   if (!GatherBase(command, all, findings) ||

@@ -37,7 +37,7 @@ int RunSchema(const std::string& name, const Common&, Findings& findings) {
   return kFailed;
 }
 
-Options OptionsOf(std::string& name) {
+Options SchemaOptions(std::string& name) {
   return {{.name = "NAME",
            .to = &name,
            .help = "name of a schema (default: list the names)",
@@ -54,7 +54,7 @@ Prints the JSON schema (draft 7) of a file or an output; without a name, lists
 the names. Editors use it through a first line such as
 `# yaml-language-server: $schema=rules.schema.json`.)",
     .example = "shardc schema rules > rules.schema.json",
-    .declare = [] { return Declare(OptionsOf, RunSchema); },
+    .declare = [] { return Declare(SchemaOptions, RunSchema); },
 };
 
 }  // namespace shardc::cli

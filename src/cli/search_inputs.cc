@@ -23,7 +23,6 @@
 namespace shardc::cli {
 namespace {
 
-constexpr int64_t kMostDevices = 1 << 20;
 constexpr int64_t kMostProved = 64;
 constexpr int64_t kUsualLength = 8192;
 

@@ -128,7 +128,7 @@ std::string PipelineTarget(const SearchInputs& inputs) {
 }
 
 // The flags of `cost` for settings that no file of the project has.
-std::string SettingsFlags(const cost::Settings& settings) {
+std::string SettingsAsFlags(const cost::Settings& settings) {
   return " --batch " + std::to_string(*settings.batch) + " --seq " +
          std::to_string(*settings.length) + " --microbatches " +
          std::to_string(settings.microbatches) + " --zero " +
@@ -348,7 +348,7 @@ std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
   } else {
     out += InputsFlags(one.mesh, one.file, inputs);
   }
-  return out + SettingsFlags(one.report.settings);
+  return out + SettingsAsFlags(one.report.settings);
 }
 
 std::string CostCommandOf(const search::Pipeline& one,
@@ -366,7 +366,7 @@ std::string CostCommandOf(const search::Pipeline& one,
            " --schedule " + one.schedule + " --virtual " +
            std::to_string(one.virtual_stages) + " --assign " + LayersText(one);
   }
-  return out + SettingsFlags(one.settings);
+  return out + SettingsAsFlags(one.settings);
 }
 
 }  // namespace shardc::cli

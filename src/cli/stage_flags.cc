@@ -15,7 +15,7 @@
 namespace shardc::cli {
 namespace {
 
-constexpr std::string_view kEven = "even", kCost = "cost";
+constexpr std::string_view kEvenLayers = "even", kCheapestLayers = "cost";
 
 // The division that `--assign` gives.
 bool ReadAssign(const StageFlags& flags, StageRequest& out,
@@ -24,9 +24,10 @@ bool ReadAssign(const StageFlags& flags, StageRequest& out,
   out.layers.clear();
   out.layers_name = "`--assign`";
   out.layers_place = {};
-  out.balance =
-      flags.assign == kCost ? StageBalance::kSearched : StageBalance::kEven;
-  if (flags.assign == kEven || flags.assign == kCost) return true;
+  out.balance = flags.assign == kCheapestLayers ? StageBalance::kSearched
+                                                : StageBalance::kEven;
+  if (flags.assign == kEvenLayers || flags.assign == kCheapestLayers)
+    return true;
   for (const std::string& part : SplitList({flags.assign})) {
     const auto layers = ParseInteger("--assign", part, 0, findings);
     if (!layers) return false;

@@ -63,9 +63,9 @@ int64_t TimesBackward(Collective kind) {
                                                                          : 1;
 }
 
-class Step {
+class StepCollectives {
  public:
-  Step(const CostInputs& work, const Settings& settings)
+  StepCollectives(const CostInputs& work, const Settings& settings)
       : work_(work),
         settings_(settings),
         train_(work.mode == Mode::kTrain),
@@ -426,12 +426,12 @@ int64_t Communication::Sent(bool backward) const {
 
 Communication CommunicationOf(const CostInputs& work,
                               const Settings& settings) {
-  return Step(work, settings).Take(true);
+  return StepCollectives(work, settings).Take(true);
 }
 
 Communication CommunicationWithoutAttention(const CostInputs& work,
                                             const Settings& settings) {
-  return Step(work, settings).Take(false);
+  return StepCollectives(work, settings).Take(false);
 }
 
 }  // namespace shardc::cost

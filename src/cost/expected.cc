@@ -29,10 +29,9 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kOtherKernels = 8;  // of a layer's forward pass
-constexpr double kLossBytes = 20;    // by logit, forward and backward
-constexpr double kScoreBytes = 11;   // by score of unfused attention
-constexpr double kFlashBackward = 2.5, kUnfusedBackward = 2;
+constexpr double kOtherKernels = 8;       // of a layer's forward pass
+constexpr double kLossBytes = 20;         // by logit, forward and backward
+constexpr double kScoreBytes = 11;        // by score of unfused attention
 constexpr double kRingCost = 0.1;         // of a hidden ring of keys and values
 constexpr double kGradientsHidden = 0.8;  // of a micro-batch's layers
 constexpr double kGradientsCost = 0.05;   // of hidden gradients
@@ -44,7 +43,8 @@ struct Pass {
   double Sum() const { return products + attention + other; }
 };
 
-double LayersIn(const CostInputs& work, const std::vector<Product>& products) {
+double LayerCount(const CostInputs& work,
+                  const std::vector<Product>& products) {
   double out = 0;
   for (const Product& one : products) {
     if (one.role == Role::kOutput) out += one.layers;
@@ -53,11 +53,11 @@ double LayersIn(const CostInputs& work, const std::vector<Product>& products) {
   return std::max(out, 1.0);
 }
 
-class Step {
+class StepTime {
  public:
-  Step(const CostInputs& work, const Settings& settings, const Memory& memory,
-       const Communication& communication, const Stack& stack,
-       const Tokens& tokens, double hidden)
+  StepTime(const CostInputs& work, const Settings& settings,
+           const Memory& memory, const Communication& communication,
+           const Stack& stack, const Tokens& tokens, double hidden)
       : work_(work),
         settings_(settings),
         memory_(memory),
@@ -65,7 +65,7 @@ class Step {
         tokens_(tokens),
         hidden_(hidden),
         products_(ProductsOf(work, tokens)),
-        layers_(LayersIn(work, products_)),
+        layers_(LayerCount(work, products_)),
         exposure_(work, settings, communication, stack, layers_),
         unfused_(IsUnfused(settings, stack)),
         optimizer_bytes_(OptimizerBytes()) {}
@@ -367,18 +367,18 @@ double SumOf(const std::vector<TimePart>& parts) {
 }
 
 // Returns the step, or nullopt if what its time depends on is not known.
-std::optional<Step> StepOf(const CostInputs& work, const Settings& settings,
-                           const Memory& memory,
-                           const Communication& communication) {
+std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
+                               const Memory& memory,
+                               const Communication& communication) {
   const auto tokens = TokensOf(work, settings);
   const auto hidden = work.Hidden();
   if (work.mode != Mode::kTrain || settings.profile == nullptr || !tokens ||
       !hidden || !settings.batch || !settings.length) {
     return std::nullopt;
   }
-  return std::optional<Step>(std::in_place, work, settings, memory,
-                             communication, StackOf(work, settings), *tokens,
-                             Real(*hidden));
+  return std::optional<StepTime>(std::in_place, work, settings, memory,
+                                 communication, StackOf(work, settings),
+                                 *tokens, Real(*hidden));
 }
 
 }  // namespace

@@ -20,6 +20,11 @@
 
 namespace shardc::cost {
 
+// The floating-point operations of the backward pass of attention, as a
+// multiple of the forward pass: FlashAttention computes the scores again, which
+// adds a fifth product to four.
+inline constexpr double kFlashBackward = 2.5, kUnfusedBackward = 2;
+
 struct TimePart {
   std::string_view name;
   double seconds = 0;

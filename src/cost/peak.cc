@@ -20,7 +20,7 @@ constexpr double kEagerLoss = 4, kCompiledLoss = 1.5, kLossSpread = 0.5;
 // tensors that its backward pass holds at the same time.
 constexpr double kLeastLayer = 0.7, kMostLayer = 1.1;
 
-int64_t Bytes(double bytes) {
+int64_t RoundedBytes(double bytes) {
   constexpr double kMost = 9.2e18;
   return bytes < kMost ? std::llround(bytes) : INT64_MAX;
 }
@@ -137,17 +137,18 @@ Peak PeakOf(const CostInputs& work, const Settings& settings,
   Peak out;
   out.moment = at_loss >= at_layer ? Moment::kLoss : Moment::kBackward;
   const bool loss = out.moment == Moment::kLoss;
-  out.activations = Bytes(parts.Kept(true) + (loss ? 0 : layer));
-  out.logits = loss ? Bytes(copies.expected * logits + hidden) : 0;
-  out.gathered = Bytes(casts + (loss && stack.frees_gathered ? 0 : weights));
+  out.activations = RoundedBytes(parts.Kept(true) + (loss ? 0 : layer));
+  out.logits = loss ? RoundedBytes(copies.expected * logits + hidden) : 0;
+  out.gathered =
+      RoundedBytes(casts + (loss && stack.frees_gathered ? 0 : weights));
   const double least_loss = copies.least * logits;
   const double least_layer = kLeastLayer * layer;
-  out.least = Bytes(parts.Kept(false) +
-                    (stack.frees_gathered
-                         ? std::max(least_loss, least_layer + weights)
-                         : weights + std::max(least_loss, least_layer)));
-  out.most = Bytes(parts.Kept(true) + casts + weights + copies.most * logits +
-                   hidden + kMostLayer * layer);
+  out.least = RoundedBytes(parts.Kept(false) +
+                           (stack.frees_gathered
+                                ? std::max(least_loss, least_layer + weights)
+                                : weights + std::max(least_loss, least_layer)));
+  out.most = RoundedBytes(parts.Kept(true) + casts + weights +
+                          copies.most * logits + hidden + kMostLayer * layer);
   return out;
 }
 

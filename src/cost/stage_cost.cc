@@ -23,8 +23,6 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kFlashBackward = 2.5, kUnfusedBackward = 2;
-
 // Splits the seconds of all micro-batches of a stage into tasks.
 void SetTimes(const CostInputs& work, const Settings& settings,
               const Memory& memory, bool has_layers, StageCost& out) {

@@ -55,7 +55,7 @@ bool HasBits(unsigned value, std::initializer_list<int> bits) {
 constexpr int kPclmul = 1, kSsse3 = 9, kFma = 12, kSse41 = 19, kSse42 = 20;
 constexpr int kAes = 25, kOsXsave = 27, kAvx = 28, kHalfFloats = 29;
 
-int64_t Detect() {
+int64_t DetectTargets() {
   const Registers basic = Query(0);
   const Registers one = Query(1);
   const Registers seven = basic.eax >= 7 ? Query(7) : Registers{};
@@ -102,7 +102,7 @@ int VectorBytes() {
 
 // Highway compiles its NEON target for processors with the AES instructions,
 // and two more targets for the sizes of vectors that are usual.
-int64_t Detect() {
+int64_t DetectTargets() {
   int64_t targets = 0;
   if (Has(AT_HWCAP, HWCAP_AES)) targets |= HWY_NEON;
   if (Has(AT_HWCAP, HWCAP_SVE)) {
@@ -119,7 +119,7 @@ int64_t Detect() {
 #else
 
 // Highway compiles several targets only for the systems above.
-int64_t Detect() { return HWY_STATIC_TARGET; }
+int64_t DetectTargets() { return HWY_STATIC_TARGET; }
 
 #endif
 
@@ -128,7 +128,7 @@ std::atomic<int64_t> used{0};
 }  // namespace
 
 int64_t DetectedTargets() {
-  static const int64_t targets = Detect();
+  static const int64_t targets = DetectTargets();
   return targets;
 }
 

@@ -34,7 +34,7 @@ using gguf::kValueBytes;
 using enum gguf::ValueType;
 
 constexpr size_t kFirstPiece = size_t{1} << 20;
-constexpr size_t kMaxHeader = size_t{1} << 28;
+constexpr size_t kMaxGgufHeader = size_t{1} << 28;
 constexpr int kMaxNesting = 16;
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint64_t kMaxSplit = (uint64_t{1} << 31) - 1;
@@ -451,7 +451,7 @@ std::optional<Manifest> ReadGgufFile(const std::string& path, bool header_only,
   const auto file = InputFile::Open(path, findings);
   if (!file) return std::nullopt;
   const Place place{MakeSource(path, {})};
-  for (size_t piece = kFirstPiece; piece <= kMaxHeader; piece *= 2) {
+  for (size_t piece = kFirstPiece; piece <= kMaxGgufHeader; piece *= 2) {
     const auto text = file->Head(piece, findings);
     if (!text) return std::nullopt;
     GgufHeaderReader reader(*text, file->size(), place, findings);
@@ -463,7 +463,7 @@ std::optional<Manifest> ReadGgufFile(const std::string& path, bool header_only,
   }
   findings.Add(code::kLimit, place,
                "the header is longer than " +
-                   BytesText(static_cast<int64_t>(kMaxHeader)));
+                   BytesText(static_cast<int64_t>(kMaxGgufHeader)));
   return std::nullopt;
 }
 

@@ -84,8 +84,8 @@ SourceRef PackRead(const Workspace& workspace, const Document& document,
   return automatic ? nullptr : FindPack(name, '.');
 }
 
-std::optional<Place> NamedFile(const Workspace& workspace,
-                               const Document& document, size_t offset) {
+std::optional<Place> FileNamedAt(const Workspace& workspace,
+                                 const Document& document, size_t offset) {
   const auto parsed = Parsed(document);
   Found found;
   if (!parsed || !Find(parsed->root(), offset, found) ||
@@ -165,7 +165,7 @@ std::vector<Symbol> Below(std::string_view key, const YamlNode& value) {
 
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset) {
-  if (auto file = NamedFile(workspace, document, offset))
+  if (auto file = FileNamedAt(workspace, document, offset))
     return {std::move(*file)};
   std::vector<Place> out;
   const auto name = SpecNameAt(document, offset);

@@ -17,7 +17,7 @@
 namespace shardc::lsp {
 namespace {
 
-constexpr size_t kTargetsShown = 3;
+constexpr size_t kInlayTargets = 3;
 
 // The hint of one rule in one target.
 struct TargetHint {
@@ -30,10 +30,10 @@ std::string LabelOf(const std::vector<TargetHint>& all) {
       [&](const TargetHint& one) { return one.text == all.front().text; });
   if (same) return all.front().text;
   std::string out;
-  for (size_t i = 0; i < std::min(all.size(), kTargetsShown); ++i) {
+  for (size_t i = 0; i < std::min(all.size(), kInlayTargets); ++i) {
     out += (i == 0 ? "" : "; ") + all[i].target + ": " + all[i].text;
   }
-  return all.size() > kTargetsShown ? out + "; ..." : out;
+  return all.size() > kInlayTargets ? out + "; ..." : out;
 }
 
 std::string TooltipOf(const std::vector<TargetHint>& all) {

@@ -78,15 +78,6 @@ std::vector<AuditLimit> ReadBudget(const YamlContext& context,
   return out;
 }
 
-// Returns the value of a member of a mapping, or null.
-const YamlNode* ValueOf(const YamlNode& node, std::string_view key) {
-  if (!node.IsMapping()) return nullptr;
-  for (const YamlMember& member : node.members) {
-    if (member.key.text == key) return &member.value;
-  }
-  return nullptr;
-}
-
 class AuditReader {
  public:
   AuditReader(const YamlContext& context, const Target& target,
@@ -167,10 +158,10 @@ std::optional<AuditInput> ReadTargetAudit(const Target& target,
   Findings read;  // of the rest of the project, which has been reported
   const auto document = YamlDocument::Parse(source, read);
   if (!document) return std::nullopt;
-  const YamlNode* targets = ValueOf(document->root(), "targets");
+  const YamlNode* targets = MemberOf(document->root(), "targets");
   const YamlNode* own =
-      targets == nullptr ? nullptr : ValueOf(*targets, target.name);
-  const YamlNode* node = own == nullptr ? nullptr : ValueOf(*own, "audit");
+      targets == nullptr ? nullptr : MemberOf(*targets, target.name);
+  const YamlNode* node = own == nullptr ? nullptr : MemberOf(*own, "audit");
   if (node == nullptr) return std::nullopt;
   const YamlContext context{*document, findings};
   return AuditReader(context, target,

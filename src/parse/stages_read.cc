@@ -224,15 +224,6 @@ class StagesReader {
   StageDeclaration out_;
 };
 
-// Returns the value of a member of a mapping, or null.
-const YamlNode* ValueOf(const YamlNode& node, std::string_view key) {
-  if (!node.IsMapping()) return nullptr;
-  for (const YamlMember& member : node.members) {
-    if (member.key.text == key) return &member.value;
-  }
-  return nullptr;
-}
-
 // Reads the section at a path of keys in a file that was read before.
 std::optional<StageDeclaration> ReadAgain(
     const SourceRef& source, const std::vector<std::string_view>& path) {
@@ -246,7 +237,7 @@ std::optional<StageDeclaration> ReadAgain(
   if (!document) return std::nullopt;
   const YamlNode* node = &document->root();
   for (const std::string_view key : path) {
-    node = ValueOf(*node, key);
+    node = MemberOf(*node, key);
     if (node == nullptr) return std::nullopt;
   }
   return ReadStages({*document, reported}, *node);

@@ -11,7 +11,7 @@
 namespace shardc {
 namespace {
 
-char SeparatorOf(std::string_view pattern) {
+char PatternSeparator(std::string_view pattern) {
   const bool dot = pattern.find("\\.") != std::string_view::npos;
   const bool slash = pattern.find('/') != std::string_view::npos;
   if (dot == slash) return 0;
@@ -54,7 +54,7 @@ std::optional<StagePatterns> StagePatterns::Compile(
 
 void StagePatterns::Add(const NamePattern& pattern, Patterns& to,
                         Findings& findings) const {
-  const char own = SeparatorOf(pattern.match);
+  const char own = PatternSeparator(pattern.match);
   auto regex = Regex::Compile({pattern.match, pattern.place, '/'}, findings);
   if (!regex) return;
   to.push_back({std::move(*regex), own == separator_ ? '\0' : own});

@@ -20,7 +20,8 @@
 namespace shardc {
 namespace {
 
-bool Refuse(const JsonValue& at, std::string message, Findings& findings) {
+bool RefuseSchema(const JsonValue& at, std::string message,
+                  Findings& findings) {
   findings.Add(code::kSchema, at.place(), std::move(message));
   return false;
 }
@@ -81,7 +82,7 @@ bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
     }
     if (rule->kind() != JsonKind::kInteger || rule->integer() < 0 ||
         rule->integer() >= static_cast<int64_t>(view.rules.size())) {
-      return Refuse(*rule, "the plan has no such rule", findings);
+      return RefuseSchema(*rule, "the plan has no such rule", findings);
     }
     view.rule_of.push_back(static_cast<int32_t>(rule->integer()));
   }
@@ -89,7 +90,8 @@ bool ReadRules(const JsonValue& root, PlanView& view, Findings& findings) {
 }
 
 bool ReadAttentionSpec(const JsonValue& value, Spec& spec, Findings& findings) {
-  if (!value.IsArray()) return Refuse(value, "a spec is a list", findings);
+  if (!value.IsArray())
+    return RefuseSchema(value, "a spec is a list", findings);
   for (const JsonValue entry : value.items()) spec.push_back(GroupOf(entry));
   return true;
 }
@@ -101,7 +103,7 @@ bool ReadAttention(const JsonValue& root, PlanView& view, Findings& findings) {
   for (const JsonMember mode : attention->members()) {
     const auto parsed = ParseMode(mode.name());
     if (!parsed || !mode.value.IsObject()) {
-      return Refuse(mode.key, "this is no mode", findings);
+      return RefuseSchema(mode.key, "this is no mode", findings);
     }
     for (const JsonMember tensor : mode.value.members()) {
       PlanView::Attention one{*parsed, std::string(tensor.name()), {}};

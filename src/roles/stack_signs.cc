@@ -23,10 +23,6 @@ constexpr int64_t kLeastSide = 16;
 
 constexpr std::array<std::string_view, 3> kWeakWords = {"block", "layer", "h"};
 
-bool Contains(std::string_view part, std::string_view word) {
-  return part.find(word) != std::string_view::npos;
-}
-
 bool IsStackWord(std::string_view part) {
   return part.ends_with("layers") || part.ends_with("blocks") ||
          Contains(part, "stack") || Contains(part, "scan") ||

@@ -315,11 +315,11 @@ bool Applies(Where where, WordPlace place) {
   return false;
 }
 
+}  // namespace
+
 bool Contains(std::string_view part, std::string_view text) {
   return part.find(text) != std::string_view::npos;
 }
-
-}  // namespace
 
 Leaf LeafOfWord(std::string_view part) {
   const NamedLeaf* const row = RowOf(kLeaves, part);

@@ -28,6 +28,7 @@ Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence);
 // kOther for any other word.
 Role RoleBelow(std::string_view part);
 
+bool Contains(std::string_view part, std::string_view text);
 bool NamesAttention(std::string_view part);
 bool NamesNorm(std::string_view part);
 bool NamesExperts(std::string_view part, Confidence least);

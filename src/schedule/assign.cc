@@ -17,7 +17,7 @@
 namespace shardc::schedule {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 // The time of the longest stage, then the bytes of the fullest one.
 using Score = std::pair<double, int64_t>;
@@ -36,8 +36,8 @@ std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
     bytes[i + 1] = (Size(bytes[i]) + units[i].bytes).value();
     kept[i + 1] = (Size(kept[i]) + units[i].kept).value();
   }
-  std::vector<std::vector<Score>> best(stages + 1,
-                                       std::vector<Score>(n + 1, {kNever, 0}));
+  std::vector<std::vector<Score>> best(
+      stages + 1, std::vector<Score>(n + 1, {kImpossible, 0}));
   std::vector<std::vector<size_t>> from(stages + 1,
                                         std::vector<size_t>(n + 1, 0));
   best[0][0] = {0, 0};
@@ -48,7 +48,7 @@ std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
     for (size_t b = least; b <= most; ++b) {
       for (size_t a = s == 1 ? 0 : 1; a <= b; ++a) {
         if (s == 1 && a > 0) break;
-        if (best[s - 1][a].first == kNever) continue;
+        if (best[s - 1][a].first == kImpossible) continue;
         const int64_t held = (Size(bytes[b] - bytes[a]) +
                               Size(kept[b] - kept[a]) * in_flight[s - 1])
                                  .value();
@@ -62,7 +62,7 @@ std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
       }
     }
   }
-  if (best[stages][n].first == kNever) return std::nullopt;
+  if (best[stages][n].first == kImpossible) return std::nullopt;
   StageBounds out(stages + 1, 0);
   out[stages] = static_cast<int64_t>(n);
   size_t at = n;

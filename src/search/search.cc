@@ -25,7 +25,7 @@
 namespace shardc::search {
 namespace {
 
-constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 // The indices of a setting among those of `fit`, or of `suggest`, which keeps
 // nothing; empty if the grid lacks it.
@@ -76,7 +76,7 @@ std::optional<double> UsualSeconds(const Pricer& pricer,
                                    const cost::Settings& usual,
                                    double most_seconds,
                                    const Deadline& deadline) {
-  double out = kForever;
+  double out = kNoTime;
   const auto order = OrderOf(candidates, bounds, [&](uint32_t i) {
     RuleChanges changes = options[candidates[i].option].changes;
     changes.batch_over_experts = false;
@@ -191,7 +191,7 @@ Found Search(const Request& request) {
         "the comparison with what `fit` and `suggest` choose");
   }
   const Point winner =
-      WinnerOf(points, candidates, grid, usual.value_or(kForever));
+      WinnerOf(points, candidates, grid, usual.value_or(kNoTime));
   out.winner = describe(winner);
   out.winner->file =
       options.FileFor(candidates[winner.candidate].option, out.winner->mesh);

@@ -12,6 +12,8 @@
 #include <iterator>
 #include <system_error>
 
+#include "source/boundary.h"
+
 namespace shardc {
 namespace {
 
@@ -30,14 +32,6 @@ std::string Below(const fs::path& path, const fs::path& root) {
   return relative.generic_string();
 }
 
-fs::path GitRoot(const fs::path& here) {
-  std::error_code error;
-  for (fs::path folder = here;; folder = folder.parent_path()) {
-    if (fs::exists(folder / ".git", error)) return folder;
-    if (folder == folder.parent_path()) return {};
-  }
-}
-
 }  // namespace
 
 Repository Repository::Find(const std::string& workspace) {
@@ -45,7 +39,7 @@ Repository Repository::Find(const std::string& workspace) {
   Repository out;
   const fs::path here = fs::current_path(error);
   fs::path root = workspace;
-  if (root.empty()) root = GitRoot(here);
+  if (root.empty()) root = RepositoryRoot(here.string());
   if (root.empty()) root = here;
   out.here_ = here.string();
   out.root_ = RealPath(here / root).string();

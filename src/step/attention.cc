@@ -21,10 +21,6 @@
 namespace shardc::step {
 namespace {
 
-bool Holds(const Labels& labels, LabelId label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 // A block of keys and values, and the positions of its keys.
 struct Block {
   std::vector<ValueId> keys = {};
@@ -149,7 +145,7 @@ class Writer {
     const Labels labels = write_.LabelsOf(x);
     const bool shared =
         std::any_of(heads_.begin(), heads_.end(),
-                    [&](LabelId head) { return Holds(labels, head); });
+                    [&](LabelId head) { return HasLabel(labels, head); });
     // A value to repeat has the labels batch, blocks, keys, heads and the
     // contracted one.
     if (labels.size() < Leading().size() + 3 || shared) return x;

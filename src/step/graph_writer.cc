@@ -18,9 +18,12 @@ GraphWriter::GraphWriter(Graph& graph)
   }
 }
 
-bool GraphWriter::Has(ValueId value, LabelId label) const {
-  const Labels& labels = LabelsOf(value);
+bool HasLabel(const Labels& labels, LabelId label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+bool GraphWriter::Has(ValueId value, LabelId label) const {
+  return HasLabel(LabelsOf(value), label);
 }
 
 Labels GraphWriter::Without(const Labels& labels, LabelId gone) {

@@ -20,6 +20,8 @@ namespace shardc::step {
 
 using Labels = std::vector<LabelId>;
 
+bool HasLabel(const Labels& labels, LabelId label);
+
 class GraphWriter {
  public:
   explicit GraphWriter(Graph& graph);

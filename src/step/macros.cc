@@ -18,10 +18,6 @@ const DimLabel& At(GraphWriter& write, LabelId label) {
   return write.graph().labels[AsIndex(label)];
 }
 
-bool Holds(const Labels& labels, LabelId label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 ValueId Negative(GraphWriter& write, ValueId x) {
   return write.Scaled(x, {-1, {}});
 }
@@ -98,10 +94,10 @@ ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
   const bool stacked = common.size() > 1;  // the first label is the experts'
   for (const LabelId label : write.LabelsOf(x)) {
     const bool kept = stacked && label == common[0];
-    if (!Holds(common, label) || kept) out.push_back(label);
+    if (!HasLabel(common, label) || kept) out.push_back(label);
   }
   for (const LabelId label : stored) {
-    if (!Holds(common, label)) out.push_back(label);
+    if (!HasLabel(common, label)) out.push_back(label);
   }
   ValueId y = write.Einsum(x, weight, std::move(out));
   if (bias != kNoValue) y = write.Add({y, bias});
@@ -325,7 +321,7 @@ LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
 ValueId Apart(GraphWriter& write, ValueId weight, LabelId experts) {
   const Labels labels = write.LabelsOf(weight);
   for (const LabelId label : labels) {
-    if (Holds(At(write, label).factors, experts)) {
+    if (HasLabel(At(write, label).factors, experts)) {
       return write.Split(weight, label);
     }
   }

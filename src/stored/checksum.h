@@ -12,6 +12,8 @@
 
 namespace shardc {
 
+inline constexpr size_t kCrc32cBytes = 4;
+
 // The checksum of `bytes` after a text with the checksum `before` (0: no text).
 uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 

@@ -26,7 +26,6 @@ namespace {
 constexpr size_t kBuffer = size_t{1} << 17;
 // The most bytes that a compressor adds to data that it cannot compress.
 constexpr int64_t kSlackBytes = 1 << 16;
-constexpr size_t kChecksumBytes = 4;
 
 // Appends what was decoded; returns false above the limit.
 bool Append(std::string_view decoded, int64_t limit_bytes, std::string& out,
@@ -40,13 +39,13 @@ bool Append(std::string_view decoded, int64_t limit_bytes, std::string& out,
 }
 
 std::optional<std::string> CheckedPart(std::string bytes, std::string* why) {
-  if (bytes.size() < kChecksumBytes) {
+  if (bytes.size() < kCrc32cBytes) {
     *why = "it is too short for a checksum";
     return std::nullopt;
   }
-  const uint64_t stored = LittleEndian(
-      std::string_view(bytes).substr(bytes.size() - kChecksumBytes));
-  bytes.resize(bytes.size() - kChecksumBytes);
+  const uint64_t stored =
+      LittleEndian(std::string_view(bytes).substr(bytes.size() - kCrc32cBytes));
+  bytes.resize(bytes.size() - kCrc32cBytes);
   if (Crc32c(bytes) == stored) return bytes;
   *why = "its checksum differs from the one stored with it";
   return std::nullopt;

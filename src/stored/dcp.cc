@@ -259,7 +259,7 @@ std::optional<Tree> Open(const Folder& folder, Findings& findings) {
 
 }  // namespace
 
-extern const Format kDcp;
-const Format kDcp{kName, Detect, Open};
+extern const Format kDcpFolder;
+const Format kDcpFolder{kName, Detect, Open};
 
 }  // namespace shardc::stored

@@ -31,8 +31,6 @@ namespace {
 using Type = PickleValue::Type;
 using Use = PickleGlobal::Use;
 
-// torch allows 64 dimensions.
-constexpr size_t kMaxDims = 64;
 constexpr size_t kMaxNameBytes = 4096;
 
 std::vector<PickleGlobal> MetadataGlobals() {
@@ -127,7 +125,7 @@ class MetadataReader {
       value = arguments[0];
     }
     if ((value.type() != Type::kTuple && value.type() != Type::kList) ||
-        value.size() > kMaxDims) {
+        value.size() > kMostTensorDims) {
       return std::nullopt;
     }
     Shape out(value.size());

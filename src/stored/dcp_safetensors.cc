@@ -31,7 +31,7 @@
 namespace shardc::stored {
 namespace {
 
-constexpr std::string_view kName = "safetensors shards of PyTorch DCP";
+constexpr std::string_view kShardsName = "safetensors shards of PyTorch DCP";
 constexpr std::string_view kEnding = ".safetensors";
 constexpr std::string_view kInfo = "DCP_SHARDING_INFO";
 constexpr std::string_view kIndexEnding = ".safetensors.index.json";
@@ -54,7 +54,7 @@ bool HasInfo(const std::string& path) {
          head->find(kInfo) != std::string::npos;
 }
 
-bool Detect(const Folder& folder) {
+bool DetectShards(const Folder& folder) {
   for (const std::string& name : folder.names) {
     if (!name.ends_with(kEnding)) continue;
     return HasInfo(folder.PathOf(name));
@@ -128,7 +128,7 @@ class ShardOpener {
           "process saved the checkpoint");
     }
     tree_.path = folder_.path;
-    tree_.form = kName;
+    tree_.form = kShardsName;
     tree_.reader = std::move(reader_);
     return std::move(tree_);
   }
@@ -352,13 +352,13 @@ class ShardOpener {
   int64_t end_ = 0;  // of the tensors of the file that is read
 };
 
-std::optional<Tree> Open(const Folder& folder, Findings& findings) {
+std::optional<Tree> OpenShards(const Folder& folder, Findings& findings) {
   return ShardOpener(folder, findings).Open();
 }
 
 }  // namespace
 
 extern const Format kDcpSafetensors;
-const Format kDcpSafetensors{kName, Detect, Open};
+const Format kDcpSafetensors{kShardsName, DetectShards, OpenShards};
 
 }  // namespace shardc::stored

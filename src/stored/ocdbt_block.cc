@@ -20,7 +20,6 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kHeadBytes = 12;
-constexpr size_t kChecksumBytes = 4;
 constexpr size_t kPathLimitBytes = 4096;
 // The most bytes that a decoded table of files may take, its paths included.
 constexpr size_t kTableLimitBytes = size_t{64} << 20;
@@ -151,7 +150,7 @@ std::optional<std::string> OpenBlock(std::string_view block, BlockKind kind,
                  "copy or save the checkpoint again");
     return std::nullopt;
   };
-  if (block.size() < kHeadBytes + 2 + kChecksumBytes) {
+  if (block.size() < kHeadBytes + 2 + kCrc32cBytes) {
     return refuse("has only " +
                   Counted(static_cast<int64_t>(block.size()), "byte"));
   }
@@ -163,9 +162,9 @@ std::optional<std::string> OpenBlock(std::string_view block, BlockKind kind,
     return refuse("states another length than its " +
                   Counted(static_cast<int64_t>(block.size()), "byte"));
   }
-  const auto checked = block.substr(0, block.size() - kChecksumBytes);
+  const auto checked = block.substr(0, block.size() - kCrc32cBytes);
   BlockCursor tail(block.substr(checked.size()));
-  if (tail.Little(kChecksumBytes) != Crc32c(checked)) {
+  if (tail.Little(kCrc32cBytes) != Crc32c(checked)) {
     return refuse("does not have the checksum that is stored with it");
   }
   BlockCursor cursor(checked.substr(kHeadBytes));

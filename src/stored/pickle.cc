@@ -29,7 +29,7 @@ using enum pickle::Op;
 using Type = PickleValue::Type;
 using Use = PickleGlobal::Use;
 
-constexpr uint32_t kAbsent = PickleValue::kNoId;
+constexpr uint32_t kNoNode = PickleValue::kNoId;
 
 }  // namespace
 
@@ -111,7 +111,7 @@ class PickleParser {
   }
   // Pushes a value that is stored once, because pickles repeat it often.
   bool PushShared(Node node, uint32_t* shared) {
-    if (*shared == kAbsent && !Add(node, shared)) return false;
+    if (*shared == kNoNode && !Add(node, shared)) return false;
     return Push(*shared);
   }
   bool PushInt(int64_t value) {
@@ -138,7 +138,7 @@ class PickleParser {
   bool PushText(size_t length_bytes) {
     uint64_t length = 0;
     if (!Unsigned(length_bytes, &length)) return false;
-    if (length > bytes_.size() - at_ || length >= kAbsent) return Truncated();
+    if (length > bytes_.size() - at_ || length >= kNoNode) return Truncated();
     if (!IsUtf8(bytes_.substr(at_, length))) {
       return Refuse("a text of the pickle is not UTF-8");
     }
@@ -205,7 +205,7 @@ class PickleParser {
     const auto globals = options_.globals;
     for (size_t i = 0; i < globals.size(); ++i) {
       if (globals[i].module != module || globals[i].name != name) continue;
-      if (global_ids_.empty()) global_ids_.resize(globals.size(), kAbsent);
+      if (global_ids_.empty()) global_ids_.resize(globals.size(), kNoNode);
       return PushShared({Type::kGlobal, static_cast<uint32_t>(i), 0},
                         &global_ids_[i]);
     }
@@ -255,7 +255,7 @@ class PickleParser {
       return Refuse("the pickle makes an object of " + NameOf(global) +
                     " in a way that checkpoints do not");
     }
-    return PushNew({Type::kRecord, global, kAbsent});
+    return PushNew({Type::kRecord, global, kNoNode});
   }
   bool Call() {
     uint32_t arguments = 0;
@@ -290,7 +290,7 @@ class PickleParser {
       return Underflow();
     }
     Node& node = out_.nodes_[stack_.back()];
-    if (node.type != Type::kRecord || node.value != kAbsent) {
+    if (node.type != Type::kRecord || node.value != kNoNode) {
       return Refuse(
           "the pickle sets the state of a value that has none to set");
     }
@@ -314,14 +314,14 @@ class PickleParser {
                     ", and there are " + std::to_string(memo_.size()) +
                     " before it");
     }
-    if (number >= memo_.size()) memo_.resize(number + 1, kAbsent);
+    if (number >= memo_.size()) memo_.resize(number + 1, kNoNode);
     memo_[number] = stack_.back();
     return true;
   }
   bool Get(size_t bytes) {
     uint64_t number = 0;
     if (!Unsigned(bytes, &number)) return false;
-    if (number >= memo_.size() || memo_[number] == kAbsent) {
+    if (number >= memo_.size() || memo_[number] == kNoNode) {
       return Refuse("the pickle refers to value " + std::to_string(number) +
                     " of its memo, which was never set");
     }
@@ -481,12 +481,12 @@ class PickleParser {
   std::vector<size_t> marks_;  // heights of the stack
   std::vector<uint32_t> memo_;
   // Ids of shared values.
-  std::vector<uint32_t> small_ = std::vector<uint32_t>(256, kAbsent);
+  std::vector<uint32_t> small_ = std::vector<uint32_t>(256, kNoNode);
   std::vector<uint32_t> global_ids_;
-  uint32_t none_ = kAbsent;
-  uint32_t true_ = kAbsent;
-  uint32_t false_ = kAbsent;
-  uint32_t empty_tuple_ = kAbsent;
+  uint32_t none_ = kNoNode;
+  uint32_t true_ = kNoNode;
+  uint32_t false_ = kNoNode;
+  uint32_t empty_tuple_ = kNoNode;
 };
 
 std::optional<Pickle> Pickle::Parse(std::string_view bytes,

@@ -18,6 +18,10 @@
 
 namespace shardc::stored {
 
+// The most dimensions of a tensor that a file of PyTorch may describe; PyTorch
+// itself has this limit.
+inline constexpr size_t kMostTensorDims = 64;
+
 // A global name that a pickle may contain, and what it may be used for.
 struct PickleGlobal {
   enum class Use : uint8_t {

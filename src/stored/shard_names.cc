@@ -22,8 +22,8 @@
 namespace shardc::stored {
 namespace {
 
-constexpr std::string_view kEnding = ".safetensors";
-constexpr std::string_view kOf = "-of-";
+constexpr std::string_view kShardEnding = ".safetensors";
+constexpr std::string_view kCountMark = "-of-";
 constexpr std::string_view kShard = "shard-";
 constexpr size_t kMostDigits = 9;
 constexpr int64_t kMostShown = 8;
@@ -124,7 +124,8 @@ bool RefuseSeries(const Folder& folder, const std::string& prefix,
                            static_cast<int64_t>(series.numbers.size())) +
             " of them is present: " +
             ListOf(AbsentOf(series.numbers, count), prefix,
-                   std::string(kOf) + FiveDigits(count) + std::string(kEnding)),
+                   std::string(kCountMark) + FiveDigits(count) +
+                       std::string(kShardEnding)),
         "copy the files of all ranks to this folder", findings);
   }
   return refused;
@@ -133,8 +134,8 @@ bool RefuseSeries(const Folder& folder, const std::string& prefix,
 }  // namespace
 
 std::optional<ShardName> ParseShardName(std::string_view name) {
-  if (!name.ends_with(kEnding)) return std::nullopt;
-  name.remove_suffix(kEnding.size());
+  if (!name.ends_with(kShardEnding)) return std::nullopt;
+  name.remove_suffix(kShardEnding.size());
   ShardName out;
   if (name.starts_with(kShard)) {
     const std::string_view rest = name.substr(kShard.size());
@@ -145,9 +146,9 @@ std::optional<ShardName> ParseShardName(std::string_view name) {
       name = rest.substr(dash + 1);
     }
   }
-  const size_t of = name.rfind(kOf);
+  const size_t of = name.rfind(kCountMark);
   if (of == std::string_view::npos) return std::nullopt;
-  const auto count = Number(name.substr(of + kOf.size()));
+  const auto count = Number(name.substr(of + kCountMark.size()));
   const size_t dash = name.substr(0, of).rfind('-');
   const size_t begin = dash == std::string_view::npos ? 0 : dash + 1;
   const auto number = Number(name.substr(begin, of - begin));
@@ -184,7 +185,7 @@ bool RefuseMissingShards(const Folder& folder, Findings& findings) {
 bool HasFirstRankAlone(const Folder& folder) {
   bool first = false;
   for (const std::string& name : folder.names) {
-    if (!name.ends_with(kEnding)) continue;
+    if (!name.ends_with(kShardEnding)) continue;
     const auto parsed = ParseShardName(name);
     if (!parsed || parsed->rank != 1) return false;
     first = true;

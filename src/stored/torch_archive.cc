@@ -30,7 +30,6 @@ using Use = PickleGlobal::Use;
 
 // The pickle of a tensor has a few hundred bytes.
 constexpr int64_t kMaxPickleBytes = 1 << 16;
-constexpr size_t kMaxDims = 64;
 
 std::vector<PickleGlobal> TensorGlobals() {
   std::vector<PickleGlobal> out = {
@@ -50,7 +49,7 @@ std::vector<PickleGlobal> TensorGlobals() {
 }
 
 std::optional<Shape> ReadSizes(const PickleValue& value) {
-  if (value.type() != Type::kTuple || value.size() > kMaxDims) {
+  if (value.type() != Type::kTuple || value.size() > kMostTensorDims) {
     return std::nullopt;
   }
   Shape out(value.size());

@@ -52,7 +52,7 @@ struct Tensor {
   std::vector<Piece> pieces;
 };
 
-struct Value {
+struct SavedValue {
   std::vector<std::string> path;
   std::vector<bool> in_sequence;
   Piece piece;
@@ -65,12 +65,12 @@ class MetadataPickle {
   explicit MetadataPickle(std::span<const std::string> files) : files_(files) {}
 
   std::string Of(std::span<const Tensor> tensors,
-                 std::span<const Value> values) {
+                 std::span<const SavedValue> values) {
     Begin(kModule, "Metadata");
     Member("state_dict_metadata", [&] {
       Dictionary([&] {
         for (const Tensor& tensor : tensors) AddTensor(tensor);
-        for (const Value& value : values) {
+        for (const SavedValue& value : values) {
           out_.Text(StorageName(value.path));
           NewRecord(kModule, "BytesStorageMetadata");
         }
@@ -81,7 +81,7 @@ class MetadataPickle {
         for (const Tensor& tensor : tensors) {
           AddPath(tensor.array->path, tensor.array->in_sequence);
         }
-        for (const Value& value : values) {
+        for (const SavedValue& value : values) {
           AddPath(value.path, value.in_sequence);
         }
       });
@@ -94,7 +94,7 @@ class MetadataPickle {
             AddPlace(tensor.array->key, piece, number++);
           }
         }
-        for (const Value& value : values) {
+        for (const SavedValue& value : values) {
           AddPlace(StorageName(value.path), value.piece, std::nullopt);
         }
       });
@@ -289,7 +289,7 @@ class DcpWriter {
   }
 
   bool AddValue(const Leaf& leaf) {
-    Value& value = values_.emplace_back();
+    SavedValue& value = values_.emplace_back();
     value.path = PathOf(leaf);
     value.in_sequence = leaf.in_sequence;
     return leaf.place ? Copy(*leaf.place, value.piece)
@@ -326,7 +326,7 @@ class DcpWriter {
   NewFile file_;  // the first data file
   Findings& findings_;
   std::vector<Tensor> tensors_;
-  std::vector<Value> values_;
+  std::vector<SavedValue> values_;
 };
 
 class DcpFormat : public PartsFormat {

@@ -25,7 +25,7 @@ namespace {
 // tensorstore's defaults, which the manifest repeats.
 constexpr uint64_t kNodeLimitBytes = 100'000'000;
 constexpr uint64_t kVersionArityLog2 = 4;
-constexpr uint64_t kAbsent = UINT64_MAX;
+constexpr uint64_t kNoRoot = UINT64_MAX;
 constexpr std::string_view kManifestMagic = "\x0c\xdb\x3a\x2a";
 constexpr std::string_view kNodeMagic = "\x0c\xdb\x20\xde";
 
@@ -205,8 +205,8 @@ bool OcdbtWriter::Finish(Findings& findings) {
   AppendVarint(versions, 1);
   versions += static_cast<char>(height);
   AppendVarint(versions, 0);  // file
-  AppendVarint(versions, empty ? kAbsent : static_cast<uint64_t>(root->offset));
-  AppendVarint(versions, empty ? kAbsent : static_cast<uint64_t>(root->bytes));
+  AppendVarint(versions, empty ? kNoRoot : static_cast<uint64_t>(root->offset));
+  AppendVarint(versions, empty ? kNoRoot : static_cast<uint64_t>(root->bytes));
   AppendVarint(versions, root->keys);
   AppendVarint(versions, root->tree_bytes);
   AppendVarint(versions, root->value_bytes);

@@ -21,7 +21,6 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kLocalBytes = 30;
 constexpr size_t kOthersBytes = 2048;  // about all but the elements
 constexpr uint64_t kFirstDay = 0x21;   // 1 January 1980
 
@@ -33,7 +32,7 @@ class ZipWriter {
     const std::string name = "archive/" + std::string(member);
     const size_t offset = out_.size();
     // The padding is an extra field with a head of 4 bytes.
-    const size_t before = offset + kLocalBytes + name.size() + 4;
+    const size_t before = offset + size_t{kZipLocalBytes} + name.size() + 4;
     const size_t padding = (kAlignment - before % kAlignment) % kAlignment;
     std::string head;
     AppendHead(head, ZipCrc(bytes), bytes.size(), name.size());

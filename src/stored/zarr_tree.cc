@@ -17,6 +17,7 @@
 #include "source/little_endian.h"
 #include "source/utf8.h"
 #include "source/wording.h"
+#include "stored/checksum.h"
 #include "stored/codecs.h"
 #include "stored/zarr.h"
 
@@ -27,8 +28,7 @@ constexpr int64_t kMetadataLimitBytes = int64_t{1} << 20;
 // A limit on fill values, which take memory without being in any file.
 constexpr int64_t kFillLimitBytes = int64_t{1} << 30;
 constexpr int64_t kEntryBytes = 16;
-constexpr int64_t kChecksumBytes = 4;
-constexpr uint64_t kAbsent = UINT64_MAX;
+constexpr uint64_t kNoChunk = UINT64_MAX;
 
 }  // namespace
 
@@ -167,7 +167,7 @@ class ZarrTree::Chunks : public ChunkReader {
             .substr(AsIndex(entry * kEntryBytes), AsIndex(kEntryBytes));
     const uint64_t offset = LittleEndian(bytes.substr(0, 8));
     const uint64_t length = LittleEndian(bytes.substr(8));
-    if (offset == kAbsent && length == kAbsent) {
+    if (offset == kNoChunk && length == kNoChunk) {
       part.absent = true;
       part.bytes = 0;
       return true;
@@ -196,8 +196,8 @@ class ZarrTree::Chunks : public ChunkReader {
       if (last_ != nullptr && last_->key == part.key) return last_;
     }
     const ZarrArray& zarr = member.zarr;
-    const int64_t bytes =
-        count * kEntryBytes + (zarr.index_has_checksum ? kChecksumBytes : 0);
+    const int64_t bytes = count * kEntryBytes +
+                          (zarr.index_has_checksum ? int64_t{kCrc32cBytes} : 0);
     if (bytes > part.value.bytes) {
       Refuse(member, part, code::kSize,
              "has " + CountText(part.value.bytes) +

@@ -26,8 +26,7 @@ namespace {
 constexpr int64_t kEndBytes = 22;
 constexpr int64_t kLocatorBytes = 20;
 constexpr int64_t kWideEndBytes = 56;
-constexpr size_t kEntryBytes = 46;
-constexpr int64_t kLocalBytes = 30;
+constexpr size_t kDirectoryEntryBytes = 46;
 // An archive of one tensor has 7 members with short names.
 constexpr int64_t kMaxDirectoryBytes = 1 << 16;
 constexpr uint64_t kSeeWide = 0xFFFFFFFF;
@@ -57,14 +56,15 @@ class ZipReader {
 
   std::optional<int64_t> DataOffset(const ZipMember& member) {
     std::string local;
-    if (!Part(member.header_offset, kLocalBytes, &local)) return std::nullopt;
+    if (!Part(member.header_offset, kZipLocalBytes, &local))
+      return std::nullopt;
     if (!local.starts_with("PK\3\4")) {
       Refuse("member " + member.name + " has no header");
       return std::nullopt;
     }
     const auto skipped =
         static_cast<int64_t>(Number(local, 26, 2) + Number(local, 28, 2));
-    const int64_t begin = member.header_offset + kLocalBytes + skipped;
+    const int64_t begin = member.header_offset + kZipLocalBytes + skipped;
     if (begin > bytes_ || member.bytes > bytes_ - begin) {
       Refuse("member " + member.name + " ends outside the archive");
       return std::nullopt;
@@ -108,7 +108,7 @@ class ZipReader {
       size = Number(wide, 40, 8);
       begin = Number(wide, 48, 8);
     }
-    if (size > kMaxDirectoryBytes || *count > size / kEntryBytes ||
+    if (size > kMaxDirectoryBytes || *count > size / kDirectoryEntryBytes ||
         begin > static_cast<uint64_t>(bytes_)) {
       return Refuse("its directory has " + std::to_string(*count) +
                     " entries in " + std::to_string(size) + " bytes");
@@ -133,7 +133,7 @@ class ZipReader {
 
   bool ReadEntry(std::string_view directory, size_t* at, ZipMember& member) {
     const std::string_view entry = directory.substr(*at);
-    if (entry.size() < kEntryBytes || !entry.starts_with("PK\1\2")) {
+    if (entry.size() < kDirectoryEntryBytes || !entry.starts_with("PK\1\2")) {
       return Refuse("its directory is malformed");
     }
     const uint64_t flags = Number(entry, 8, 2);
@@ -141,14 +141,14 @@ class ZipReader {
     const size_t name = Number(entry, 28, 2);
     const size_t extra = Number(entry, 30, 2);
     const size_t comment = Number(entry, 32, 2);
-    if (entry.size() < kEntryBytes + name + extra + comment) {
+    if (entry.size() < kDirectoryEntryBytes + name + extra + comment) {
       return Refuse("its directory is malformed");
     }
-    member.name = entry.substr(kEntryBytes, name);
+    member.name = entry.substr(kDirectoryEntryBytes, name);
     member.crc = static_cast<uint32_t>(Number(entry, 16, 4));
     uint64_t sizes[3] = {Number(entry, 24, 4), Number(entry, 20, 4),
                          Number(entry, 42, 4)};
-    TakeWide(entry.substr(kEntryBytes + name, extra), sizes);
+    TakeWide(entry.substr(kDirectoryEntryBytes + name, extra), sizes);
     if ((flags & 1) != 0 || method != 0 || sizes[0] != sizes[1]) {
       return Refuse("a member is compressed or encrypted");
     }
@@ -158,7 +158,7 @@ class ZipReader {
     }
     member.bytes = static_cast<int64_t>(sizes[0]);
     member.header_offset = static_cast<int64_t>(sizes[2]);
-    *at += kEntryBytes + name + extra + comment;
+    *at += kDirectoryEntryBytes + name + extra + comment;
     return true;
   }
 

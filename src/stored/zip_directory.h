@@ -12,6 +12,9 @@
 
 namespace shardc::stored {
 
+// The bytes of a local header before its name and extra fields.
+inline constexpr int64_t kZipLocalBytes = 30;
+
 struct ZipMember {
   std::string name;
   int64_t header_offset = 0;  // of its local header, from the archive's start

@@ -178,6 +178,14 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
   return YamlDocument(std::move(source), std::move(*root));
 }
 
+const YamlNode* MemberOf(const YamlNode& node, std::string_view key) {
+  if (!node.IsMapping()) return nullptr;
+  for (const YamlMember& member : node.members) {
+    if (member.key.text == key) return &member.value;
+  }
+  return nullptr;
+}
+
 const YamlNode* FindNode(const YamlNode& root, const Place& place) {
   if (root.begin == place.begin && root.end == place.end) return &root;
   for (const YamlNode& item : root.items) {

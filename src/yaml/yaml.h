@@ -77,6 +77,9 @@ class YamlDocument {
   YamlNode root_;
 };
 
+// Returns the value of a member of a mapping; null if there is none.
+const YamlNode* MemberOf(const YamlNode& node, std::string_view key);
+
 // Returns the node at a place of a file that was read before; null if there is
 // none.
 const YamlNode* FindNode(const YamlNode& root, const Place& place);

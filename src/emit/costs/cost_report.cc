@@ -23,10 +23,6 @@ namespace {
 using cost::Component;
 using cost::Report;
 
-std::string BytesOr(const std::optional<int64_t>& bytes) {
-  return bytes ? BytesText(*bytes) : "-";
-}
-
 // Returns whether the report has the component in its mode.
 bool Shown(const Report& report, Component one) {
   const auto& bytes = report.memory.most.Of(one);

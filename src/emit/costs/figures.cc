@@ -4,7 +4,13 @@
 #include <cstdio>
 #include <utility>
 
+#include "source/wording.h"
+
 namespace shardc {
+
+std::string BytesOr(const std::optional<int64_t>& bytes) {
+  return bytes ? BytesText(*bytes) : "-";
+}
 
 std::string SecondsText(double seconds) {
   const std::array<std::pair<double, const char*>, 3> units = {

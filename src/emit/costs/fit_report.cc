@@ -108,7 +108,7 @@ bool Ties(const std::vector<FitMesh>& meshes, size_t i) {
   return meshes[i].rank && (same(i + 1) || (i > 0 && same(i - 1)));
 }
 
-std::string ChangeText(const cost::FitReport& report) {
+std::string NearestChange(const cost::FitReport& report) {
   if (!report.change) return "";
   std::string out = "with";
   for (const std::string& flag : report.change->flags) out += " " + flag;
@@ -141,7 +141,7 @@ std::string VerdictText(const cost::FitReport& report, int64_t fitting,
   const FitMesh* nearest = cost::NearestToFit(report.meshes);
   if (nearest != nullptr) {
     return out + "nearest: " + AxesText(nearest->mesh) + ", " +
-           FreeText(*nearest) + "\n" + ChangeText(report);
+           FreeText(*nearest) + "\n" + NearestChange(report);
   }
   if (report.meshes.empty()) return out;
   const FitMesh& first = report.meshes.front();

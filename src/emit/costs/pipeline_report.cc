@@ -56,10 +56,6 @@ std::string LayersText(const PipelineCost& cost,
   return out;
 }
 
-std::string BytesOr(const std::optional<int64_t>& bytes) {
-  return bytes ? BytesText(*bytes) : "-";
-}
-
 std::string CountsText(const std::vector<int64_t>& layers) {
   std::string out;
   for (const int64_t one : layers) {

@@ -33,13 +33,13 @@ def mesh(devices=None):
         raise ValueError(f"{count} devices are needed, {len(devices)} given")
 )";
 
-constexpr std::string_view kOneSlice =
+constexpr std::string_view kMeshOfOneSlice =
     R"(    grid = numpy.array(devices, dtype=object).reshape(tuple(AXES.values()))
 )";
 
 // All devices of a slice are numbered before those of the next slice. The
 // slices are the outer part of each axis.
-constexpr std::string_view kSlices =
+constexpr std::string_view kMeshOfSlices =
     R"(    slices, rank = tuple(DCN.values()), len(AXES)
     inner = tuple(size // DCN[axis] for axis, size in AXES.items())
     grid = numpy.array(devices, dtype=object).reshape(slices + inner)
@@ -216,7 +216,7 @@ void WriteJax(const Request& request, Sink& out, Findings& findings) {
              "\n");
   WriteSpecs(plan, out);
   out.Append(kDevices);
-  out.Append(plan.mesh.slices == 1 ? kOneSlice : kSlices);
+  out.Append(plan.mesh.slices == 1 ? kMeshOfOneSlice : kMeshOfSlices);
   out.Append(kMesh);
   out.Append("\n");
   out.Append(shared.code);

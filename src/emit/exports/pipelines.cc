@@ -82,7 +82,8 @@ std::string LayoutText(const std::vector<ExportedStage>& stages) {
   return out;
 }
 
-void WriteMegatron(const Request& request, Sink& out, Findings& findings) {
+void WriteMegatronStages(const Request& request, Sink& out,
+                         Findings& findings) {
   const schedule::Table& table = request.pipeline->table;
   if (!HasSchedule(request, "megatron-pipeline", {"1f1b", "interleaved"},
                    findings)) {
@@ -110,7 +111,7 @@ bool IsEven(const std::vector<ExportedStage>& stages) {
                      });
 }
 
-void WriteMaxtext(const Request& request, Sink& out, Findings& findings) {
+void WriteMaxtextStages(const Request& request, Sink& out, Findings& findings) {
   const schedule::Table& table = request.pipeline->table;
   if (!HasSchedule(request, "maxtext-pipeline",
                    {"gpipe", "looped-bfs", "interleaved"}, findings)) {
@@ -147,7 +148,7 @@ void WriteMaxtext(const Request& request, Sink& out, Findings& findings) {
   line("num_pipeline_microbatches", table.microbatches);
 }
 
-void WriteVllm(const Request& request, Sink& out, Findings& findings) {
+void WriteVllmStages(const Request& request, Sink& out, Findings& findings) {
   const schedule::Table& table = request.pipeline->table;
   const auto stages = StagesOf(request, "vllm-pipeline", findings);
   if (!stages) return;
@@ -172,12 +173,12 @@ constexpr Exporter kTorchPipeline{
     "text|json", kFlags, WriteTorch};
 constexpr Exporter kMegatronPipeline{
     "megatron-pipeline", "Megatron-LM's flags of the pipeline and its layout",
-    "text", kFlags, WriteMegatron};
+    "text", kFlags, WriteMegatronStages};
 constexpr Exporter kMaxtextPipeline{"maxtext-pipeline",
                                     "MaxText's keys of the pipeline", "text",
-                                    kFlags, WriteMaxtext};
+                                    kFlags, WriteMaxtextStages};
 constexpr Exporter kVllmPipeline{
     "vllm-pipeline", "vLLM's division of layers over pipeline ranks", "text",
-    "--stages --assign", WriteVllm};
+    "--stages --assign", WriteVllmStages};
 
 }  // namespace shardc::exports

@@ -19,7 +19,8 @@ namespace {
 using picture::HostForm;
 using picture::MeshPicture;
 
-constexpr double kLeft = 56;  // px of the row numbers, as in the style sheet
+constexpr double kRowNumbers =
+    56;  // px of the row numbers, as in the style sheet
 // Widths in cells: of the gap between two columns, and of the additional gap
 // between two hosts.
 constexpr double kColumnGap = 0.07, kHostGap = 0.2;
@@ -117,7 +118,7 @@ class MeshDrawing {
     }
     if (mesh_.rows()) {
       const std::string& name = NameOf(*mesh_.rows());
-      Word("axis " + page_.AxisClass(name), 0, -kLeft, 26, name + " ↓");
+      Word("axis " + page_.AxisClass(name), 0, -kRowNumbers, 26, name + " ↓");
       for (int64_t r = 0; r < shown_rows_; r += plain_ ? 4 : 1) {
         Word("end m0", 0, -8, Y(r) + height_ / 2 + 4, std::to_string(r));
       }

@@ -17,7 +17,7 @@ namespace {
 
 using picture::ParamGroup;
 
-struct Row {
+struct ParameterRow {
   const ParamGroup* group = nullptr;
   int64_t bytes = 0;  // on the fullest device, in the first mode
   bool replicated = false, by_mode = false, corrected = false, changed = false;
@@ -36,12 +36,12 @@ std::set<std::string> ChangedNames(const Page& page) {
   return out;
 }
 
-std::vector<Row> RowsOf(const Page& page) {
+std::vector<ParameterRow> RowsOf(const Page& page) {
   const std::set<std::string> changed = ChangedNames(page);
   const picture::FoldedPlan& plan = page.plan();
-  std::vector<Row> out;
+  std::vector<ParameterRow> out;
   for (const ParamGroup& group : plan.groups()) {
-    Row row;
+    ParameterRow row;
     row.group = &group;
     row.bytes = plan.OnFullest(group, page.First()).value_or(0);
     row.by_mode = !plan.ParamOf(group).modes.empty();
@@ -54,31 +54,32 @@ std::vector<Row> RowsOf(const Page& page) {
     }
     out.push_back(row);
   }
-  std::sort(out.begin(), out.end(), [](const Row& a, const Row& b) {
-    return a.bytes != b.bytes ? a.bytes > b.bytes
-                              : a.group->shown < b.group->shown;
-  });
+  std::sort(out.begin(), out.end(),
+            [](const ParameterRow& a, const ParameterRow& b) {
+              return a.bytes != b.bytes ? a.bytes > b.bytes
+                                        : a.group->shown < b.group->shown;
+            });
   return out;
 }
 
-void WriteFilters(Page& page, const std::vector<Row>& rows) {
+void WriteFilters(Page& page, const std::vector<ParameterRow>& rows) {
   struct Filter {
     std::string_view name;
-    bool Row::*of;
+    bool ParameterRow::*of;
   };
-  constexpr Filter kFilters[] = {{"replicated", &Row::replicated},
-                                 {"differ by mode", &Row::by_mode},
-                                 {"corrected", &Row::corrected},
-                                 {"changed", &Row::changed}};
+  constexpr Filter kFilters[] = {{"replicated", &ParameterRow::replicated},
+                                 {"differ by mode", &ParameterRow::by_mode},
+                                 {"corrected", &ParameterRow::corrected},
+                                 {"changed", &ParameterRow::changed}};
   Html& html = page.html;
   html.Raw(
       "<div class=tools><fieldset class=pick><legend class=v>Show</legend>"
       "<input type=radio name=show id=f0 checked><label for=f0>all ");
   html.Count(static_cast<int64_t>(rows.size())).Raw("</label>");
   for (size_t i = 0; i < std::size(kFilters); ++i) {
-    const auto count =
-        std::count_if(rows.begin(), rows.end(),
-                      [&](const Row& row) { return row.*kFilters[i].of; });
+    const auto count = std::count_if(
+        rows.begin(), rows.end(),
+        [&](const ParameterRow& row) { return row.*kFilters[i].of; });
     if (count == 0) continue;
     const std::string id = "f" + std::to_string(i + 1);
     html.Raw("<input type=radio name=show id=" + id + "><label for=" + id);
@@ -91,7 +92,7 @@ void WriteFilters(Page& page, const std::vector<Row>& rows) {
       "\"> <span id=found class=q role=status></span></span></div>\n");
 }
 
-void WriteTags(Page& page, const Row& row) {
+void WriteTags(Page& page, const ParameterRow& row) {
   Html& html = page.html;
   const ParamGroup& group = *row.group;
   if (group.possible > group.count) {
@@ -112,7 +113,7 @@ void WriteTags(Page& page, const Row& row) {
   html.Raw("</span>");
 }
 
-void WriteRow(Page& page, const Row& row, int64_t most) {
+void WriteRow(Page& page, const ParameterRow& row, int64_t most) {
   Html& html = page.html;
   const picture::FoldedPlan& plan = page.plan();
   const ParamGroup& group = *row.group;
@@ -173,7 +174,7 @@ void WriteRow(Page& page, const Row& row, int64_t most) {
 
 void WriteParameters(Page& page) {
   Html& html = page.html;
-  const std::vector<Row> rows = RowsOf(page);
+  const std::vector<ParameterRow> rows = RowsOf(page);
   if (rows.empty()) return;
   page.Begin("parameters", "Parameters");
   html.Raw("<p class=q>");

@@ -19,22 +19,23 @@ namespace {
 
 using schedule::Cell;
 
-constexpr double kLabels = 64, kRow = 26, kBar = 20, kWidth = 1200;
+constexpr double kLabels = 64, kRow = 26, kBar = 20, kTimeline = 1200;
 constexpr double kLetterWidth = 6.7;
 
-struct Look {
+struct TaskLook {
   std::string_view fill, text;
 };
 // The looks of tasks, in the order of TaskKind, and then that of pairs.
-constexpr std::array<Look, 5> kLooks = {{{"p1", "F, forward"},
-                                         {"p4", "B, backward"},
-                                         {"r2", "I, gradients of inputs"},
-                                         {"p2", "W, gradients of weights"},
-                                         {"p5", "F and B overlapped"}}};
+constexpr std::array<TaskLook, 5> kTaskLooks = {
+    {{"p1", "F, forward"},
+     {"p4", "B, backward"},
+     {"r2", "I, gradients of inputs"},
+     {"p2", "W, gradients of weights"},
+     {"p5", "F and B overlapped"}}};
 
-const Look& LookOf(const Cell& cell) {
-  return kLooks[cell.overlapped ? kLooks.size() - 1
-                                : static_cast<size_t>(cell.task.kind)];
+const TaskLook& TaskLookOf(const Cell& cell) {
+  return kTaskLooks[cell.overlapped ? kTaskLooks.size() - 1
+                                    : static_cast<size_t>(cell.task.kind)];
 }
 
 std::string PercentText(double share) {
@@ -48,7 +49,8 @@ class Drawing {
   Drawing(const ScheduleReport& report, Html& html)
       : report_(report),
         html_(html),
-        scale_(report.timeline.step > 0 ? kWidth / report.timeline.step : 0) {}
+        scale_(report.timeline.step > 0 ? kTimeline / report.timeline.step
+                                        : 0) {}
 
   void Write() {
     const size_t rows = report_.table.rows.size();
@@ -56,7 +58,7 @@ class Drawing {
     html_.Raw("<svg role=img aria-label=\"Tasks of ");
     html_.Text(Counted(static_cast<int64_t>(rows), "rank"));
     html_.Raw(" over time; hatched parts are bubbles\" width=");
-    Number(kLabels + kWidth + 2).Raw(" height=");
+    Number(kLabels + kTimeline + 2).Raw(" height=");
     Number(kRow * static_cast<double>(rows) + 4).Raw(">\n");
     for (size_t rank = 0; rank < rows; ++rank) WriteRow(rank);
     html_.Raw("</svg></div>\n");
@@ -71,13 +73,13 @@ class Drawing {
     html_.Raw("<text x=0 y=");
     Number(top + 14).Raw(">rank ").Number(static_cast<int64_t>(rank));
     html_.Raw("</text>");
-    Bar(kLabels, top, kWidth, "hatch");
+    Bar(kLabels, top, kTimeline, "hatch");
     const auto& row = report_.table.rows[rank];
     for (size_t i = 0; i < row.size(); ++i) {
       const schedule::Interval& at = report_.timeline.cells[rank][i];
       const double begin = kLabels + at.begin * scale_;
       const double width = (at.end - at.begin) * scale_;
-      Bar(begin, top, width, std::string(LookOf(row[i]).fill) + " part");
+      Bar(begin, top, width, std::string(TaskLookOf(row[i]).fill) + " part");
       const std::string name = schedule::TaskText(row[i].task);
       if (static_cast<double>(name.size()) * kLetterWidth + 2 > width) continue;
       html_.Raw("<text class=mid x=");
@@ -96,17 +98,19 @@ class Drawing {
   }
 
   void WriteLegend() {
-    std::array<bool, kLooks.size()> there{};
+    std::array<bool, kTaskLooks.size()> there{};
     for (const auto& row : report_.table.rows) {
       for (const Cell& cell : row) {
-        there[static_cast<size_t>(&LookOf(cell) - kLooks.data())] = true;
+        there[static_cast<size_t>(&TaskLookOf(cell) - kTaskLooks.data())] =
+            true;
       }
     }
     html_.Raw("<ul class=legend>");
-    for (size_t i = 0; i < kLooks.size(); ++i) {
+    for (size_t i = 0; i < kTaskLooks.size(); ++i) {
       if (!there[i]) continue;
-      html_.Raw("<li><svg aria-hidden=true><rect class=").Raw(kLooks[i].fill);
-      html_.Raw(" width=10 height=10 /></svg>").Raw(kLooks[i].text);
+      html_.Raw("<li><svg aria-hidden=true><rect class=")
+          .Raw(kTaskLooks[i].fill);
+      html_.Raw(" width=10 height=10 /></svg>").Raw(kTaskLooks[i].text);
       html_.Raw("</li>");
     }
     html_.Raw(

@@ -28,19 +28,20 @@ using search::Sharding;
 using search::Verdict;
 using search::WhyNot;
 
-struct Cell {
+struct SearchCell {
   std::string text;
   bool right = false;
 };
 
 // A table of its own width; its first column has the heads of its rows.
-class Table {
+class SearchTable {
  public:
-  Table(Html& html, std::string_view label, const std::vector<Cell>& heads)
+  SearchTable(Html& html, std::string_view label,
+              const std::vector<SearchCell>& heads)
       : html_(html) {
     html_.Raw("<div class=s tabindex=0 role=group aria-label=\"").Text(label);
     html_.Raw("\"><table class=narrow><thead><tr>");
-    for (const Cell& head : heads) {
+    for (const SearchCell& head : heads) {
       html_.Raw(head.right ? "<th scope=col class=r>" : "<th scope=col>");
       html_.Text(head.text).Raw("</th>");
     }
@@ -48,7 +49,7 @@ class Table {
   }
   void Close() { html_.Raw("</tbody></table></div>\n"); }
 
-  void Row(const std::vector<Cell>& cells) {
+  void Row(const std::vector<SearchCell>& cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
       const bool head = i == 0;
       html_.Raw(head ? "<tr><th scope=row" : "<td");
@@ -67,7 +68,7 @@ std::string Signed(double seconds) {
   return (seconds < 0 ? "-" : "+") + SecondsText(std::abs(seconds));
 }
 
-std::string PartName(std::string_view name) {
+std::string SpacedName(std::string_view name) {
   std::string out(name);
   std::replace(out.begin(), out.end(), '_', ' ');
   return out;
@@ -241,15 +242,15 @@ class SearchPage {
   }
 
   void WriteComparison(const Sharding& winner, const Sharding* other) {
-    std::vector<Cell> heads = {{"Choice or part"}, {"Winner", true}};
+    std::vector<SearchCell> heads = {{"Choice or part"}, {"Winner", true}};
     if (other != nullptr) {
       heads.push_back({"Runner-up", true});
       heads.push_back({"Difference", true});
     }
-    Table table(html_, "Winner and runner-up", heads);
+    SearchTable table(html_, "Winner and runner-up", heads);
     const auto row = [&](const std::string& name, const auto& text,
                          const std::string& difference) {
-      std::vector<Cell> cells = {{name}, {text(winner), true}};
+      std::vector<SearchCell> cells = {{name}, {text(winner), true}};
       if (other != nullptr) {
         cells.push_back({text(*other), true});
         cells.push_back({difference, true});
@@ -284,7 +285,7 @@ class SearchPage {
           other != nullptr ? seconds(*other) - parts[i].seconds : 0.0;
       if (parts[i].seconds == 0 && more == 0) continue;
       row(
-          PartName(parts[i].name),
+          SpacedName(parts[i].name),
           [&](const Sharding& one) { return SecondsText(seconds(one)); },
           Signed(more));
     }
@@ -303,15 +304,15 @@ class SearchPage {
         "for pipelines, whose times are not calibrated. The table below has "
         "the same points.</p>\n");
     DrawFront(found_, html_);
-    Table table(html_, "Points of the front",
-                {{"Time", true},
-                 {"Memory", true},
-                 {"Of a device", true},
-                 {"Mesh"},
-                 {"Rematerialisation"},
-                 {"Micro-batches", true},
-                 {"ZeRO", true},
-                 {"Note"}});
+    SearchTable table(html_, "Points of the front",
+                      {{"Time", true},
+                       {"Memory", true},
+                       {"Of a device", true},
+                       {"Mesh"},
+                       {"Rematerialisation"},
+                       {"Micro-batches", true},
+                       {"ZeRO", true},
+                       {"Note"}});
     for (size_t i = 0; i < found_.front.size(); ++i) {
       const Sharding& one = found_.front[i];
       std::string note = i == 0 ? "fastest" : "";
@@ -338,7 +339,7 @@ class SearchPage {
     html_.Raw(
         "<p class=q>Less than 2 % apart, or 5 % where the axes differ: the "
         "expected times do not decide between these.</p>\n");
-    Table table(
+    SearchTable table(
         html_, "Ties",
         {{"Axes"}, {"Time", true}, {"Memory", true}, {"Mesh"}, {"Settings"}});
     for (const search::Tie& tie : found_.ties) {
@@ -365,13 +366,13 @@ class SearchPage {
     html_.Raw(
         "<p class=q>Each line makes one choice otherwise and all others again "
         "for it.</p>\n");
-    Table table(html_, "Alternatives",
-                {{"Change"},
-                 {"Time", true},
-                 {"Because"},
-                 {"Best mesh"},
-                 {"Settings"},
-                 {"Memory", true}});
+    SearchTable table(html_, "Alternatives",
+                      {{"Change"},
+                       {"Time", true},
+                       {"Because"},
+                       {"Best mesh"},
+                       {"Settings"},
+                       {"Memory", true}});
     for (const WhyNot& one : found_.why_not) {
       std::string change;
       for (const std::string& text : one.changes) {

@@ -8,7 +8,7 @@
 namespace shardc::imports {
 namespace {
 
-std::optional<Mesh> ReadMesh(JsonValue value, Findings& findings) {
+std::optional<Mesh> ReadDumpedMesh(JsonValue value, Findings& findings) {
   const auto names = value.Find("axis_names");
   const auto shape = value.Find("shape");
   Mesh mesh;
@@ -38,7 +38,7 @@ bool ReadParam(const JsonMember& member, Imported& imported, NamedSpec& param,
                  "`named_shardings.json` is the file that has both");
     return false;
   }
-  const auto own = ReadMesh(*mesh, findings);
+  const auto own = ReadDumpedMesh(*mesh, findings);
   if (!own) return false;
   if (!imported.mesh) imported.mesh = *own;
   if (MeshText(*imported.mesh) != MeshText(*own)) {

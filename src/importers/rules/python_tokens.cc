@@ -17,7 +17,7 @@
 namespace shardc::imports {
 namespace {
 
-constexpr size_t kByteLimit = size_t{16} << 20;
+constexpr size_t kSourceLimit = size_t{16} << 20;
 constexpr size_t kBracketLimit = 100;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -33,7 +33,7 @@ class Tokenizer {
       : source_(source), text_(source->text()), findings_(findings) {}
 
   std::optional<PyTokens> Run() {
-    if (text_.size() > kByteLimit) {
+    if (text_.size() > kSourceLimit) {
       findings_.Add(code::kLimit, {source_}, "this file is larger than 16 MiB");
       return std::nullopt;
     }

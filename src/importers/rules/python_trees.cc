@@ -14,7 +14,7 @@ namespace shardc::imports {
 namespace {
 
 // Trees of parameters are a few levels deep; this bounds the recursion.
-constexpr int kDepthLimit = 64;
+constexpr int kTreeDepthLimit = 64;
 // The maximum number of symbols, and of specs of one symbol, for which symbols
 // that are parts of others are searched.
 constexpr size_t kSymbolLimit = 50, kPlaceLimit = 100'000;
@@ -48,7 +48,7 @@ bool Parts(const PyValue& value, const auto& visit) {
 
 bool Holds(const PyValue& value, int depth) {
   if (IsSpecLike(value)) return true;
-  return depth < kDepthLimit && HasParts(value) &&
+  return depth < kTreeDepthLimit && HasParts(value) &&
          !Parts(value, [&](const PyValue*, const PyValue& part) {
            return !Holds(part, depth + 1);
          });
@@ -56,7 +56,7 @@ bool Holds(const PyValue& value, int depth) {
 
 bool Hangs(const PyValue& value, int depth) {
   if (value.is == PyIs::kUnknown) return !value.flag.empty();
-  return depth < kDepthLimit &&
+  return depth < kTreeDepthLimit &&
          !Parts(value, [&](const PyValue*, const PyValue& part) {
            return !Hangs(part, depth + 1);
          });
@@ -66,7 +66,7 @@ void AddPlaces(const PyValue& value, int depth,
                std::set<std::pair<size_t, size_t>>& out) {
   if (IsSpecLike(value)) {
     out.emplace(value.begin, value.end);
-  } else if (depth < kDepthLimit && out.size() < kPlaceLimit) {
+  } else if (depth < kTreeDepthLimit && out.size() < kPlaceLimit) {
     Parts(value, [&](const PyValue*, const PyValue& part) {
       AddPlaces(part, depth + 1, out);
       return true;
@@ -88,7 +88,7 @@ class Flattener {
       leaves_.push_back({path, value});
       return true;
     }
-    if (depth >= kDepthLimit) {
+    if (depth >= kTreeDepthLimit) {
       return Refuse(value, "this tree is nested more than 64 deep");
     }
     int64_t index = 0;

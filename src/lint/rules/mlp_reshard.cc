@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kPacked = 16;
 
 // One of two consecutive projections, and the dimension that they share.
-struct Side {
+struct MlpSide {
   const ParameterGroup& group;
   int dim = -1;  // -1: the orientation is unknown
   int rank = 0;
@@ -28,8 +28,9 @@ struct Side {
 // Finds the output dimension of the first projection or the input dimension of
 // the second. A dimension that counts scanned layers is skipped, as in [in,
 // layers, out].
-Side SideOf(const Facts& facts, const LayerStacks& stacks,
-            const ParameterGroup& group, int (*of)(const ParameterRole&, int)) {
+MlpSide SideOf(const Facts& facts, const LayerStacks& stacks,
+               const ParameterGroup& group,
+               int (*of)(const ParameterRole&, int)) {
   std::vector<int> dims;
   const auto at_group = static_cast<size_t>(&group - facts.groups().data());
   const auto& scanned = stacks.dims[at_group];
@@ -44,8 +45,8 @@ Side SideOf(const Facts& facts, const LayerStacks& stacks,
 }
 
 // Whether the output of one projection is the input of the other.
-bool Meet(const Facts& facts, const Side& up, const Side& down) {
-  const auto size = [&](const Side& side) {
+bool Meet(const Facts& facts, const MlpSide& up, const MlpSide& down) {
+  const auto size = [&](const MlpSide& side) {
     return (*facts.TypeOf(side.group).shape)[AsIndex(side.dim)];
   };
   const int64_t leaving = size(up), entering = size(down);
@@ -61,8 +62,8 @@ void CheckMlpReshard(const Facts& facts, FindingSink& sink) {
     if (up == nullptr) up = module.Find(Role::kFusedGateUp);
     const ParameterGroup* down = module.Find(Role::kDown);
     if (up == nullptr || down == nullptr) continue;
-    const Side out = SideOf(facts, stacks, *up, OutDim);
-    const Side in = SideOf(facts, stacks, *down, InDim);
+    const MlpSide out = SideOf(facts, stacks, *up, OutDim);
+    const MlpSide in = SideOf(facts, stacks, *down, InDim);
     if (out.rank != in.rank || out.dim < 0 || in.dim < 0 ||
         !Meet(facts, out, in)) {
       continue;

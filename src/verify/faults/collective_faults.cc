@@ -267,7 +267,7 @@ PerDevice MeanOfSums(Machine& machine, const CollectiveCall& call) {
 }
 
 // The replacement for calls of a kind, and of a tensor name if one is given.
-struct Wrong {
+struct WrongCollective {
   Fault fault;
   Collective kind;
   std::string_view what;
@@ -279,7 +279,7 @@ struct Wrong {
 };
 
 constexpr std::string_view kPacked = "sum and output";
-constexpr Wrong kWrong[] = {
+constexpr WrongCollective kWrong[] = {
     {Fault::kGatherOrderReversed, Collective::kAllGather, "", FromTheEnd},
     {Fault::kAllToAllDimsSwapped, Collective::kAllToAll, "", FromTheEnd},
     {Fault::kReduceScatterChunkOff, Collective::kReduceScatter, "", NextChunk},
@@ -312,7 +312,7 @@ constexpr Wrong kWrong[] = {
 
 exec::CollectiveSeam WrongCollectives(Fault fault) {
   return {[fault](Machine& machine, const CollectiveCall& call) {
-    for (const Wrong& wrong : kWrong) {
+    for (const WrongCollective& wrong : kWrong) {
       if (wrong.fault == fault && wrong.Takes(call)) {
         return wrong.run(machine, call);
       }

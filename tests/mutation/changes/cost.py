@@ -140,7 +140,7 @@ ROWS = [
      'Sum(out.most);',
      'Sum(out.most)', '', ''),
     ('cost/peak.cc',
-     'out.activations = Bytes(parts.Kept(true) + (loss ? 0 : layer));',
+     'out.activations = RoundedBytes(parts.Kept(true) + (loss ? 0 : layer));',
      'true', 'false', ''),
     ('cost/peak.cc',
      'std::max(stack.most_loss, stack.loss)};',
