@@ -7,7 +7,7 @@ WORKDIR /source
 COPY . .
 RUN tests/bootstrap packages \
   && meson setup build --buildtype=release -Dtests=false \
-    -Dcommon_headers=project \
+    -Dcommon_headers=project -Dunits=folders \
   && ninja -C build src/cli/shardc packaging/THIRD-PARTY-NOTICES \
   && packaging/image/rootfs build/src/cli/shardc build/packaging /rootfs
 

@@ -85,6 +85,10 @@ class Tidy(unittest.TestCase):
         include what it uses."""
         with open(os.path.join(BUILD, "compile_commands.json")) as file:
             entries = json.load(file)
+        self.assertFalse(
+            [entry for entry in entries if entry["file"].endswith(".unit.cc")],
+            f"each source needs a command: meson configure {BUILD} "
+            "-Dunits=files")
         for entry in entries:
             entry["command"] = re.sub(
                 r" -include \S+| -include-pch \S+| -fpch-preprocess"

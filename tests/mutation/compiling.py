@@ -127,6 +127,9 @@ class Compiler:
         with open(os.path.join(BUILD, "compile_commands.json"),
                   encoding="utf-8") as file:
             listed = json.load(file)
+        if any(entry["file"].endswith(".unit.cc") for entry in listed):
+            sys.exit("sources are compiled together here; run "
+                     f"meson configure {BUILD} -Dunits=files")
         self.commands = {
             os.path.normpath(os.path.join(entry["directory"], entry["file"])):
             shlex.split(entry["command"]) for entry in listed}
