@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "cost/products.h"
 #include "cost/stack.h"
+#include "cost/streams.h"
 #include "source/checked.h"
 
 namespace shardc::cost {
@@ -31,8 +33,14 @@ class Layers {
   std::vector<LayerTensor> Take(int64_t hidden) {
     hidden_ = ShareOf(hidden, work_.Parts(work_.hidden));
     const ParamClass* down = work_.Find(Role::kDown);
-    layers_ = std::max(work_.LayersWith(Role::kOutput),
-                       work_.LayersWith(Role::kDown));
+    // A layer with cross-attention has two outputs of attention.
+    crosses_ = std::any_of(
+        work_.params.begin(), work_.params.end(),
+        [](const ParamClass& one) { return one.stream == Stream::kCrossed; });
+    layers_ = work_.LayersWith(Role::kDown);
+    if (!crosses_) {
+      layers_ = std::max(layers_, work_.LayersWith(Role::kOutput));
+    }
     if (work_.model && work_.model->layers && down == nullptr && layers_ == 0) {
       layers_ = *work_.model->layers;
     }
@@ -64,7 +72,7 @@ class Layers {
                    work_.Parts(work_.Kept(param.AxesAt(dim))));
   }
   int64_t OutOf(const ParamClass& param) const {
-    return Times(tokens_.All(), Width(param, param.out_dim));
+    return Times(tokens_.Of(param.stream), Width(param, param.out_dim));
   }
 
   void Norms(int64_t hidden) {
@@ -81,19 +89,21 @@ class Layers {
       }
       if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
     }
-    // Two norms count: one before the attention block and one before the MLP.
-    // No gradient reads the output of a norm after a block, which is only added
-    // to the residual.
-    norms = std::min<int64_t>(norms, 2);
+    // One norm of each block counts: of attention, of cross-attention if there
+    // is any, and of the MLP. No gradient reads the output of a norm after a
+    // block, which is only added to the residual.
+    norms = std::min<int64_t>(norms, crosses_ ? 3 : 2);
     for (int64_t i = 0; i < norms; ++i) {
       Hidden({"norm", "", Made::kOther}, layers_);
     }
-    if (norms == 2) Hidden({"residual", "", Made::kOther}, layers_);
+    for (int64_t i = 1; i < norms; ++i) {
+      Hidden({"residual", "", Made::kOther}, layers_);
+    }
   }
 
   void Projection(Role role, Candidate what) {
     for (const ParamClass& param : work_.params) {
-      if (param.role.module_role != role || !param.IsWeight() ||
+      if (param.role.module_role != role || !param.IsApplied() ||
           param.role.expert || !param.role.attention) {
         continue;
       }
@@ -118,7 +128,7 @@ class Layers {
       Projection(Role::kKey, {"rotated", "", Made::kOther});
     }
     for (const ParamClass& param : work_.params) {
-      if (param.role.module_role != Role::kOutput || !param.IsWeight())
+      if (param.role.module_role != Role::kOutput || !param.IsApplied())
         continue;
       const int64_t layers = work_.LayersOf(param);
       const bool whole = StoresLogits();
@@ -137,8 +147,7 @@ class Layers {
 
   void Logits(int64_t layers, bool whole) {
     if (!work_.model || !work_.model->heads) return;
-    const int64_t heads =
-        ShareOf(*work_.model->heads, work_.Parts(work_.query[2]));
+    const int64_t heads = ShareOf(*work_.model->heads, HeadParts(work_));
     if (!whole) {
       Add({"attention_sums", "", Made::kOther}, layers,
           Times(tokens_.All(), heads), 4);
@@ -178,7 +187,7 @@ class Layers {
 
   void Feedforward() {
     for (const ParamClass& param : work_.params) {
-      if (!param.IsWeight()) continue;
+      if (!param.IsApplied()) continue;
       const Role role = param.role.module_role;
       const int64_t layers = work_.LayersOf(param);
       const int64_t tokens =
@@ -224,8 +233,32 @@ class Layers {
   int64_t bytes_;
   int64_t hidden_ = 0;
   int64_t layers_ = 0;
+  bool crosses_ = false;  // whether layers have cross-attention
   std::vector<LayerTensor> out_;
 };
+
+// Returns the tensors of all layers: those of an encoder first.
+std::vector<LayerTensor> TensorsOf(const CostInputs& work,
+                                   const Settings& settings,
+                                   const Tokens& tokens, int64_t hidden) {
+  if (!HasEncoder(work)) return Layers(work, settings, tokens).Take(hidden);
+  std::vector<LayerTensor> out;
+  if (tokens.encoder_length > 0) {
+    CostInputs encoder = WithStreams(work, Stream::kEncoder, Stream::kEncoder);
+    for (ParamClass& param : encoder.params) param.stream = Stream::kModel;
+    const Tokens own = {.rows = tokens.rows,
+                        .length = tokens.encoder_length,
+                        .keys = tokens.encoder_keys};
+    out = Layers(encoder, settings, own).Take(hidden);
+    for (LayerTensor& tensor : out) tensor.encoder = true;
+  }
+  const CostInputs decoder =
+      WithStreams(work, Stream::kModel, Stream::kCrossed);
+  for (LayerTensor& tensor : Layers(decoder, settings, tokens).Take(hidden)) {
+    out.push_back(std::move(tensor));
+  }
+  return out;
+}
 
 // Returns the bytes of the logits; nullopt if they are unknown. Sets `sharded`
 // to whether the vocabulary is sharded.
@@ -247,6 +280,19 @@ std::optional<int64_t> LogitsOf(const CostInputs& work,
 
 }  // namespace
 
+int64_t Tokens::Of(Stream stream) const {
+  switch (stream) {
+    case Stream::kModel:
+      return All();
+    case Stream::kEncoder:
+    case Stream::kCrossed:
+      return Times(rows, encoder_length);
+    case Stream::kNone:
+      break;
+  }
+  return 0;
+}
+
 std::optional<Tokens> TokensOf(const CostInputs& work,
                                const Settings& settings) {
   const bool decode = IsGeneration(work.mode);
@@ -258,7 +304,15 @@ std::optional<Tokens> TokensOf(const CostInputs& work,
   out.rows = ShareOf(rows, settings.microbatches);
   out.length = decode ? 1 : ShareOf(*length, work.Parts(work.Length()));
   out.keys = decode ? settings.kv_length.value_or(1) : *length;
-  if (!CheckedMul(out.rows, out.length)) return std::nullopt;
+  if (work.model && work.model->has_encoder) {
+    out.encoder_keys = EncoderLength(work).value_or(out.keys);
+    if (!decode) {
+      out.encoder_length = ShareOf(out.encoder_keys, work.Parts(work.Length()));
+    }
+  }
+  if (!CheckedMul(out.rows, std::max(out.length, out.encoder_length))) {
+    return std::nullopt;
+  }
   return out;
 }
 
@@ -279,10 +333,10 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
     return std::nullopt;
   }
   Activations out;
-  out.tensors = Layers(work, settings, *tokens).Take(*hidden);
+  out.tensors = TensorsOf(work, settings, *tokens, *hidden);
   const bool train = work.mode == Mode::kTrain;
   const StackMemory& stack = StackOf(work, settings).memory;
-  std::optional<int64_t> kept = 0, working = 0;
+  std::optional<int64_t> kept = 0, working = 0, encoder_working = 0;
   for (LayerTensor& tensor : out.tensors) {
     Candidate what = tensor.what;
     what.spares = what.spares || stack.keeps_unread;
@@ -291,15 +345,20 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
     if (tensor.kept) {
       kept = kept && bytes ? CheckedAdd(*kept, *bytes) : std::nullopt;
     } else if (tensor.what.read || !train) {
-      working = working ? CheckedAdd(*working, tensor.bytes) : std::nullopt;
+      auto& layer = tensor.encoder ? encoder_working : working;
+      layer = layer ? CheckedAdd(*layer, tensor.bytes) : std::nullopt;
     }
   }
-  if (!kept || !working) {
+  if (!kept || !working || !encoder_working) {
     why = "activations do not fit in 64 bits";
     return std::nullopt;
   }
   out.kept = *kept;
-  out.working = settings.remat.Recomputes() || !train ? *working : 0;
+  // One layer is computed at a time, of the encoder or of the decoder.
+  out.encoder_works = *encoder_working > *working;
+  out.working = settings.remat.Recomputes() || !train
+                    ? std::max(*working, *encoder_working)
+                    : 0;
   out.logits = LogitsOf(work, settings, *tokens, out.logits_sharded);
   return out;
 }

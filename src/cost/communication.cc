@@ -195,21 +195,25 @@ class StepCollectives {
   // reduce-scatter and a gather before the next use.
   void Reduce(std::string_view part, bool backward, const AxisGroup& axes,
               int64_t layers) {
+    Reduce(part, backward, axes, layers, Rows());
+  }
+  void Reduce(std::string_view part, bool backward, const AxisGroup& axes,
+              int64_t layers, int64_t rows) {
     const AxisGroup split = Common(work_.hidden, axes);
     if (split.empty()) {
-      Add(part, backward, Collective::kAllReduce, axes, Times(Rows(), hidden_),
+      Add(part, backward, Collective::kAllReduce, axes, Times(rows, hidden_),
           bytes_, Times(layers, repeats_));
       return;
     }
     AxisGroup rest = axes;
     std::erase_if(
         rest, [&](const std::string& axis) { return Meets({axis}, split); });
-    Add(part, backward, Collective::kAllReduce, rest, Times(Rows(), hidden_),
+    Add(part, backward, Collective::kAllReduce, rest, Times(rows, hidden_),
         bytes_, Times(layers, repeats_));
-    Add(part, backward, Collective::kReduceScatter, split,
-        Times(Rows(), hidden_), bytes_, Times(layers, repeats_));
+    Add(part, backward, Collective::kReduceScatter, split, Times(rows, hidden_),
+        bytes_, Times(layers, repeats_));
     Add(part, backward, Collective::kAllGather, split,
-        Times(Rows(), ShareOf(hidden_, work_.Parts(split))), bytes_,
+        Times(rows, ShareOf(hidden_, work_.Parts(split))), bytes_,
         Times(layers, repeats_));
   }
 
@@ -218,37 +222,35 @@ class StepCollectives {
   void Block(std::string_view part, const std::vector<Role>& first, Role last,
              bool again) {
     for (const ParamClass& param : work_.params) {
-      if (param.role.module_role != last || !param.IsWeight() ||
+      if (param.role.module_role != last || !param.IsApplied() ||
           param.role.expert) {
         continue;
       }
       const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
-      Reduce(part, false, axes, work_.LayersOf(param));
+      const int64_t rows = tokens_.Of(param.stream);
+      Reduce(part, false, axes, work_.LayersOf(param), rows);
       // The block is rematerialised in the backward pass, which needs this sum
       // too.
-      if (train_ && again) Reduce(part, true, axes, work_.LayersOf(param));
+      if (train_ && again) {
+        Reduce(part, true, axes, work_.LayersOf(param), rows);
+      }
     }
     if (!train_) return;
     for (Role role : first) {
-      const ParamClass* param = work_.Find(role);
-      if (param == nullptr || !param->IsWeight()) continue;
+      const ParamClass* first_class = work_.Find(role);
+      if (first_class == nullptr || !first_class->IsWeight()) continue;
       // The gradients of all projections with the same input are added before
       // they are reduced.
-      Reduce(part, true, work_.Kept(param->AxesAt(param->out_dim)),
-             work_.LayersWith(role) - ExpertLayers(role));
+      for (const ParamClass& param : work_.params) {
+        if (param.role.module_role != role || !param.IsApplied() ||
+            param.role.expert) {
+          continue;
+        }
+        Reduce(part, true, work_.Kept(param.AxesAt(param.out_dim)),
+               work_.LayersOf(param), tokens_.Of(param.stream));
+      }
       return;
     }
-  }
-
-  int64_t ExpertLayers(Role role) const {
-    int64_t out = 0;
-    for (const ParamClass& param : work_.params) {
-      if (param.role.module_role == role && param.role.expert &&
-          param.IsWeight()) {
-        out += work_.LayersOf(param);
-      }
-    }
-    return out;
   }
 
   void Blocks() {

@@ -208,13 +208,14 @@ class StepTime {
   double Scores() const {
     const double heads = work_.model ? Real(work_.model->heads.value_or(0)) : 0;
     return Real(tokens_.All()) * Real(tokens_.keys) * heads /
-           Real(work_.Parts(work_.query[2])) * layers_;
+           Real(cost::HeadParts(work_)) * layers_;
   }
 
   // Returns the bytes of norms, residual sums, rotations and activation
   // functions, with two bytes per element.
   double OtherBytes() const {
     double elements = 0, split = Real(work_.Parts(work_.hidden));
+    double outputs = 0;  // rows of the outputs of attention, over all layers
     for (const Product& one : products_) {
       const double layer_rows = one.rows * one.layers;
       switch (one.role) {
@@ -241,6 +242,7 @@ class StepTime {
           if (RunsInFp8(settings_)) elements += layer_rows * (one.in + hidden_);
           break;
         case Role::kOutput:
+          outputs += layer_rows;
           if (RunsInFp8(settings_)) elements += layer_rows * one.in;
           if (stack_.splits_norms) {
             split = std::max(split, HeadParts());
@@ -250,7 +252,10 @@ class StepTime {
           break;
       }
     }
-    elements += 10 * Real(tokens_.All()) * layers_ * hidden_ / split;
+    // An encoder's layers have tokens of their own.
+    const double rows =
+        tokens_.encoder_length > 0 ? outputs : Real(tokens_.All()) * layers_;
+    elements += 10 * rows * hidden_ / split;
     return 2 * elements;
   }
 

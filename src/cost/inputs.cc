@@ -15,6 +15,7 @@
 
 #include "comm/reshard.h"
 #include "cost/chosen_inputs.h"
+#include "cost/streams.h"
 #include "model/name.h"
 #include "plan/placement.h"
 #include "resolve/attention.h"
@@ -35,8 +36,13 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
                      role.leaf == Leaf::kZeroPoint;
+  const Role module_role = role.module_role;
+  // Latent attention projects to a latent and from it to heads.
+  const bool takes = TakesWidth(module_role) ||
+                     module_role == Role::kLatentDown ||
+                     module_role == Role::kFusedKeyValue;
   const bool projects =
-      TakesWidth(role.module_role) || GivesWidth(role.module_role);
+      takes || GivesWidth(module_role) || module_role == Role::kLatentUp;
   if (!param.type.shape || !projects || other) return;
   const Shape& shape = *param.type.shape;
   const int rank = static_cast<int>(shape.size());
@@ -48,9 +54,8 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
     param.out_dim = rank - 1;
     param.in_dim = rank - 2;
   }
-  if (!hidden) return;
-  const int wanted =
-      TakesWidth(role.module_role) ? param.in_dim : param.out_dim;
+  if (!hidden || module_role == Role::kLatentUp) return;
+  const int wanted = takes ? param.in_dim : param.out_dim;
   const int there = wanted == param.in_dim ? param.out_dim : param.in_dim;
   if (shape[AsIndex(wanted)] != *hidden && shape[AsIndex(there)] == *hidden) {
     std::swap(param.in_dim, param.out_dim);
@@ -79,7 +84,10 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.type = type;
   param.spec = spec;
   if (type.shape) param.spec.resize(type.shape->size());
-  param.role = Classify(param.name, separator);
+  // Likely words count too: products that are left out are a larger error than
+  // a word that some framework uses otherwise.
+  param.role = Classify(param.name, separator, Confidence::kLikely,
+                        type.shape ? static_cast<int>(type.shape->size()) : -1);
 }
 
 // Makes the layers of a slice the first dimension, in place of those that count
@@ -128,6 +136,7 @@ void MoveStacksFirst(CostInputs& work, char separator) {
 void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
   for (ParamClass& param : work.params) Orient(param, work.Hidden());
+  SetStreams(work, separator);
   std::erase_if(work.hidden, [&](const std::string& axis) {
     return work.mesh.SizeOf(axis) == 1 || Has(work.Batch(), axis) ||
            Has(work.Length(), axis);
@@ -295,7 +304,7 @@ int64_t CostInputs::LayersOf(const ParamClass& param) const {
 int64_t CostInputs::LayersWith(Role role) const {
   int64_t out = 0;
   for (const ParamClass& param : params) {
-    if (param.role.module_role == role && param.IsWeight())
+    if (param.role.module_role == role && param.IsApplied())
       out += LayersOf(param);
   }
   return out;
@@ -305,7 +314,7 @@ const ParamClass* CostInputs::Find(Role role, bool expert) const {
   for (const ParamClass& param : params) {
     const bool weight = param.IsWeight() || role == Role::kEmbedding;
     if (param.role.module_role == role && weight && param.type.shape &&
-        param.role.expert == expert) {
+        param.role.expert == expert && param.stream == Stream::kModel) {
       return &param;
     }
   }

@@ -32,6 +32,18 @@ int64_t Times(Sizes... sizes) {
 
 inline double Real(int64_t value) { return static_cast<double>(value); }
 
+// The tokens that a parameter is applied to.
+enum class Stream : uint8_t {
+  kModel,    // the tokens of the step
+  kEncoder,  // the tokens of an encoder, which decoding does not run
+  // The encoder's result, of which a decoder's cross-attention computes keys
+  // and values. They do not change while a row is decoded.
+  kCrossed,
+  // None: a tower for images or sound next to a language model, whose step has
+  // tokens of text alone.
+  kNone
+};
+
 // A group of parameters whose names differ only in numbers and that have the
 // same sharding.
 struct ParamClass {
@@ -44,8 +56,12 @@ struct ParamClass {
   std::map<int64_t, int64_t> placed;  // number of tensors, by coordinate
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
+  Stream stream = Stream::kModel;
 
   bool IsWeight() const { return out_dim >= 0; }
+  // Returns whether the step multiplies its tokens, or those of its encoder,
+  // with this weight.
+  bool IsApplied() const { return IsWeight() && stream != Stream::kNone; }
   // Returns the number of matrices: a tensor holds one per index of its leading
   // dimensions.
   int64_t Matrices() const;
@@ -78,11 +94,13 @@ struct CostInputs {
   int64_t Parts(const AxisGroup& axes) const {
     return mesh.Parts(axes).value_or(1);
   }
-  // Returns the number of layers that have a projection of this role.
+  // Returns the number of layers that have a projection of this role, of the
+  // parameters that the step applies.
   int64_t LayersWith(Role role) const;
   int64_t LayersOf(const ParamClass& param) const;
   // The number of experts, from the parameter tree; 0 if there are none.
   int64_t Experts() const;
+  // Returns the first parameter of a role that the step applies.
   const ParamClass* Find(Role role, bool expert = false) const;
   std::optional<int64_t> Hidden() const;
 };

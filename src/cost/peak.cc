@@ -77,6 +77,7 @@ class Parts {
   double Layer() const {
     double out = Real(activations_.working), input = 0;
     for (const LayerTensor& tensor : activations_.tensors) {
+      if (tensor.encoder != activations_.encoder_works) continue;
       if (IsWide(tensor)) out += Real(tensor.bytes);
       if (tensor.what.made == step::Made::kCarried) input = Real(tensor.bytes);
     }
@@ -93,7 +94,7 @@ class Parts {
   double HiddenGradient() const {
     if (!activations_.logits_sharded) return 0;
     for (const LayerTensor& tensor : activations_.tensors) {
-      if (tensor.what.made != step::Made::kCarried) continue;
+      if (tensor.what.made != step::Made::kCarried || tensor.encoder) continue;
       return Real(tensor.bytes) * Real(work_.Parts(work_.hidden)) *
              ChunkShare();
     }

@@ -6,6 +6,10 @@
 #include "cost/products.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+
+#include "cost/streams.h"
 
 namespace shardc::cost {
 namespace {
@@ -35,6 +39,46 @@ void UseExperts(const CostInputs& work, const ParamClass& param,
   product.rows /= Real(work.Parts(owners));
 }
 
+double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
+  return Real(param.SizeAt(dim)) /
+         Real(work.Parts(work.Kept(param.AxesAt(dim))));
+}
+
+// Returns the parts of the hidden state that a product reads one of, without
+// gathering it: those over the axes that do not shard its weight. The result is
+// then summed over these axes.
+double HiddenParts(const CostInputs& work, const ParamClass& param) {
+  const Role role = param.role.module_role;
+  const bool reads = TakesWidth(role) || role == Role::kEmbedding ||
+                     role == Role::kLatentDown || role == Role::kFusedKeyValue;
+  if (param.role.expert || !reads) return 1;
+  AxisGroup axes = work.hidden;
+  for (const AxisGroup& own : param.spec) {
+    std::erase_if(axes, [&](const std::string& axis) {
+      return std::find(own.begin(), own.end(), axis) != own.end();
+    });
+  }
+  return Real(work.Parts(axes));
+}
+
+// Returns the convolutions before the layers of an encoder of sound, [out, in,
+// window] each. Two frames of sound are a token, and the last convolution, from
+// width to width, has a result for every second one.
+std::optional<Product> ConvolutionOf(const CostInputs& work,
+                                     const ParamClass& param,
+                                     const Tokens& tokens) {
+  const auto hidden = work.Hidden();
+  if (!IsEncoderConvolution(param) || !hidden || param.SizeAt(0) != *hidden) {
+    return std::nullopt;
+  }
+  const double frames = param.SizeAt(1) == *hidden ? 1 : 2;
+  return Product{.role = Role::kConvolution,
+                 .rows = frames * Real(tokens.Of(param.stream)),
+                 .in = ShareAt(work, param, 1) * Real(param.SizeAt(2)),
+                 .out = ShareAt(work, param, 0),
+                 .layers = Real(param.count)};
+}
+
 }  // namespace
 
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
@@ -42,18 +86,20 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
   const double all = Real(tokens.All());
   // Serving computes the logits of the last token only.
   const double ends = work.mode == Mode::kTrain ? all : Real(tokens.rows);
-  const auto share = [&](const ParamClass& param, int dim) {
-    return Real(param.SizeAt(dim)) /
-           Real(work.Parts(work.Kept(param.AxesAt(dim))));
-  };
   for (const ParamClass& param : work.params) {
+    if (const auto convolution = ConvolutionOf(work, param, tokens)) {
+      out.push_back(*convolution);
+    }
     if (!param.IsWeight()) continue;
     Product one;
     one.role = param.role.module_role;
     one.expert = param.role.expert;
-    one.rows = !one.expert && one.role == Role::kHead ? ends : all;
-    one.in = share(param, param.in_dim);
-    one.out = share(param, param.out_dim);
+    one.rows = !one.expert && one.role == Role::kHead
+                   ? ends
+                   : Real(tokens.Of(param.stream));
+    if (one.rows == 0) continue;
+    one.in = ShareAt(work, param, param.in_dim) / HiddenParts(work, param);
+    one.out = ShareAt(work, param, param.out_dim);
     one.layers = Real(work.LayersOf(param));
     if (one.expert) UseExperts(work, param, one);
     out.push_back(one);
@@ -63,10 +109,40 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
       table->type.shape->size() == 2) {
     out.push_back({.role = Role::kHead,
                    .rows = ends,
-                   .in = share(*table, 1),
-                   .out = share(*table, 0)});
+                   .in = ShareAt(work, *table, 1) / HiddenParts(work, *table),
+                   .out = ShareAt(work, *table, 0)});
   }
   return out;
+}
+
+namespace {
+
+// Returns the number of layers of a stream that compute attention, by their
+// keys.
+double AttentionLayers(const CostInputs& work, Stream stream) {
+  double out = 0;
+  for (const ParamClass& param : work.params) {
+    const Role role = param.role.module_role;
+    const bool keys = role == Role::kKey || role == Role::kFusedKeyValue ||
+                      role == Role::kFusedQkv;
+    if (param.IsWeight() && param.stream == stream && keys) {
+      out += Real(work.LayersOf(param));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+int64_t HeadParts(const CostInputs& work) {
+  if (!work.model || !work.model->heads) return work.Parts(work.query[2]);
+  int64_t parts = 1;
+  for (const std::string& axis : work.query[2]) {
+    const int64_t all = Times(parts, work.mesh.SizeOf(axis));
+    if (*work.model->heads % all != 0) break;
+    parts = all;
+  }
+  return parts;
 }
 
 double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
@@ -75,16 +151,22 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   const double layers = Real(model->attention_layers.value_or(*model->layers));
   const double windowed =
       model->sliding_window ? Real(model->windowed_layers.value_or(0)) : 0;
-  const double heads = Real(*model->heads) / Real(work.Parts(work.query[2]));
+  const double heads = Real(*model->heads) / Real(HeadParts(work));
   // With causal attention, a query sees half of the keys on average.
   const double seen = IsGeneration(work.mode) ? 1 : 0.5;
   const double keys = Real(tokens.keys);
   const double window =
       std::min(keys * seen, Real(model->sliding_window.value_or(tokens.keys)));
   const double all = (layers - windowed) * keys * seen + windowed * window;
+  // An encoder's tokens, and cross-attention, see all keys of the encoder.
+  const double encoder_keys = Real(tokens.encoder_keys);
+  const double crossed = AttentionLayers(work, Stream::kCrossed) * encoder_keys;
+  const double encoder = AttentionLayers(work, Stream::kEncoder) * encoder_keys;
   double parts = 1;
   if (IsGeneration(work.mode)) parts = Real(work.Parts(work.key[1]));
-  return 4 * Real(tokens.All()) * heads * Real(*model->head_dim) * all / parts;
+  const double pairs = Real(tokens.All()) * (all + crossed) / parts +
+                       Real(tokens.Of(Stream::kEncoder)) * encoder;
+  return 4 * heads * Real(*model->head_dim) * pairs;
 }
 
 }  // namespace shardc::cost

@@ -26,6 +26,10 @@ struct Product {
 // embedding table that the head shares counts as the head's weight.
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
 
+// Returns the parts into which a step divides the query heads: the leading axes
+// that divide their number shard them, and on the others they are replicated.
+int64_t HeadParts(const CostInputs& work);
+
 // Returns the floating-point operations of the attention scores (queries times
 // keys) and of the weighted sums of the values, on a device: in the forward
 // pass of one micro-batch, over all layers.

@@ -157,8 +157,10 @@ std::string TensorsText(const cost::Activations& activations) {
   Columns table;
   table.Row({"tensors of a layer", "bytes per device", "layers", ""});
   for (const cost::LayerTensor& tensor : activations.tensors) {
-    table.Row({"  " + std::string(tensor.what.name), BytesText(tensor.bytes),
-               std::to_string(tensor.layers), tensor.kept ? "kept" : ""});
+    table.Row(
+        {(tensor.encoder ? "  encoder " : "  ") + std::string(tensor.what.name),
+         BytesText(tensor.bytes), std::to_string(tensor.layers),
+         tensor.kept ? "kept" : ""});
   }
   return table.Text();
 }
@@ -195,6 +197,7 @@ void WriteActivations(JsonWriter& json, const cost::Activations& activations) {
     json.Member("bytes", tensor.bytes);
     json.Member("layers", tensor.layers);
     json.Member("kept", tensor.kept);
+    if (tensor.encoder) json.Member("encoder", true);
     json.EndObject();
   }
   json.EndArray();

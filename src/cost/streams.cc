@@ -1,0 +1,114 @@
+// Finds the tokens that parameters are applied to. In an encoder and a decoder,
+// the parameters below a part `encoder` run on the encoder's tokens, and the
+// keys and values of cross-attention are computed of the encoder's result:
+//
+//   encoder.block.*.layer.*.SelfAttention.q.weight   -> encoder
+//   decoder.block.*.layer.*.EncDecAttention.k.weight -> crossed
+//   decoder.block.*.layer.*.EncDecAttention.q.weight -> model
+//
+// A language model that also reads images has a tower for them. The number of
+// patches is not known, and a step of text does not run the tower.
+#include "cost/streams.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/name.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr std::array<std::string_view, 5> kCrossAttention = {
+    "EncDecAttention", "encoder_attn", "cross_attn", "crossattention",
+    "encoder_decoder_attention"};
+constexpr std::array<std::string_view, 7> kTowers = {
+    "visual",      "vision_tower",          "vision_model", "vision_encoder",
+    "audio_tower", "multi_modal_projector", "mm_projector"};
+
+template <class Words>
+bool HasPart(const ParamClass& param, char separator, const Words& words) {
+  const auto parts = SplitName(param.name, separator);
+  return std::find_first_of(parts.begin(), parts.end(), words.begin(),
+                            words.end()) != parts.end();
+}
+
+Stream EncoderStream(const ParamClass& param, char separator) {
+  constexpr std::array<std::string_view, 1> kEncoder = {"encoder"};
+  if (HasPart(param, separator, kEncoder)) return Stream::kEncoder;
+  const Role role = param.role.module_role;
+  const bool reads = role == Role::kKey || role == Role::kValue ||
+                     role == Role::kFusedKeyValue;
+  return reads && HasPart(param, separator, kCrossAttention) ? Stream::kCrossed
+                                                             : Stream::kModel;
+}
+
+// Finds the parameters of towers. A model of nothing but a tower runs it, and
+// so does one that compares texts with images.
+void LeaveOutTowers(CostInputs& work, char separator) {
+  constexpr std::array<std::string_view, 1> kText = {"text_model"};
+  std::vector<ParamClass*> towers;
+  bool language = false;
+  for (ParamClass& param : work.params) {
+    if (HasPart(param, separator, kTowers)) {
+      towers.push_back(&param);
+      continue;
+    }
+    if (HasPart(param, separator, kText)) return;
+    language = language || param.IsWeight() ||
+               param.role.module_role == Role::kEmbedding;
+  }
+  if (!language) return;
+  for (ParamClass* param : towers) param->stream = Stream::kNone;
+}
+
+}  // namespace
+
+void SetStreams(CostInputs& work, char separator) {
+  LeaveOutTowers(work, separator);
+  if (!work.model || !work.model->has_encoder) return;
+  for (ParamClass& param : work.params) {
+    if (param.stream == Stream::kModel) {
+      param.stream = EncoderStream(param, separator);
+    }
+  }
+}
+
+bool IsEncoderConvolution(const ParamClass& param) {
+  return param.stream == Stream::kEncoder && param.type.shape &&
+         param.type.shape->size() == 3 &&
+         param.name.find("conv") != std::string::npos;
+}
+
+std::optional<int64_t> EncoderLength(const CostInputs& work) {
+  std::optional<int64_t> out;
+  bool sound = false;
+  for (const ParamClass& param : work.params) {
+    sound = sound || IsEncoderConvolution(param);
+    if (param.stream == Stream::kEncoder && param.type.shape &&
+        param.type.shape->size() == 2 && param.role.role == Role::kPosition) {
+      out = param.SizeAt(0);
+    }
+  }
+  return sound ? out : std::nullopt;
+}
+
+bool HasEncoder(const CostInputs& work) {
+  return std::any_of(
+      work.params.begin(), work.params.end(),
+      [](const ParamClass& one) { return one.stream == Stream::kEncoder; });
+}
+
+CostInputs WithStreams(const CostInputs& work, Stream first, Stream second) {
+  CostInputs out = work;
+  std::erase_if(out.params, [&](const ParamClass& one) {
+    return one.stream != first && one.stream != second;
+  });
+  return out;
+}
+
+}  // namespace shardc::cost

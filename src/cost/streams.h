@@ -1,0 +1,33 @@
+// The tokens that each parameter of a model is applied to.
+#ifndef SHARDC_COST_STREAMS_H_
+#define SHARDC_COST_STREAMS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "cost/inputs.h"
+
+namespace shardc::cost {
+
+// Sets the stream of all parameters, by their names and by whether the model
+// has an encoder.
+void SetStreams(CostInputs& work, char separator);
+
+// Returns the tokens that an encoder reads of each row if the parameters fix
+// them: an encoder of sound reads as many as its table of positions has.
+// Returns nullopt for an encoder of text.
+std::optional<int64_t> EncoderLength(const CostInputs& work);
+
+// Returns whether a parameter is a convolution of an encoder, [out, in,
+// window].
+bool IsEncoderConvolution(const ParamClass& param);
+
+// Returns whether some parameters are applied to an encoder's tokens.
+bool HasEncoder(const CostInputs& work);
+
+// Returns the inputs with the parameters of these streams only.
+CostInputs WithStreams(const CostInputs& work, Stream first, Stream second);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_STREAMS_H_
