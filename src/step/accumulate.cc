@@ -43,7 +43,7 @@ class Accumulator {
     place_.assign(AsIndex(micros_), std::vector<int32_t>(ops_.size(), -1));
     for (int64_t m = 0; m < micros_; ++m) WriteInputs(m);
     for (int64_t m = 0; m < micros_; ++m) WriteCounts(m);
-    WriteToFile();
+    WriteTokenTotal();
     for (int64_t m = 0; m < micros_; ++m) {
       WritePhase(m, Phase::kForward);
       if (m + 1 == micros_) WriteLoss();
@@ -178,7 +178,7 @@ class Accumulator {
   }
 
   // Writes the sum of all micro-batches' tokens and its reciprocal.
-  void WriteToFile() {
+  void WriteTokenTotal() {
     const Op& divide = ops_[AsIndex(divide_)];
     Op sum;
     sum.kind = OpKind::kAdd;
