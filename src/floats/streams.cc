@@ -23,7 +23,7 @@ unsigned Family(unsigned signature) {
   return base == 0xF ? base + (signature >> 20 & 0xFF) : base;
 }
 
-bool Detect() {
+bool IsZen3Or4() {
   constexpr unsigned kAuthenticAmd = 0x68747541;  // "Auth", in EBX of leaf 0
   constexpr unsigned kZen3And4 = 0x19;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -36,14 +36,14 @@ bool Detect() {
 
 #else
 
-bool Detect() { return false; }
+bool IsZen3Or4() { return false; }
 
 #endif
 
 }  // namespace
 
 bool OneStreamIsFaster() {
-  static const bool is_faster = Detect();
+  static const bool is_faster = IsZen3Or4();
   return is_faster;
 }
 

@@ -139,7 +139,7 @@ Shared SharedSource() {
           text.substr(marker + kMarker.size())};
 }
 
-std::string ShapeText(const std::optional<Shape>& shape) {
+std::string PythonShape(const std::optional<Shape>& shape) {
   if (!shape) return "None";
   std::string text = "(";
   for (const int64_t size : *shape) text += std::to_string(size) + ", ";
@@ -182,7 +182,7 @@ void WriteSpecs(const ReadPlan& plan, Sink& out) {
   out.Append("}\n\nSHAPES = {\n");
   for (const ReadParam& param : plan.params) {
     out.Append("    " + PythonString(param.name) + ": " +
-               ShapeText(param.type.shape) + ",\n");
+               PythonShape(param.type.shape) + ",\n");
   }
   out.Append(
       "}\n\n# By mode, the specs that differ from those of train.\nMODES = "
