@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "emit/exports/view.h"
+#include "model/manifest.h"
 #include "model/name.h"
 #include "source/index.h"
 #include "source/wording.h"
@@ -36,14 +37,6 @@ int64_t Elements(const Shape& shape) {
     count = size == 0 || count == 0 ? 0 : count > 1 || size > 1 ? 2 : 1;
   }
   return count;
-}
-
-std::string ShapeText(const Shape& shape) {
-  std::string out;
-  for (const int64_t size : shape) {
-    out += (out.empty() ? "" : ", ") + std::to_string(size);
-  }
-  return "[" + out + "]";
 }
 
 // Finds the spec of an array from its parameter's spec. If their ranks differ,

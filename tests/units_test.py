@@ -1,0 +1,96 @@
+"""A source means the same alone and compiled together with its folder.
+
+Sources of one folder share an unnamed namespace if they are compiled together
+(-Dunits=folders). A function there hides a function of the same name in an
+outer namespace, in all later sources of the unit. So what a source refers to
+when it is compiled alone, its unit must refer to as well. SHARDC_PEER names a
+program that was built with -Dunits=folders; without it nothing is compared.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+BUILD = os.environ.get("SHARDC_BUILD_ROOT", "build")
+PEER = os.environ.get("SHARDC_PEER")
+PEER_BUILD = os.path.normpath(os.path.join(os.path.dirname(PEER or ""), "../.."))
+LIBRARIES = ("src/libshardc.a.p", "src/liblints.a.p",
+             "src/cli/libshardc_cli.a.p")
+
+
+def symbols(build):
+    """By library and object, its (undefined, defined) symbols that are ours."""
+    out = {}
+    for library in LIBRARIES:
+        folder = os.path.join(build, library)
+        names = [n for n in os.listdir(folder) if n.endswith(".o")]
+        run = subprocess.run(["nm", "-A", *names], capture_output=True,
+                             text=True, check=True, cwd=folder)
+        for name in names:
+            out[library, name] = (set(), set())
+        for line in run.stdout.splitlines():
+            name, _, symbol = line.partition(":")
+            words = symbol.split()
+            if "shardc" in words[-1]:
+                out[library, name][words[-2] != "U"].add(words[-1])
+    return out
+
+
+def units(build):
+    """The sources of each unit, by the name of its object."""
+    for folder in ("src", "src/cli"):
+        for name in os.listdir(os.path.join(build, folder)):
+            if name.endswith(".unit.cc"):
+                with open(os.path.join(build, folder, name),
+                          encoding="utf-8") as file:
+                    yield name, re.findall(r'"([^"]+)"', file.read())
+
+
+def unexplained(alone, unit):
+    """The symbols that sources refer to and that their unit does not know."""
+    undefined, defined = unit
+    needed = set().union(*(u for u, _ in alone)) - set().union(
+        *(d for _, d in alone))
+    return sorted(needed - undefined - defined)
+
+
+@unittest.skipUnless(PEER and shutil.which("nm"),
+                     "SHARDC_PEER names no program of units, or there is no nm")
+class Units(unittest.TestCase):
+    maxDiff = None
+
+    def test_a_unit_refers_to_what_its_sources_refer_to(self):
+        alone = symbols(BUILD)
+        together = {name: found
+                    for (_, name), found in symbols(PEER_BUILD).items()}
+        compared = 0
+        for unit, sources in units(PEER_BUILD):
+            found = together[f"meson-generated_.._{unit}.o"]
+            parts = []
+            for source in sources:
+                cli = source.startswith("cli/")
+                flat = source.removeprefix("cli/").replace("/", "_") + ".o"
+                parts += [alone[library, flat] for library in LIBRARIES
+                          if (library, flat) in alone
+                          and cli == ("cli" in library)]
+            self.assertEqual(len(parts), len(sources), unit)
+            with self.subTest(unit=unit):
+                self.assertEqual(unexplained(parts, found), [])
+            compared += len(sources)
+        self.assertGreater(compared, 500)
+
+
+class Comparison(unittest.TestCase):
+    def test_a_hidden_function_is_found(self):
+        alone = [({"shardc::Outer"}, {"shardc::f"}),
+                 ({"shardc::f"}, {"shardc::g"})]
+        self.assertEqual(
+            unexplained(alone, ({"shardc::Outer"}, {"shardc::f"})), [])
+        self.assertEqual(unexplained(alone, (set(), {"shardc::f"})),
+                         ["shardc::Outer"])
+
+
+if __name__ == "__main__":
+    unittest.main()
